@@ -1,0 +1,1 @@
+"""Firth: language-representation models, from word2vec to BERT and beyond."""

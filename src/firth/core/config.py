@@ -1,0 +1,104 @@
+"""What every config is: frozen, complete, and strict about its keys."""
+
+import json
+from pathlib import Path
+from types import UnionType
+from typing import Any, Self, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from firth.core.errors import FirthError, nearest
+
+
+class Config(BaseModel):
+    """A frozen set of named settings; an unknown key is an error with the nearest name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def build(cls, data: dict[str, Any], where: str | Path) -> Self:
+        """From plain data; what is wrong is told in one sentence that starts with ``where``."""
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise FirthError(f"{where}: {_explain(cls, error)}") from None
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some settings changed, checked like any other config."""
+        return type(self).build({**self.model_dump(), **changes}, type(self).__name__)
+
+    def override(self, assignments: list[str]) -> Self:
+        """A copy after ``section.key=value`` words; a bare key is enough where it is unique."""
+        data = self.model_dump()
+        for assignment in assignments:
+            key, equals, value = assignment.partition("=")
+            if not equals:
+                raise FirthError(f"'{assignment}' is not a setting: write it as key=value, for example training.learning_rate=1e-3")
+            _assign(data, self._full_key(key.strip()), _parse(value.strip()))
+        return type(self).build(data, "settings")
+
+    def keys(self) -> list[str]:
+        """Every setting by its full name, ``training.learning_rate`` and so on."""
+        found = []
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            found += [f"{name}.{key}" for key in value.keys()] if isinstance(value, Config) else [name]
+        return found
+
+    def _full_key(self, key: str) -> str:
+        known = self.keys()
+        if key in known:
+            return key
+        short = [name for name in known if name.rpartition(".")[2] == key]
+        if len(short) == 1:
+            return short[0]
+        if short:
+            raise FirthError(f"'{key}' could be any of {', '.join(short)}: write it in full")
+        candidates = known if "." in key else sorted({name.rpartition(".")[2] for name in known})
+        raise FirthError(f"unknown setting '{key}': {nearest(key, candidates)}")
+
+
+def _parse(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _assign(data: dict[str, Any], key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    for name in path:
+        data = data[name]
+    data[last] = value
+
+
+def _explain(cls: type[BaseModel], error: ValidationError) -> str:
+    first = error.errors()[0]
+    path = [str(part) for part in first["loc"]]
+    name = ".".join(path)
+    if first["type"] == "extra_forbidden":
+        return f"unknown setting '{name}': {nearest(path[-1], _fields_at(cls, path[:-1]))}"
+    if first["type"] == "missing":
+        return f"setting '{name}' is missing"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        return f"{name + ': ' if name else ''}{message}"
+    return f"setting '{name}' cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"
+
+
+def _fields_at(cls: type[BaseModel], path: list[str]) -> list[str]:
+    """The field names of the config found below ``path`` (union tags in it are passed over)."""
+    classes: list[type[BaseModel]] = [cls]
+    for part in path:
+        deeper = [field for one in classes if (field := one.model_fields.get(part))]
+        if deeper:
+            classes = [found for field in deeper for found in _config_types(field.annotation)]
+    return [name for one in classes for name in one.model_fields]
+
+
+def _config_types(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if get_origin(annotation) in (Union, UnionType):
+        return [found for part in get_args(annotation) for found in _config_types(part)]
+    return []

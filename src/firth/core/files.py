@@ -1,0 +1,121 @@
+"""Files that appear whole or not at all, checksums, and a clear word when the disk is full."""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from firth.core.errors import FirthError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextlib.contextmanager
+def disk_errors(what: str | Path) -> Iterator[None]:
+    """Turns a full, read-only or forbidden disk into one sentence.
+
+    Rust writers (safetensors, tokenizers) report the code only in their message.
+    """
+    try:
+        yield
+    except FirthError:
+        raise
+    except Exception as error:
+        code = error.errno if isinstance(error, OSError) else None
+        found = re.search(r"os error (\d+)", str(error))
+        if code is None and found:
+            code = int(found.group(1))
+        if code in _FULL:
+            raise FirthError(f"{what}: the disk is full or a size limit was reached; free some space and run the same command again") from error
+        if code in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise FirthError(f"{what}: no permission to write there; choose another place") from error
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes renames inside the folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write into; it takes its name only when everything is on disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with disk_errors(path):
+        try:
+            with open(temporary, "wb") as handle:
+                yield handle
+                handle.flush()
+                os.fsync(handle.fileno())
+            os.replace(temporary, path)
+            sync_folder(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    with atomic_file(path) as handle:
+        handle.write(data)
+
+
+def write_text(path: Path, text: str) -> None:
+    write_bytes(path, text.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise FirthError(f"{path}: no such file") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise FirthError(f"{path}: not valid JSON ({error}); the file is damaged or of another kind") from None
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill; it takes its name only when everything in it is on disk."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    with disk_errors(path):
+        try:
+            temporary.mkdir(parents=True)
+            yield temporary
+            for name in sorted(temporary.rglob("*")):
+                if name.is_file():
+                    with open(name, "rb") as handle:
+                        os.fsync(handle.fileno())
+            sync_folder(temporary)
+            os.replace(temporary, path)
+            sync_folder(path.parent)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def check_files(folder: Path, expected: dict[str, str], remedy: str) -> None:
+    """Every named file is there and as it was written; else the file is named."""
+    for name, wanted in expected.items():
+        path = folder / name
+        if not path.is_file():
+            raise FirthError(f"{path}: missing; {remedy}")
+        if checksum(path) != wanted:
+            raise FirthError(f"{path}: damaged (its checksum is not the one it was written with); {remedy}")

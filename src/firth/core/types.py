@@ -1,0 +1,73 @@
+"""The types in which the rooms meet. Torch is named here only for the type checker.
+
+B batch, T tokens, D hidden size, L layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Token ids with their place in the *original* text and the word each belongs to.
+
+    ``words`` is -1 for tokens that stand for no text ([CLS], [SEP]).
+    """
+
+    ids: NDArray[np.int64]
+    offsets: NDArray[np.int64]  # [T, 2], characters of the original text
+    words: NDArray[np.int64]  # [T]
+    tokens: list[str]
+    segments: NDArray[np.int64]  # [T], 0 or 1
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What any encoder returns. Layer 0 is the token layer."""
+
+    hidden: torch.Tensor  # [L+1, B, T, D]
+    mask: torch.Tensor  # [B, T], true where there is a token
+
+    @property
+    def last(self) -> torch.Tensor:
+        return self.hidden[-1]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Arrays for one step, and how many things each loss will count in them."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    counts: Mapping[str, int]
+    num_tokens: int
+    tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Named sums of loss; with the counts of the batch they become means over any number of
+    batches and machines. ``metrics`` are further sums over the same counts (hits, say)."""
+
+    sums: Mapping[str, torch.Tensor]
+    metrics: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+class Objective(Protocol):
+    """What is predicted from what: pure batches by number, and their loss."""
+
+    def batch(self, number: int) -> Batch: ...
+
+    def loss(self, model: Any, batch: Batch) -> Losses: ...
+
+
+Progress = Callable[[Mapping[str, Any]], None]
+"""Told now and then what happened: a mapping with at least ``event``."""

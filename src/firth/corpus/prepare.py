@@ -1,0 +1,302 @@
+"""From raw text to a corpus: streaming, parallel, resumable, the same bytes on any number of workers.
+
+Work happens in a hidden folder beside the goal: the tokenizer first, then one part file a block
+of documents, then the merged arrays, which take the goal's name in one rename. After a kill the
+same command finds what is there and goes on; what is wrong with the input leaves nothing behind.
+"""
+
+import fcntl
+import itertools
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from firth.core.configs import TokensConfig
+from firth.core.errors import FirthError
+from firth.core.files import atomic_folder, checksum, disk_errors, read_json, sync_folder, write_json
+from firth.core.types import Progress
+from firth.corpus.format import SPLITS, CorpusInfo, SourceInfo, SplitInfo
+from firth.corpus.parts import PartMaker, hash_bytes, merge_parts, part_path
+from firth.corpus.word_types import merge_types
+from firth.corpus.worker import Worker
+from firth.text.pieces import Pieces
+from firth.text.readers import Document, ReadingConfig, read_documents
+from firth.text.sources import Source, find_sources
+from firth.text.vocabulary import train_pieces
+
+_BLOCK_CHARS = 1_500_000
+_HASHES = 2.0**64
+
+
+def prepare(
+    inputs: list[str],
+    out: Path,
+    tokens: TokensConfig,
+    reading: ReadingConfig | None = None,
+    tokenizer: Path | None = None,
+    heldout: float | None = None,
+    deduplicate: bool = False,
+    workers: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> CorpusInfo:
+    """Makes the corpus ``out``. ``tokenizer`` uses one that exists instead of training one."""
+    if out.exists() and not overwrite:
+        raise FirthError(f"{out}: exists already; choose another --out, or replace it with --overwrite")
+    if heldout is not None and not 0 <= heldout < 1:
+        raise FirthError(f"heldout is {heldout}: it is a share of the documents, at least 0 and below 1")
+    if workers is not None and workers < 1:
+        raise FirthError(f"workers is {workers}: at least 1 is needed")
+    reading = reading or ReadingConfig()
+    staging = out.with_name(f".{out.name}.partial")
+    with _staging(staging, out):
+        sources = _spool_stdin(inputs, staging, reading)
+        share = heldout if heldout is not None else (0.05 if sum(source.size for source in sources) < 20_000_000 else 0.01)
+        settings = _settings(sources, tokens, reading, tokenizer, share, deduplicate)
+        _begin(staging, settings)
+        job = _Job(staging, sources, tokens, reading, share, deduplicate, progress or (lambda event: None))
+        job.tokenizer(tokenizer)
+        num_parts = job.parts(workers or os.cpu_count() or 1)
+        return job.finish(num_parts, out)
+
+
+@contextmanager
+def _staging(staging: Path, out: Path) -> Iterator[None]:
+    """Bad input removes the working folder; an interruption leaves it, so that work can go on."""
+    with disk_errors(out):
+        staging.mkdir(parents=True, exist_ok=True)
+    lock = os.open(staging, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise FirthError(f"{out}: another firth prepare is writing this corpus now; wait for it or choose another --out") from None
+    try:
+        with disk_errors(out):
+            yield
+    except (FirthError, OSError):
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    finally:
+        os.close(lock)
+
+
+def _spool_stdin(inputs: list[str], staging: Path, reading: ReadingConfig) -> list[Source]:
+    """Standard input is read more than once, so it is kept in the working folder first."""
+    if "-" not in inputs:
+        return find_sources(inputs, reading.format)
+    spool = staging / "stdin"
+    with open(spool, "wb") as handle:
+        shutil.copyfileobj(sys.stdin.buffer, handle, 1 << 20)
+    if spool.stat().st_size == 0:
+        raise FirthError("standard input is empty: pipe some text into it or name a file")
+    format = reading.format if reading.format != "auto" else "txt"
+    others = [word for word in inputs if word != "-"]
+    return [Source(spool, format, "", "-"), *(find_sources(others, reading.format) if others else [])]
+
+
+def _settings(sources: list[Source], tokens: TokensConfig, reading: ReadingConfig, tokenizer: Path | None, share: float, deduplicate: bool) -> dict[str, Any]:
+    """All that decides the result; a working folder with other settings is of no use."""
+    files = [[str(source.path.absolute()), source.size, source.path.stat().st_mtime_ns if source.name != "-" else checksum(source.path)] for source in sources]
+    fingerprint = Pieces.load(tokenizer).fingerprint if tokenizer else None
+    return {
+        "files": files,
+        "tokens": tokens.model_dump(),
+        "reading": reading.model_dump(),
+        "tokenizer": fingerprint,
+        "heldout": share,
+        "deduplicate": deduplicate,
+    }
+
+
+def _begin(staging: Path, settings: dict[str, Any]) -> None:
+    path = staging / "settings.json"
+    if path.is_file() and read_json(path) == settings:
+        return
+    for old in staging.iterdir():
+        if old.name != "stdin":
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+    write_json(path, settings)
+
+
+class _Job:
+    """One preparation, step by step."""
+
+    def __init__(
+        self, staging: Path, sources: list[Source], tokens: TokensConfig, reading: ReadingConfig, share: float, deduplicate: bool, progress: Progress
+    ) -> None:
+        self.staging = staging
+        self.sources = sources
+        self.tokens = tokens
+        self.reading = reading
+        self.share = share
+        self.progress = progress
+        self.seen = np.zeros(0, np.uint64) if deduplicate else None
+        self.removed = 0
+        self.total_bytes = sum(source.size for source in sources)
+
+    def documents(self) -> Iterator[Document]:
+        return read_documents(self.sources, self.reading)
+
+    def tokenizer(self, given: Path | None) -> None:
+        """Trains or copies the tokenizer, unless an earlier try did."""
+        goal = self.staging / "tokenizer"
+        if self.tokens.kind == "words" or goal.is_dir():
+            return
+        self.progress({"event": "vocabulary"})
+        unpacked = sum(source.size * (4 if source.packing or source.format == "parquet" else 1) for source in self.sources)
+        limit = int(min(1.0, self.tokens.sample_bytes / max(unpacked, 1)) * (_HASHES - 1))
+
+        def sample() -> Iterator[str]:
+            for document in self.documents():
+                if limit >= _HASHES - 2 or hash_bytes(b"sample" + document.text.encode()) <= limit:
+                    yield document.text
+
+        pieces = Pieces.load(given) if given else train_pieces(sample, self.tokens)
+        with atomic_folder(goal) as folder:
+            pieces.save(folder)
+
+    def blocks(self) -> Iterator[tuple[list[Document], list[bool]]]:
+        """Documents in blocks of about equal size, whatever the workers; held-out ones marked."""
+        documents: list[Document] = []
+        size = 0
+        for document in self.documents():
+            documents.append(document)
+            size += len(document.text)
+            if size >= _BLOCK_CHARS:
+                yield self._chosen(documents)
+                documents, size = [], 0
+        if documents:
+            yield self._chosen(documents)
+
+    def _chosen(self, documents: list[Document]) -> tuple[list[Document], list[bool]]:
+        hashes = np.asarray([hash_bytes(document.text.encode()) for document in documents], np.uint64)
+        if self.seen is not None:
+            place = np.searchsorted(self.seen, hashes)
+            known = np.zeros(len(hashes), np.bool_)
+            inside = place < len(self.seen)
+            known[inside] = self.seen[place[inside]] == hashes[inside]
+            fresh, first = np.unique(hashes, return_index=True)
+            known |= ~np.isin(np.arange(len(hashes)), first)
+            self.removed += int(known.sum())
+            self.seen = np.union1d(self.seen, fresh)
+            documents = [document for document, old in zip(documents, known, strict=True) if not old]
+            hashes = hashes[~known]
+        return documents, (hashes < np.uint64(self.share * (_HASHES - 1))).tolist()
+
+    def parts(self, num_workers: int) -> int:
+        """Writes every part that is not there yet."""
+        folder = self.staging / "parts"
+        folder.mkdir(exist_ok=True)
+        tokenizer = self.staging / "tokenizer" if self.tokens.kind != "words" else None
+        wanted = min(num_workers, 1 + self.total_bytes // (2 * _BLOCK_CHARS))
+        makers: list[Worker | PartMaker] = []
+        if wanted == 1:
+            makers.append(PartMaker(self.tokens, tokenizer, folder))
+        else:
+            makers += [Worker(self.tokens, tokenizer, folder) for _ in range(wanted)]
+        idle: SimpleQueue[Worker | PartMaker] = SimpleQueue()
+        for maker in makers:
+            idle.put(maker)
+
+        def make(number: int, documents: list[Document], heldout: list[bool]) -> None:
+            maker = idle.get()
+            try:
+                maker.make(number, documents, heldout)
+            finally:
+                idle.put(maker)
+
+        try:
+            return self._run_parts(folder, make, wanted)
+        finally:
+            for maker in makers:
+                if isinstance(maker, Worker):
+                    maker.close()
+
+    def _run_parts(self, folder: Path, make: Any, num_workers: int) -> int:
+        pending: set[Future[None]] = set()
+        number = done_chars = 0
+        with ThreadPoolExecutor(num_workers) as pool:
+            try:
+                for number, (documents, heldout) in zip(itertools.count(1), self.blocks(), strict=False):
+                    if not part_path(folder, number - 1).is_file():
+                        pending.add(pool.submit(make, number - 1, documents, heldout))
+                    while len(pending) > num_workers:
+                        pending = _finish(pending)
+                    done_chars += sum(len(document.text.encode()) for document in documents)
+                    self.progress({"event": "block", "bytes": done_chars, "total": self.total_bytes})
+                while pending:
+                    pending = _finish(pending)
+            finally:
+                for future in pending:
+                    future.cancel()
+        if not number:
+            raise FirthError(f"{self.sources[0].name}: no document in it, only white space or empty fields; check the file and its --column")
+        return number
+
+    def finish(self, num_parts: int, out: Path) -> CorpusInfo:
+        """Merges the parts, writes ``corpus.json`` and gives the folder its name."""
+        self.progress({"event": "merge"})
+        goal = self.staging / "corpus"
+        shutil.rmtree(goal, ignore_errors=True)
+        goal.mkdir()
+        parts = self.staging / "parts"
+        remap = None
+        if self.tokens.kind == "words":
+            shutil.rmtree(self.staging / "tokenizer", ignore_errors=True)
+            vocab_size, remap = merge_types(parts, num_parts, self.staging / "tokenizer")
+            fingerprint = checksum(self.staging / "tokenizer" / "words.txt")[:16]
+        else:
+            pieces = Pieces.load(self.staging / "tokenizer")
+            vocab_size, fingerprint = pieces.vocab_size, pieces.fingerprint
+        shutil.copytree(self.staging / "tokenizer", goal / "tokenizer")
+        dtype = "uint16" if vocab_size <= 1 << 16 else "uint32"
+        totals = merge_parts(parts, num_parts, goal, dtype, remap)
+        if not totals["train"]["tokens"]:
+            raise FirthError(f"{self.sources[0].name}: no token of text was found for training; give more text or a smaller --heldout")
+        info = CorpusInfo(
+            tokens=self.tokens,
+            tokenizer=fingerprint,
+            vocab_size=vocab_size,
+            dtype=dtype,
+            reading=self.reading,
+            sources=[SourceInfo(name=source.name, bytes=source.size) for source in self.sources],
+            heldout_share=self.share,
+            duplicates_removed=self.removed if self.seen is not None else None,
+            checksums={str(file.relative_to(goal)): checksum(file) for file in sorted(goal.rglob("*")) if file.is_file()},
+            **{split: SplitInfo(**totals[split]) for split in SPLITS},
+        )
+        write_json(goal / "corpus.json", info.model_dump())
+        _replace(goal, out)
+        shutil.rmtree(self.staging, ignore_errors=True)
+        return info
+
+
+def _finish(pending: Iterable[Future[None]]) -> set[Future[None]]:
+    done, rest = wait(pending, return_when=FIRST_COMPLETED)
+    for future in done:
+        future.result()
+    return rest
+
+
+def _replace(new: Path, out: Path) -> None:
+    """Gives ``new`` the name ``out``; what was there stays until then."""
+    for folder in (new, *(path for path in new.rglob("*") if path.is_dir())):
+        sync_folder(folder)
+    if out.exists():
+        old = out.with_name(f".{out.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        os.rename(out, old)
+        os.rename(new, out)
+        shutil.rmtree(old)
+    else:
+        os.rename(new, out)
+    sync_folder(out.parent)

@@ -1,0 +1,91 @@
+"""A worker process of ``prepare``: blocks come in on standard input, a line goes out for each.
+
+Plain processes rather than a pool: they need no ``if __name__ == "__main__"`` in the user's
+script, nothing is unpickled, and they end by themselves when the parent is gone.
+
+A block is one line of JSON ({number, lengths in bytes, heldout, sentences}) and the texts as UTF-8.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from firth.core.configs import TokensConfig
+from firth.core.errors import FirthError
+from firth.corpus.parts import PartMaker
+from firth.text.readers import Document
+
+
+def send_block(stream: BinaryIO, number: int, documents: list[Document], heldout: list[bool]) -> None:
+    texts = [document.text.encode() for document in documents]
+    head = {"number": number, "lengths": [len(text) for text in texts], "heldout": heldout, "sentences": [document.sentences for document in documents]}
+    stream.write(json.dumps(head).encode() + b"\n")
+    stream.writelines(texts)
+    stream.flush()
+
+
+def receive_block(stream: BinaryIO) -> tuple[int, list[Document], list[bool]] | None:
+    line = stream.readline()
+    if not line.endswith(b"\n"):
+        return None
+    head = json.loads(line)
+    documents = []
+    for length, sentences in zip(head["lengths"], head["sentences"], strict=True):
+        text = stream.read(length)
+        if len(text) < length:
+            return None
+        documents.append(Document(text.decode(), sentences))
+    return head["number"], documents, head["heldout"]
+
+
+class Worker:
+    """The parent's side: hand over a block, wait for the word that its part is written."""
+
+    def __init__(self, tokens: TokensConfig, tokenizer: Path | None, parts: Path) -> None:
+        settings = {"tokens": tokens.model_dump(), "tokenizer": str(tokenizer) if tokenizer else None, "parts": str(parts)}
+        environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-m", "firth.corpus.worker", json.dumps(settings)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+
+    def make(self, number: int, documents: list[Document], heldout: list[bool]) -> None:
+        try:
+            send_block(cast(BinaryIO, self.process.stdin), number, documents, heldout)
+            answer = cast(BinaryIO, self.process.stdout).readline()
+        except BrokenPipeError:
+            answer = b""
+        if not answer:
+            raise FirthError(
+                f"a worker process ended unexpectedly (exit code {self.process.poll()}); run the same command again to go on where it stopped, with fewer --workers if memory is short"
+            )
+        error = json.loads(answer).get("error")
+        if error:
+            raise FirthError(error)
+
+    def close(self) -> None:
+        cast(BinaryIO, self.process.stdin).close()
+        self.process.wait()
+        cast(BinaryIO, self.process.stdout).close()
+
+
+def main() -> None:
+    """The child's side."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settings = json.loads(sys.argv[1])
+    tokenizer = Path(settings["tokenizer"]) if settings["tokenizer"] else None
+    maker = PartMaker(TokensConfig.build(settings["tokens"], "worker"), tokenizer, Path(settings["parts"]))
+    while (block := receive_block(sys.stdin.buffer)) is not None:
+        answer = {"error": ""}
+        try:
+            maker.make(*block)
+        except FirthError as error:
+            answer["error"] = str(error)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Encoding a block of documents as words: every type is kept, numbered within the block."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.configs import TokensConfig
+from firth.text.chunks import EncodedBlock, Table, keep_full, sentences_of
+from firth.text.readers import Document
+from firth.text.words import WORD, cut, has_han
+
+
+@dataclass(frozen=True)
+class WordBlock:
+    """A block whose ids count through ``types``, which are sorted."""
+
+    block: EncodedBlock
+    types: list[str]
+
+
+class WordEncoder:
+    """Splits text into words (SPEC 0: token = word); Chinese is segmented first."""
+
+    def __init__(self, config: TokensConfig) -> None:
+        self.config = config
+
+    def words(self, sentence: str, chinese: bool) -> list[str]:
+        if self.config.lowercase:
+            sentence = sentence.lower()
+        if self.config.word_split == "whitespace":
+            return sentence.split()
+        if chinese:
+            return [word for word in cut(sentence) if not word.isspace()]
+        return WORD.findall(sentence)
+
+    def encode(self, documents: list[Document]) -> WordBlock:
+        table = Table()
+        ids: list[NDArray[np.int64]] = []
+        lens: list[int] = []
+        per_document: list[int] = []
+        for document in documents:
+            chinese = has_han(document.text)
+            sentences = sentences_of(document)
+            words: list[str] = []
+            for start, end in sentences:
+                found = self.words(document.text[start:end], chinese)
+                words += found
+                lens.append(len(found))
+            ids.append(np.fromiter(map(table.__getitem__, words), np.int64, len(words)))
+            per_document.append(len(sentences))
+        types = sorted(table)
+        rank = np.empty(len(types), np.uint32)
+        rank[[table[word] for word in types]] = np.arange(len(types), dtype=np.uint32)
+        flat = rank[np.concatenate(ids)] if ids else np.zeros(0, np.uint32)
+        block = keep_full(flat, np.ones(len(flat), np.bool_), np.asarray(lens, np.int64), per_document)
+        return WordBlock(block, types)
