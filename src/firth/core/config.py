@@ -33,7 +33,9 @@ class Config(BaseModel):
         for assignment in assignments:
             key, equals, value = assignment.partition("=")
             if not equals:
-                raise FirthError(f"'{assignment}' is not a setting: write it as key=value, for example training.learning_rate=1e-3")
+                raise FirthError(
+                    f"'{assignment}' is not a setting: write it as key=value, for example training.learning_rate=1e-3"
+                )
             _assign(data, self._full_key(key.strip()), _parse(value.strip()))
         return type(self).build(data, "settings")
 

@@ -44,7 +44,9 @@ class EncoderConfig(Config):
     @model_validator(mode="after")
     def _heads_divide(self) -> "EncoderConfig":
         if self.hidden_dim % self.num_heads:
-            raise ValueError(f"num_heads ({self.num_heads}) does not divide hidden_dim ({self.hidden_dim}): choose heads that do")
+            raise ValueError(
+                f"num_heads ({self.num_heads}) does not divide hidden_dim ({self.hidden_dim}): choose heads that do"
+            )
         return self
 
 

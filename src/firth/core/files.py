@@ -32,7 +32,9 @@ def disk_errors(what: str | Path) -> Iterator[None]:
         if code is None and found:
             code = int(found.group(1))
         if code in _FULL:
-            raise FirthError(f"{what}: the disk is full or a size limit was reached; free some space and run the same command again") from error
+            raise FirthError(
+                f"{what}: the disk is full or a size limit was reached; free some space and run the same command again"
+            ) from error
         if code in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise FirthError(f"{what}: no permission to write there; choose another place") from error
         raise

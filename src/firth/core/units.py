@@ -13,7 +13,9 @@ def parse_duration(text: str) -> float:
     if re.fullmatch(r"\d+(\.\d+)?", compact):
         seconds = float(compact)
     elif re.fullmatch(r"(\d+(\.\d+)?[smhd])+", compact):
-        seconds = sum(float(number) * _SECONDS[unit] for number, unit in re.findall(r"(\d+(?:\.\d+)?)([smhd])", compact))
+        seconds = sum(
+            float(number) * _SECONDS[unit] for number, unit in re.findall(r"(\d+(?:\.\d+)?)([smhd])", compact)
+        )
     else:
         raise FirthError(f"'{text}' is not a duration: write it like 90s, 20m or 1h30m")
     if seconds <= 0:
@@ -25,7 +27,7 @@ def show_duration(seconds: float) -> str:
     """``4.2s``, ``3m05s``, ``2h10m``."""
     if seconds < 60:
         return f"{seconds:.1f}s"
-    whole = int(round(seconds))
+    whole = round(seconds)
     if whole < 3600:
         return f"{whole // 60}m{whole % 60:02d}s"
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
@@ -33,13 +35,11 @@ def show_duration(seconds: float) -> str:
 
 def show_count(number: float) -> str:
     """``950``, ``12.3k``, ``4.56M``, ``1.20G``."""
-    for limit, divisor, mark in ((1e4, 1.0, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M")):
-        if abs(number) < limit:
-            break
-    else:
-        divisor, mark = 1e9, "G"
-    if not mark:
+    if abs(number) < 1e4:
         return f"{number:,.0f}"
+    divisor, mark = next(
+        ((size, mark) for size, mark in ((1e3, "k"), (1e6, "M")) if abs(number) < 1000 * size), (1e9, "G")
+    )
     scaled = number / divisor
     return f"{scaled:.{0 if scaled >= 100 else 1 if scaled >= 10 else 2}f}{mark}"
 

@@ -11,6 +11,7 @@
 
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +64,7 @@ class Split:
         self.folder = folder
         self.dtype = np.dtype(dtype)
 
-    def _map(self, name: str, dtype: np.dtype) -> NDArray:
+    def _map(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         path = self.folder / name
         return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype)
 
@@ -116,10 +117,14 @@ class Corpus:
         if not folder.exists():
             raise FirthError(f"{folder}: no such corpus; make one with: firth prepare FILE... --out {folder}")
         if not (folder / "corpus.json").is_file():
-            raise FirthError(f"{folder}: not a corpus (no corpus.json in it); make one with: firth prepare FILE... --out NEW_FOLDER")
+            raise FirthError(
+                f"{folder}: not a corpus (no corpus.json in it); make one with: firth prepare FILE... --out NEW_FOLDER"
+            )
         data = read_json(folder / "corpus.json")
         if isinstance(data, dict) and data.get("format") != FORMAT:
-            raise FirthError(f"{folder / 'corpus.json'}: made by another version of Firth (format {data.get('format')}, wanted {FORMAT}); prepare it again")
+            raise FirthError(
+                f"{folder / 'corpus.json'}: made by another version of Firth (format {data.get('format')}, wanted {FORMAT}); prepare it again"
+            )
         info = CorpusInfo.build(data, folder / "corpus.json")
         if verify:
             check_files(folder, info.checksums, "prepare the corpus again")
@@ -128,7 +133,9 @@ class Corpus:
     @cached_property
     def pieces(self) -> Pieces:
         if self.info.tokens.kind == "words":
-            raise FirthError(f"{self.folder}: a corpus of words, which has no pieces; prepare one with --tokens wordpiece, bpe or unigram")
+            raise FirthError(
+                f"{self.folder}: a corpus of words, which has no pieces; prepare one with --tokens wordpiece, bpe or unigram"
+            )
         return Pieces.load(self.folder / "tokenizer")
 
     @property

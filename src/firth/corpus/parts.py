@@ -7,7 +7,7 @@ is on disk need not be made again after a kill.
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class PartMaker:
             self.encoder = block_encoder(self.pieces)
 
     def make(self, number: int, documents: list[Document], heldout: list[bool]) -> None:
-        arrays: dict[str, NDArray] = {}
+        arrays: dict[str, NDArray[Any]] = {}
         for split, wanted in zip(SPLITS, (False, True), strict=True):
             chosen = [document for document, out in zip(documents, heldout, strict=True) if out == wanted]
             size = sum(len(document.text.encode()) for document in chosen)
@@ -63,7 +63,7 @@ class PartMaker:
             np.savez(handle, allow_pickle=False, **arrays)
 
 
-def _arrays(split: str, block: EncodedBlock) -> dict[str, NDArray]:
+def _arrays(split: str, block: EncodedBlock) -> dict[str, NDArray[Any]]:
     return {
         f"{split}_ids": block.ids,
         f"{split}_starts": block.word_starts,
@@ -72,7 +72,7 @@ def _arrays(split: str, block: EncodedBlock) -> dict[str, NDArray]:
     }
 
 
-def read_part(folder: Path, number: int) -> dict[str, NDArray]:
+def read_part(folder: Path, number: int) -> dict[str, NDArray[Any]]:
     with np.load(part_path(folder, number), allow_pickle=False) as part:
         return dict(part)
 
@@ -83,13 +83,15 @@ class SplitWriter:
     def __init__(self, folder: Path, dtype: str) -> None:
         folder.mkdir(parents=True)
         self.dtype = dtype
-        self.files: dict[str, BinaryIO] = {name: open(folder / f"{name}.bin", "wb") for name in ("tokens", "sentences", "documents", "words")}
+        self.files: dict[str, BinaryIO] = {
+            name: open(folder / f"{name}.bin", "wb") for name in ("tokens", "sentences", "documents", "words")
+        }
         self.totals = dict.fromkeys(("tokens", "sentences", "documents", "unknown", "bytes"), 0)
         self.bits = np.zeros(0, np.bool_)
         for name in ("sentences", "documents"):
             self.files[name].write(np.zeros(1, np.int64).tobytes())
 
-    def add(self, part: dict[str, NDArray], split: str, ids: NDArray) -> None:
+    def add(self, part: dict[str, NDArray[Any]], split: str, ids: NDArray[Any]) -> None:
         sentence_lens, document_lens = part[f"{split}_sentences"], part[f"{split}_documents"]
         self.files["tokens"].write(ids.astype(self.dtype).tobytes())
         self.files["sentences"].write((self.totals["tokens"] + np.cumsum(sentence_lens)).astype(np.int64).tobytes())
@@ -99,7 +101,13 @@ class SplitWriter:
         self.files["words"].write(np.packbits(bits[:whole], bitorder="little").tobytes())
         self.bits = bits[whole:]
         unknown, size = part[f"{split}_counts"].tolist()
-        for name, more in (("tokens", len(ids)), ("sentences", len(sentence_lens)), ("documents", len(document_lens)), ("unknown", unknown), ("bytes", size)):
+        for name, more in (
+            ("tokens", len(ids)),
+            ("sentences", len(sentence_lens)),
+            ("documents", len(document_lens)),
+            ("unknown", unknown),
+            ("bytes", size),
+        ):
             self.totals[name] += more
 
     def close(self) -> None:
@@ -108,7 +116,9 @@ class SplitWriter:
             file.close()
 
 
-def merge_parts(parts: Path, num_parts: int, out: Path, dtype: str, remap: Iterator[dict[str, NDArray]] | None = None) -> dict[str, dict[str, int]]:
+def merge_parts(
+    parts: Path, num_parts: int, out: Path, dtype: str, remap: Iterator[dict[str, NDArray[Any]]] | None = None
+) -> dict[str, dict[str, int]]:
     """All parts in order; ``remap`` gives for each part new ids for its own (words)."""
     writers = {split: SplitWriter(out / split, dtype) for split in SPLITS}
     try:

@@ -23,7 +23,7 @@ from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, disk_errors, read_json, sync_folder, write_json
 from firth.core.types import Progress
-from firth.corpus.format import SPLITS, CorpusInfo, SourceInfo, SplitInfo
+from firth.corpus.format import CorpusInfo, SourceInfo, SplitInfo
 from firth.corpus.parts import PartMaker, hash_bytes, merge_parts, part_path
 from firth.corpus.word_types import merge_types
 from firth.corpus.worker import Worker
@@ -59,7 +59,9 @@ def prepare(
     staging = out.with_name(f".{out.name}.partial")
     with _staging(staging, out):
         sources = _spool_stdin(inputs, staging, reading)
-        share = heldout if heldout is not None else (0.05 if sum(source.size for source in sources) < 20_000_000 else 0.01)
+        share = (
+            heldout if heldout is not None else (0.05 if sum(source.size for source in sources) < 20_000_000 else 0.01)
+        )
         settings = _settings(sources, tokens, reading, tokenizer, share, deduplicate)
         _begin(staging, settings)
         job = _Job(staging, sources, tokens, reading, share, deduplicate, progress or (lambda event: None))
@@ -78,7 +80,9 @@ def _staging(staging: Path, out: Path) -> Iterator[None]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
-        raise FirthError(f"{out}: another firth prepare is writing this corpus now; wait for it or choose another --out") from None
+        raise FirthError(
+            f"{out}: another firth prepare is writing this corpus now; wait for it or choose another --out"
+        ) from None
     try:
         with disk_errors(out):
             yield
@@ -103,9 +107,23 @@ def _spool_stdin(inputs: list[str], staging: Path, reading: ReadingConfig) -> li
     return [Source(spool, format, "", "-"), *(find_sources(others, reading.format) if others else [])]
 
 
-def _settings(sources: list[Source], tokens: TokensConfig, reading: ReadingConfig, tokenizer: Path | None, share: float, deduplicate: bool) -> dict[str, Any]:
+def _settings(
+    sources: list[Source],
+    tokens: TokensConfig,
+    reading: ReadingConfig,
+    tokenizer: Path | None,
+    share: float,
+    deduplicate: bool,
+) -> dict[str, Any]:
     """All that decides the result; a working folder with other settings is of no use."""
-    files = [[str(source.path.absolute()), source.size, source.path.stat().st_mtime_ns if source.name != "-" else checksum(source.path)] for source in sources]
+    files = [
+        [
+            str(source.path.absolute()),
+            source.size,
+            source.path.stat().st_mtime_ns if source.name != "-" else checksum(source.path),
+        ]
+        for source in sources
+    ]
     fingerprint = Pieces.load(tokenizer).fingerprint if tokenizer else None
     return {
         "files": files,
@@ -131,7 +149,14 @@ class _Job:
     """One preparation, step by step."""
 
     def __init__(
-        self, staging: Path, sources: list[Source], tokens: TokensConfig, reading: ReadingConfig, share: float, deduplicate: bool, progress: Progress
+        self,
+        staging: Path,
+        sources: list[Source],
+        tokens: TokensConfig,
+        reading: ReadingConfig,
+        share: float,
+        deduplicate: bool,
+        progress: Progress,
     ) -> None:
         self.staging = staging
         self.sources = sources
@@ -152,7 +177,9 @@ class _Job:
         if self.tokens.kind == "words" or goal.is_dir():
             return
         self.progress({"event": "vocabulary"})
-        unpacked = sum(source.size * (4 if source.packing or source.format == "parquet" else 1) for source in self.sources)
+        unpacked = sum(
+            source.size * (4 if source.packing or source.format == "parquet" else 1) for source in self.sources
+        )
         limit = int(min(1.0, self.tokens.sample_bytes / max(unpacked, 1)) * (_HASHES - 1))
 
         def sample() -> Iterator[str]:
@@ -239,7 +266,9 @@ class _Job:
                 for future in pending:
                     future.cancel()
         if not number:
-            raise FirthError(f"{self.sources[0].name}: no document in it, only white space or empty fields; check the file and its --column")
+            raise FirthError(
+                f"{self.sources[0].name}: no document in it, only white space or empty fields; check the file and its --column"
+            )
         return number
 
     def finish(self, num_parts: int, out: Path) -> CorpusInfo:
@@ -261,7 +290,9 @@ class _Job:
         dtype = "uint16" if vocab_size <= 1 << 16 else "uint32"
         totals = merge_parts(parts, num_parts, goal, dtype, remap)
         if not totals["train"]["tokens"]:
-            raise FirthError(f"{self.sources[0].name}: no token of text was found for training; give more text or a smaller --heldout")
+            raise FirthError(
+                f"{self.sources[0].name}: no token of text was found for training; give more text or a smaller --heldout"
+            )
         info = CorpusInfo(
             tokens=self.tokens,
             tokenizer=fingerprint,
@@ -271,8 +302,11 @@ class _Job:
             sources=[SourceInfo(name=source.name, bytes=source.size) for source in self.sources],
             heldout_share=self.share,
             duplicates_removed=self.removed if self.seen is not None else None,
-            checksums={str(file.relative_to(goal)): checksum(file) for file in sorted(goal.rglob("*")) if file.is_file()},
-            **{split: SplitInfo(**totals[split]) for split in SPLITS},
+            checksums={
+                str(file.relative_to(goal)): checksum(file) for file in sorted(goal.rglob("*")) if file.is_file()
+            },
+            train=SplitInfo(**totals["train"]),
+            heldout=SplitInfo(**totals["heldout"]),
         )
         write_json(goal / "corpus.json", info.model_dump())
         _replace(goal, out)

@@ -7,6 +7,7 @@ on disk until the end. Numbers go by frequency in the training split, ties by fi
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +64,7 @@ class _Types:
         return new_id
 
 
-def merge_types(parts: Path, num_parts: int, tokenizer: Path) -> tuple[int, Iterator[dict[str, NDArray]]]:
+def merge_types(parts: Path, num_parts: int, tokenizer: Path) -> tuple[int, Iterator[dict[str, NDArray[Any]]]]:
     """Writes the words and their counts; returns the number of types and, part by part, the new
     ids of its types."""
     types = _Types(parts / "spellings")
@@ -73,14 +74,18 @@ def merge_types(parts: Path, num_parts: int, tokenizer: Path) -> tuple[int, Iter
         for split in SPLITS:
             joined = part[f"{split}_types"].tobytes()
             spellings = joined.split(b"\n") if joined else []
-            counts = np.bincount(part[f"{split}_ids"], minlength=len(spellings)) if split == "train" else np.zeros(len(spellings), np.int64)
+            counts = (
+                np.bincount(part[f"{split}_ids"], minlength=len(spellings))
+                if split == "train"
+                else np.zeros(len(spellings), np.int64)
+            )
             found[split] = types.add(spellings, part[f"{split}_hashes"], counts)
         np.savez(parts / f"{number:06d}.map.npz", allow_pickle=False, **found)
     num_types = len(types.counts)
     with atomic_folder(tokenizer) as folder:
         new_id = types.write(folder)
 
-    def remap() -> Iterator[dict[str, NDArray]]:
+    def remap() -> Iterator[dict[str, NDArray[Any]]]:
         for number in range(num_parts):
             with np.load(parts / f"{number:06d}.map.npz", allow_pickle=False) as found:
                 yield {split: new_id[found[split]] for split in SPLITS}

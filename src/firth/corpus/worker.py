@@ -22,7 +22,12 @@ from firth.text.readers import Document
 
 def send_block(stream: BinaryIO, number: int, documents: list[Document], heldout: list[bool]) -> None:
     texts = [document.text.encode() for document in documents]
-    head = {"number": number, "lengths": [len(text) for text in texts], "heldout": heldout, "sentences": [document.sentences for document in documents]}
+    head = {
+        "number": number,
+        "lengths": [len(text) for text in texts],
+        "heldout": heldout,
+        "sentences": [document.sentences for document in documents],
+    }
     stream.write(json.dumps(head).encode() + b"\n")
     stream.writelines(texts)
     stream.flush()
@@ -46,7 +51,11 @@ class Worker:
     """The parent's side: hand over a block, wait for the word that its part is written."""
 
     def __init__(self, tokens: TokensConfig, tokenizer: Path | None, parts: Path) -> None:
-        settings = {"tokens": tokens.model_dump(), "tokenizer": str(tokenizer) if tokenizer else None, "parts": str(parts)}
+        settings = {
+            "tokens": tokens.model_dump(),
+            "tokenizer": str(tokenizer) if tokenizer else None,
+            "parts": str(parts),
+        }
         environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-m", "firth.corpus.worker", json.dumps(settings)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)

@@ -36,7 +36,9 @@ class EncodedBlock:
     document_lens: NDArray[np.int64]
 
 
-def keep_full(ids: NDArray[np.uint32], starts: NDArray[np.bool_], lens: NDArray[np.int64], per_document: list[int]) -> EncodedBlock:
+def keep_full(
+    ids: NDArray[np.uint32], starts: NDArray[np.bool_], lens: NDArray[np.int64], per_document: list[int]
+) -> EncodedBlock:
     """Leaves out sentences without tokens and documents without sentences."""
     document_of = np.repeat(np.arange(len(per_document)), per_document)
     kept = lens > 0
@@ -67,9 +69,13 @@ class PlainEncoder:
             starts.append(self._word_starts(encoding, document.text, sentences, place))
         if not ids:
             return keep_full(np.zeros(0, np.uint32), np.zeros(0, np.bool_), np.zeros(0, np.int64), [])
-        return keep_full(np.concatenate(ids), np.concatenate(starts), np.concatenate(lens).astype(np.int64), per_document)
+        return keep_full(
+            np.concatenate(ids), np.concatenate(starts), np.concatenate(lens).astype(np.int64), per_document
+        )
 
-    def _word_starts(self, encoding: Encoding, text: str, sentences: list[tuple[int, int]], place: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _word_starts(
+        self, encoding: Encoding, text: str, sentences: list[tuple[int, int]], place: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
         """The first piece of each word; words are sought sentence by sentence."""
         if self.pieces.kind == "wordpiece" and not has_han(text):
             return np.asarray([not token.startswith("##") for token in encoding.tokens], np.bool_)
@@ -132,7 +138,9 @@ class ChunkEncoder:
 
     def __init__(self, pieces: Pieces) -> None:
         self.pieces = pieces
-        self.outer = np.asarray([not pieces.token(number).startswith("##") for number in range(pieces.vocab_size)], np.bool_)
+        self.outer = np.asarray(
+            [not pieces.token(number).startswith("##") for number in range(pieces.vocab_size)], np.bool_
+        )
         self._forget()
 
     @staticmethod
@@ -175,7 +183,9 @@ class ChunkEncoder:
             per_document.append(len(sentences))
         return self._assemble(chunks, np.asarray(counts, np.int64), np.asarray(chinese, np.bool_), per_document)
 
-    def _assemble(self, chunks: list[str], counts: NDArray[np.int64], chinese: NDArray[np.bool_], per_document: list[int]) -> EncodedBlock:
+    def _assemble(
+        self, chunks: list[str], counts: NDArray[np.int64], chinese: NDArray[np.bool_], per_document: list[int]
+    ) -> EncodedBlock:
         numbers = self.chunks.numbers(chunks)
         sentence_of = np.repeat(np.arange(len(counts)), counts)
         self._learn()
@@ -226,20 +236,30 @@ class ChunkEncoder:
         plain = np.asarray([word.isascii() and word.isalnum() and len(word) <= _MAX_WORD for word in new], np.bool_)
         found: list[NDArray[np.uint32]] = [np.zeros(0, np.uint32)] * len(new)
         together = np.asarray(
-            backend.encode(" ".join(word for word, is_plain in zip(new, plain, strict=True) if is_plain), add_special_tokens=False).ids, np.uint32
+            backend.encode(
+                " ".join(word for word, is_plain in zip(new, plain, strict=True) if is_plain), add_special_tokens=False
+            ).ids,
+            np.uint32,
         )
         borders = np.flatnonzero(self.outer[together])
         assert len(borders) == plain.sum()
         for place, ids in zip(np.flatnonzero(plain), np.split(together, borders[1:]), strict=False):
             found[place] = ids
         others = np.flatnonzero(~plain)
-        for place, encoding in zip(others, backend.encode_batch_fast([new[place] for place in others], add_special_tokens=False), strict=True):
+        for place, encoding in zip(
+            others, backend.encode_batch_fast([new[place] for place in others], add_special_tokens=False), strict=True
+        ):
             found[place] = np.asarray(encoding.ids, np.uint32)
         if self.pieces.byte_ids is not None:
-            for place, ids in enumerate(found):
+            for index, ids in enumerate(found):
                 if self.pieces.unk_id in ids:
-                    found[place] = self.pieces.encode(new[place], add_special=False, read_special=False).ids.astype(np.uint32)
-        self.words.add(np.concatenate(found) if found else np.zeros(0, np.uint32), np.asarray([len(ids) for ids in found], np.int64))
+                    found[index] = self.pieces.encode(new[index], add_special=False, read_special=False).ids.astype(
+                        np.uint32
+                    )
+        self.words.add(
+            np.concatenate(found) if found else np.zeros(0, np.uint32),
+            np.asarray([len(ids) for ids in found], np.int64),
+        )
 
 
 def block_encoder(pieces: Pieces) -> ChunkEncoder | PlainEncoder:

@@ -32,10 +32,14 @@ _ROLES = {
 BYTE_TOKENS = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
-def bert_tokenizer(vocab: dict[str, int], lowercase: bool, strip_accents: bool | None = None, split_han: bool = True) -> Tokenizer:
+def bert_tokenizer(
+    vocab: dict[str, int], lowercase: bool, strip_accents: bool | None = None, split_han: bool = True
+) -> Tokenizer:
     """BERT's own pipeline: clean, split Chinese characters, fold case and accents, longest match."""
     tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100))
-    tokenizer.normalizer = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=split_han, strip_accents=strip_accents, lowercase=lowercase)
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=split_han, strip_accents=strip_accents, lowercase=lowercase
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix="##")
     tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIALS["wordpiece"] if token in vocab])
@@ -56,7 +60,9 @@ class Pieces:
         self.backend.no_truncation()
         self.backend.no_padding()
         self.description: dict[str, Any] = json.loads(tokenizer.to_str())
-        self.kind = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram"}.get(self.description["model"]["type"], "other")
+        self.kind = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram"}.get(
+            self.description["model"]["type"], "other"
+        )
         self.vocab_size: int = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
         self.special_ids = sorted(token["id"] for token in self.description["added_tokens"] if token["special"])
         self.byte_ids = self._find_byte_ids()
@@ -99,7 +105,9 @@ class Pieces:
         text: str = self.backend.decode(list(ids), skip_special_tokens=True)
         return text
 
-    def encode(self, text: str | list[str], pair: str | None = None, add_special: bool = True, read_special: bool = True) -> Encoding:
+    def encode(
+        self, text: str | list[str], pair: str | None = None, add_special: bool = True, read_special: bool = True
+    ) -> Encoding:
         """Pieces of a text, a pair of texts, or a list of words (then ``words`` counts those).
 
         ``read_special``: whether "[MASK]" written in the text is the mask or seven letters.
@@ -117,7 +125,9 @@ class Pieces:
         ids, tokens, offsets = list(raw.ids), list(raw.tokens), list(raw.offsets)
         segments, special = list(raw.type_ids), list(raw.special_tokens_mask)
         if self.byte_ids is not None and self.unk_id in ids:
-            ids, tokens, offsets, segments, special = self._bytes_for_unknown(text, pair, ids, tokens, offsets, segments, special)
+            ids, tokens, offsets, segments, special = self._bytes_for_unknown(
+                text, pair, ids, tokens, offsets, segments, special
+            )
         offset_array = np.asarray(offsets, np.int64).reshape(-1, 2)
         words = np.full(len(ids), -1, np.int64)
         for segment, (part, found) in enumerate(((text, spans), (pair, None))):
@@ -137,7 +147,10 @@ class Pieces:
                 rows = [(number, token, (start, end), segment, special)]
             else:
                 part = (text if segment == 0 else pair or "")[start:end]
-                rows = [(self.byte_ids[byte], BYTE_TOKENS[byte], (start, end), segment, 0) for byte in self.normal(part).encode()]
+                rows = [
+                    (self.byte_ids[byte], BYTE_TOKENS[byte], (start, end), segment, 0)
+                    for byte in self.normal(part).encode()
+                ]
             for row in rows:
                 for column, value in zip(out, row, strict=True):
                     column.append(value)
@@ -151,7 +164,11 @@ class Pieces:
     def save(self, folder: Path) -> None:
         """``tokenizer.json`` and what transformers looks for beside it."""
         write_text(folder / "tokenizer.json", self.backend.to_str(pretty=False))
-        named = {f"{role}_token": self.token(number) for role in _ROLES if (number := getattr(self, f"{role}_id")) is not None}
+        named = {
+            f"{role}_token": self.token(number)
+            for role in _ROLES
+            if (number := getattr(self, f"{role}_id")) is not None
+        }
         config: dict[str, Any] = {**named, "model_max_length": 512}
         if self.kind == "wordpiece":
             vocab = self.backend.get_vocab(with_added_tokens=True)
@@ -176,7 +193,9 @@ class Pieces:
         for name in ("tokenizer.json", "vocab.txt"):
             if (folder / name).is_file():
                 return cls._from_file(folder / name, folder / "tokenizer_config.json")
-        raise FirthError(f"{folder}: no tokenizer here (neither tokenizer.json nor vocab.txt); copy the tokenizer's files beside the model")
+        raise FirthError(
+            f"{folder}: no tokenizer here (neither tokenizer.json nor vocab.txt); copy the tokenizer's files beside the model"
+        )
 
     @classmethod
     def _from_file(cls, path: Path, config_path: Path) -> "Pieces":
@@ -188,7 +207,9 @@ class Pieces:
             raise FirthError(f"{path}: not a tokenizer that can be read ({str(error)[:120]}); check the file") from None
         vocab = {line.rstrip("\r"): number for number, line in enumerate(lines[:-1] if lines[-1] == "" else lines)}
         if "[UNK]" not in vocab:
-            raise FirthError(f"{path}: no [UNK] in this vocabulary; a BERT vocab.txt has one token a line with [UNK] among them")
+            raise FirthError(
+                f"{path}: no [UNK] in this vocabulary; a BERT vocab.txt has one token a line with [UNK] among them"
+            )
         config = read_json(config_path) if config_path.is_file() else {}
         split_han = config.get("tokenize_chinese_chars", True)
         return cls(bert_tokenizer(vocab, config.get("do_lower_case", True), config.get("strip_accents"), split_han))

@@ -42,10 +42,14 @@ class Document:
 def _lines(source: Source, encoding: str, limit: int = MAX_LINE_BYTES) -> Iterator[tuple[int, str]]:
     """Numbered lines without their ends; bad bytes and endless lines are named."""
     with open_source(source) as handle:
-        numbered = _utf8_lines(source, handle, limit) if encoding == "utf-8" else _other_lines(source, handle, encoding, limit)
+        numbered = (
+            _utf8_lines(source, handle, limit) if encoding == "utf-8" else _other_lines(source, handle, encoding, limit)
+        )
         for number, line in numbered:
             if "\0" in line:
-                raise FirthError(f"{source.name}:{number}: contains NUL bytes: it is UTF-16 or not text; convert it to UTF-8 or name its --encoding")
+                raise FirthError(
+                    f"{source.name}:{number}: contains NUL bytes: it is UTF-16 or not text; convert it to UTF-8 or name its --encoding"
+                )
             yield number, line
 
 
@@ -72,7 +76,9 @@ def _other_lines(source: Source, handle: BinaryIO, encoding: str, limit: int) ->
     try:
         text = io.TextIOWrapper(handle, encoding=encoding, newline=None)
     except LookupError:
-        raise FirthError(f"unknown encoding '{encoding}': use a name that Python knows, such as utf-8, gb18030 or latin-1") from None
+        raise FirthError(
+            f"unknown encoding '{encoding}': use a name that Python knows, such as utf-8, gb18030 or latin-1"
+        ) from None
     number = 0
     while True:
         number += 1
@@ -92,7 +98,9 @@ def _running_text(source: Source, encoding: str) -> Iterator[str]:
     try:
         decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
     except LookupError:
-        raise FirthError(f"unknown encoding '{encoding}': use a name that Python knows, such as utf-8, gb18030 or latin-1") from None
+        raise FirthError(
+            f"unknown encoding '{encoding}': use a name that Python knows, such as utf-8, gb18030 or latin-1"
+        ) from None
     line = 1
     with open_source(source) as handle:
         final = False
@@ -102,7 +110,9 @@ def _running_text(source: Source, encoding: str) -> Iterator[str]:
             try:
                 text = decoder.decode(raw, final)
             except UnicodeError:
-                raise FirthError(f"{source.name}:{line + raw.count(10)}: not {encoding} (near this line); convert it, or name its --encoding") from None
+                raise FirthError(
+                    f"{source.name}:{line + raw.count(10)}: not {encoding} (near this line); convert it, or name its --encoding"
+                ) from None
             if "\0" in text:
                 raise FirthError(
                     f"{source.name}:{line + text[: text.index(chr(0))].count(chr(10))}: contains NUL bytes: it is UTF-16 or not text; convert it to UTF-8"
@@ -193,14 +203,18 @@ def _jsonl(source: Source, config: ReadingConfig) -> Iterator[Document]:
         if isinstance(value, dict):
             value = _field(source, number, value, config.column)
         if not isinstance(value, str):
-            raise FirthError(f"{source.name}:{number}: '{config.column}' is not text but {type(value).__name__}; mend this line or choose another --column")
+            raise FirthError(
+                f"{source.name}:{number}: '{config.column}' is not text but {type(value).__name__}; mend this line or choose another --column"
+            )
         if value.strip():
             yield Document(value)
 
 
 def _field(source: Source, number: int, row: dict[str, Any], column: str) -> Any:
     if column not in row:
-        raise FirthError(f"{source.name}:{number}: no column '{column}': {nearest(column, list(row))}; choose with --column")
+        raise FirthError(
+            f"{source.name}:{number}: no column '{column}': {nearest(column, list(row))}; choose with --column"
+        )
     return row[column]
 
 
@@ -208,36 +222,51 @@ def _table(source: Source, config: ReadingConfig) -> Iterator[Document]:
     csv.field_size_limit(MAX_LINE_BYTES)
     lines = (line + "\n" for _, line in _lines(source, config.encoding))
     plain = source.format == "tsv"
-    rows = csv.reader(lines, delimiter="\t" if plain else ",", quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL, strict=not plain)
+    rows = csv.reader(
+        lines,
+        delimiter="\t" if plain else ",",
+        quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL,
+        strict=not plain,
+    )
     try:
         header = next(rows, [])
         if config.column not in header:
-            raise FirthError(f"{source.name}:1: no column '{config.column}': {nearest(config.column, header)}; choose with --column")
+            raise FirthError(
+                f"{source.name}:1: no column '{config.column}': {nearest(config.column, header)}; choose with --column"
+            )
         place = header.index(config.column)
         for row in rows:
             if not row:
                 continue
             if len(row) != len(header):
-                raise FirthError(f"{source.name}:{rows.line_num}: {len(row)} fields where the header has {len(header)}; mend this line")
+                raise FirthError(
+                    f"{source.name}:{rows.line_num}: {len(row)} fields where the header has {len(header)}; mend this line"
+                )
             if row[place].strip():
                 yield Document(row[place])
     except csv.Error as error:
-        raise FirthError(f"{source.name}:{rows.line_num}: not valid {source.format} ({error}); mend this line") from None
+        raise FirthError(
+            f"{source.name}:{rows.line_num}: not valid {source.format} ({error}); mend this line"
+        ) from None
 
 
 def _parquet(source: Source, config: ReadingConfig) -> Iterator[Document]:
     import pyarrow
-    import pyarrow.parquet  # type: ignore[import-untyped]
+    import pyarrow.parquet
 
     try:
         file = pyarrow.parquet.ParquetFile(source.path)
         names = file.schema_arrow.names
         if config.column not in names:
-            raise FirthError(f"{source.name}: no column '{config.column}': {nearest(config.column, names)}; choose with --column")
+            raise FirthError(
+                f"{source.name}: no column '{config.column}': {nearest(config.column, names)}; choose with --column"
+            )
         for batch in file.iter_batches(batch_size=1024, columns=[config.column]):
             for value in batch.column(0).to_pylist():
                 if value is not None and not isinstance(value, str):
-                    raise FirthError(f"{source.name}: column '{config.column}' is not text but {type(value).__name__}; choose another --column")
+                    raise FirthError(
+                        f"{source.name}: column '{config.column}' is not text but {type(value).__name__}; choose another --column"
+                    )
                 if value and value.strip():
                     yield Document(value)
     except (pyarrow.ArrowInvalid, OSError) as error:
@@ -254,4 +283,6 @@ def read_documents(sources: list[Source], config: ReadingConfig) -> Iterator[Doc
             layout = config.layout if config.layout != "auto" else detect_layout(source, config.encoding, num_texts)
             yield from _txt(source, config, layout)
         else:
-            yield from {"jsonl": _jsonl, "csv": _table, "tsv": _table, "parquet": _parquet}[source.format](source, config)
+            yield from {"jsonl": _jsonl, "csv": _table, "tsv": _table, "parquet": _parquet}[source.format](
+                source, config
+            )

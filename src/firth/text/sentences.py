@@ -10,109 +10,12 @@ import re
 _WIDE = frozenset("。！？｡")
 _BORDER = re.compile(r"([.!?…。！？｡\n]+)[\"'”’」』】》）)\]]*(\s*)")
 _ABBREVIATIONS = frozenset(
-    [
-        "mr",
-        "mrs",
-        "ms",
-        "mx",
-        "dr",
-        "prof",
-        "rev",
-        "hon",
-        "st",
-        "sr",
-        "jr",
-        "gen",
-        "col",
-        "lt",
-        "capt",
-        "sgt",
-        "cpl",
-        "maj",
-        "cmdr",
-        "adm",
-        "gov",
-        "sen",
-        "rep",
-        "pres",
-        "vs",
-        "etc",
-        "eg",
-        "ie",
-        "viz",
-        "cf",
-        "al",
-        "ca",
-        "approx",
-        "inc",
-        "ltd",
-        "co",
-        "corp",
-        "plc",
-        "dept",
-        "univ",
-        "assn",
-        "bros",
-        "est",
-        "fig",
-        "figs",
-        "eq",
-        "eqs",
-        "ref",
-        "refs",
-        "vol",
-        "vols",
-        "no",
-        "nos",
-        "pp",
-        "ed",
-        "eds",
-        "ch",
-        "sec",
-        "art",
-        "jan",
-        "feb",
-        "mar",
-        "apr",
-        "jun",
-        "jul",
-        "aug",
-        "sep",
-        "sept",
-        "oct",
-        "nov",
-        "dec",
-        "mon",
-        "tue",
-        "wed",
-        "thu",
-        "fri",
-        "sat",
-        "sun",
-        "ave",
-        "blvd",
-        "rd",
-        "hwy",
-        "mt",
-        "ft",
-        "oz",
-        "lb",
-        "lbs",
-        "min",
-        "max",
-        "hr",
-        "hrs",
-        "a.m",
-        "p.m",
-        "i.e",
-        "e.g",
-        "u.s",
-        "u.k",
-        "u.n",
-        "ph.d",
-    ]
+    """mr mrs ms mx dr prof rev hon st sr jr gen col lt capt sgt cpl maj cmdr adm gov sen rep pres vs etc eg ie viz cf al
+    ca approx inc ltd co corp plc dept univ assn bros est fig figs eq eqs ref refs vol vols no nos pp ed eds ch sec art
+    jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun ave blvd rd hwy mt ft oz lb lbs min max
+    hr hrs a.m p.m i.e e.g u.s u.k u.n ph.d""".split()
 )
-_MAY_END = frozenset(["etc", "inc", "ltd", "co", "corp", "jr", "sr", "a.m", "p.m", "u.s", "u.k", "u.n", "ph.d"])
+_MAY_END = frozenset(("etc", "inc", "ltd", "co", "corp", "jr", "sr", "a.m", "p.m", "u.s", "u.k", "u.n", "ph.d"))
 
 
 def _stops(text: str, start: int, end: int) -> bool:
@@ -120,7 +23,9 @@ def _stops(text: str, start: int, end: int) -> bool:
     following = text[end]
     if following.islower():
         return False
-    word = text[max(text.rfind(" ", max(0, start - 24), start), text.rfind("\n", max(0, start - 24), start)) + 1 : start].lstrip("\"'“‘([-")
+    word = text[
+        max(text.rfind(" ", max(0, start - 24), start), text.rfind("\n", max(0, start - 24), start)) + 1 : start
+    ].lstrip("\"'“‘([-")
     if len(word) == 1:
         return not (word.isupper() and word != "I")
     bare = word.lower()

@@ -12,7 +12,15 @@ from typing import BinaryIO, cast
 
 from firth.core.errors import FirthError
 
-FORMATS = {".txt": "txt", ".text": "txt", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+FORMATS = {
+    ".txt": "txt",
+    ".text": "txt",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
 PACKINGS = (".gz", ".zst")
 
 
@@ -48,14 +56,20 @@ def find_sources(inputs: list[str], format: str = "auto") -> list[Source]:
     for word in inputs:
         path = Path(word)
         if path.is_dir():
-            inside = [source for file in sorted(path.rglob("*")) if file.is_file() if (source := _describe(file, format))]
+            inside = [
+                source for file in sorted(path.rglob("*")) if file.is_file() if (source := _describe(file, format))
+            ]
             if not inside:
-                raise FirthError(f"{word}: no text in this folder (looked for {', '.join(FORMATS)}, also .gz and .zst); name the files or their --format")
+                raise FirthError(
+                    f"{word}: no text in this folder (looked for {', '.join(FORMATS)}, also .gz and .zst); name the files or their --format"
+                )
             found += inside
         elif path.exists():
             found.append(_describe(path, format) or Source(path, "txt", "", word))
         elif matches := sorted(glob.glob(word, recursive=True)):
-            found += [source for match in matches if Path(match).is_file() if (source := _describe(Path(match), format))]
+            found += [
+                source for match in matches if Path(match).is_file() if (source := _describe(Path(match), format))
+            ]
         else:
             raise FirthError(f"{word}: no such file or folder; check the path")
     for source in found:
@@ -75,7 +89,7 @@ def open_source(source: Source) -> Iterator[BinaryIO]:
             if source.packing == ".gz":
                 handle = cast(BinaryIO, stack.enter_context(gzip.open(source.path, "rb")))
             elif source.packing == ".zst":
-                import pyarrow  # type: ignore[import-untyped]
+                import pyarrow
 
                 packed = stack.enter_context(pyarrow.input_stream(str(source.path), compression="zstd"))
                 handle = io.BufferedReader(packed, 1 << 20)
@@ -83,7 +97,9 @@ def open_source(source: Source) -> Iterator[BinaryIO]:
                 handle = stack.enter_context(open(source.path, "rb", buffering=1 << 20))
             yield handle
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FirthError(f"{source.name}: the {source.packing} archive is broken or cut off ({error}); copy it again") from None
+        raise FirthError(
+            f"{source.name}: the {source.packing} archive is broken or cut off ({error}); copy it again"
+        ) from None
     except PermissionError:
         raise FirthError(f"{source.name}: no permission to read it; change its mode or copy it") from None
     except OSError as error:

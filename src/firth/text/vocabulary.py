@@ -99,6 +99,8 @@ def _unigram(texts: Texts, config: TokensConfig) -> Tokenizer:
     tokenizer.normalizer = normalizers.Sequence(steps)
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
-    trainer = trainers.UnigramTrainer(vocab_size=config.vocab_size, special_tokens=SPECIALS["unigram"], unk_token="<unk>", show_progress=False)
+    trainer = trainers.UnigramTrainer(
+        vocab_size=config.vocab_size, special_tokens=SPECIALS["unigram"], unk_token="<unk>", show_progress=False
+    )
     tokenizer.train_from_iterator(texts(), trainer)
     return tokenizer

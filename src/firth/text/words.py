@@ -18,7 +18,7 @@ def has_han(text: str) -> bool:
 
 def cut(text: str) -> list[str]:
     """Chinese words in order; joined they are the text again."""
-    import rjieba  # type: ignore[import-untyped]
+    import rjieba
 
     words: list[str] = rjieba.cut(text)
     return words
