@@ -1,1 +1,26 @@
-"""Firth: language-representation models, from word2vec to BERT and beyond."""
+"""Firth: language-representation models, from word2vec to BERT and beyond.
+
+"You shall know a word by the company it keeps." (J. R. Firth, 1957)
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from firth.api import load, prepare, pretrain
+    from firth.core.errors import FirthError
+
+__version__ = "0.1.0"
+__all__ = ["FirthError", "load", "prepare", "pretrain"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads what is asked for, when it is asked for: ``import firth`` costs nothing."""
+    if name == "FirthError":
+        from firth.core.errors import FirthError
+
+        return FirthError
+    if name in __all__:
+        from firth import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'firth' has no attribute '{name}'")

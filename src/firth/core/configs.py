@@ -25,7 +25,7 @@ class TokensConfig(Config):
 
 
 class EncoderConfig(Config):
-    """A BERT-shaped Transformer encoder (SPEC 5)."""
+    """A BERT-shaped Transformer encoder (Devlin et al. 2018), with the later choices as options."""
 
     kind: Literal["encoder"] = "encoder"
     vocab_size: Annotated[int, Field(gt=5)] = 30522
@@ -38,6 +38,11 @@ class EncoderConfig(Config):
     dropout_prob: Probability = 0.1
     attention_dropout_prob: Probability = 0.1
     activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
+    gated: bool = False
+    norm: Literal["layer", "rms"] = "layer"
+    norm_first: bool = False
+    positions: Literal["learned", "rotary", "relative", "none"] = "learned"
+    bias: bool = True
     norm_eps: Annotated[float, Field(gt=0)] = 1e-12
     init_std: Annotated[float, Field(gt=0)] = 0.02
 
@@ -59,6 +64,7 @@ class MaskedTokensConfig(Config):
     mask_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.8
     random_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
     whole_words: bool = False
+    copies: Annotated[int, Field(ge=0)] = 0  # 0: new masks in every epoch; k: the same k in turn
 
     @model_validator(mode="after")
     def _shares_fit(self) -> "MaskedTokensConfig":

@@ -51,6 +51,16 @@ class Batch:
     num_tokens: int
     tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
+    def to(self, device: str) -> Batch:
+        """The same batch with its arrays as tensors on the device."""
+        import torch
+
+        tensors = {
+            name: torch.from_numpy(np.ascontiguousarray(array)).to(device, non_blocking=True)
+            for name, array in self.arrays.items()
+        }
+        return Batch(self.arrays, self.counts, self.num_tokens, tensors)
+
 
 @dataclass(frozen=True)
 class Losses:
@@ -61,12 +71,21 @@ class Losses:
     metrics: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
-class Objective(Protocol):
-    """What is predicted from what: pure batches by number, and their loss."""
+class Trainee(Protocol):
+    """What the loop trains: parameters, pure batches by number, their loss, and a test."""
 
-    def batch(self, number: int) -> Batch: ...
+    module: torch.nn.Module
+    weights: Mapping[str, float]  # of each named loss in the sum
 
-    def loss(self, model: Any, batch: Batch) -> Losses: ...
+    def batch(self, number: int) -> Batch:
+        """The batch of that number: a pure function, so that resuming is exact."""
+        ...
+
+    def loss(self, batch: Batch) -> Losses: ...
+
+    def evaluate(self) -> dict[str, float]:
+        """Metrics on held-out text; ``loss`` is the one to make small. Empty without such text."""
+        ...
 
 
 Progress = Callable[[Mapping[str, Any]], None]

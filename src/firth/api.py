@@ -1,0 +1,109 @@
+"""What Firth does, in a few functions: ``prepare``, ``pretrain``, ``load``. Torch is loaded when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firth.core.configs import RunConfig, TokensConfig
+from firth.core.errors import FirthError
+from firth.core.types import Progress
+
+if TYPE_CHECKING:
+    from firth.corpus.format import CorpusInfo
+    from firth.representations.encoder import EncoderRepresentation
+
+AnyPath = str | Path
+
+
+def prepare(
+    inputs: AnyPath | Sequence[AnyPath],
+    out: AnyPath,
+    *,
+    tokens: str = "wordpiece",
+    vocab_size: int = 8000,
+    lowercase: bool = True,
+    byte_fallback: bool = False,
+    word_split: str = "words",
+    tokenizer: AnyPath | None = None,
+    format: str = "auto",
+    layout: str = "auto",
+    column: str = "text",
+    encoding: str = "utf-8",
+    heldout: float | None = None,
+    deduplicate: bool = False,
+    workers: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> CorpusInfo:
+    """Raw text to a corpus folder; see ``firth prepare --help`` for what the settings mean."""
+    from firth.corpus.prepare import prepare as run
+    from firth.text.readers import ReadingConfig
+
+    chosen = TokensConfig.build(
+        {
+            "kind": tokens,
+            "vocab_size": vocab_size,
+            "lowercase": lowercase,
+            "byte_fallback": byte_fallback,
+            "word_split": word_split,
+        },
+        "tokens",
+    )
+    return run(
+        [str(word) for word in ([inputs] if isinstance(inputs, str | Path) else inputs)],
+        Path(out),
+        chosen,
+        ReadingConfig(format=format, layout=layout, column=column, encoding=encoding),
+        Path(tokenizer) if tokenizer is not None else None,
+        heldout,
+        deduplicate,
+        workers,
+        overwrite,
+        progress,
+    )
+
+
+def pretrain(
+    recipe: str | RunConfig | None = None,
+    *,
+    corpus: AnyPath | None = None,
+    out: AnyPath | None = None,
+    settings: Sequence[str] = (),
+    resume: AnyPath | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    **training: Any,
+) -> EncoderRepresentation:
+    """Trains a recipe on a corpus; ``budget="20m"``, ``steps=``, ``epochs=``, ``seed=`` and the like
+    are settings of training, ``settings=["model.num_layers=3"]`` reaches everything else."""
+    from firth.assembly.pretrain import resume_run, start_run
+    from firth.recipes.registry import find_recipe
+
+    if resume is not None:
+        return load(resume_run(Path(resume), progress).folder)
+    if recipe is None or corpus is None or out is None:
+        raise FirthError("pretrain needs a recipe, a corpus and a place to put the run (out); or resume=RUN")
+    config = find_recipe(recipe) if isinstance(recipe, str) else recipe
+    config = config.override(
+        [f"training.{name}={value}" for name, value in training.items() if value is not None] + list(settings)
+    )
+    return load(start_run(config, Path(corpus), Path(out), overwrite, progress).folder)
+
+
+def load(path: AnyPath) -> EncoderRepresentation:
+    """A trained representation: a run of Firth or a Hugging Face BERT directory."""
+    folder = Path(path)
+    if not folder.exists():
+        raise FirthError(f"{folder}: no such run or model; check the path")
+    if not (folder / "config.json").is_file():
+        if (folder / "firth.json").is_file():
+            raise FirthError(f"{folder}: this run is not finished; go on with: firth pretrain --resume {folder}")
+        raise FirthError(f"{folder}: no model here (no config.json); name a run of Firth or a Hugging Face directory")
+    from firth.interop.bert import load_bert
+    from firth.representations.encoder import EncoderRepresentation
+    from firth.text.pieces import Pieces
+
+    config, weights, heads = load_bert(folder)
+    return EncoderRepresentation.from_weights(config, weights, heads, Pieces.load(folder), folder)

@@ -1,0 +1,63 @@
+"""Line charts as inline SVG, without any library."""
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+
+_WIDTH, _HEIGHT = 720, 260
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 14, 34
+
+
+def _ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Round numbers that cover the range."""
+    raw = (high - low) / max(count, 1) or 1.0
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw)
+    first = math.ceil(low / step)
+    return [round(number * step, 10) for number in range(first, math.floor(high / step) + 1)]
+
+
+def _show(value: float) -> str:
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:g}M"
+    return f"{value / 1e3:g}k" if abs(value) >= 1e4 else f"{value:g}"
+
+
+def line_chart(series: Mapping[str, Sequence[tuple[float, float]]], x_name: str, y_name: str) -> str:
+    """One line a name; an SVG with axes, grid and a legend."""
+    series = {name: points for name, points in series.items() if points}
+    points = [point for line in series.values() for point in line]
+    if not points:
+        return ""
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    low_x, high_x = min(xs), max(max(xs), min(xs) + 1e-9)
+    margin = (max(ys) - min(ys)) * 0.05 or max(abs(max(ys)) * 0.05, 1e-9)
+    low_y, high_y = min(ys) - margin, max(ys) + margin
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = _LEFT + (x - low_x) / (high_x - low_x) * (_WIDTH - _LEFT - _RIGHT)
+        return across, _HEIGHT - _BOTTOM - (y - low_y) / (high_y - low_y) * (_HEIGHT - _TOP - _BOTTOM)
+
+    parts = [
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{html.escape(y_name)} by {html.escape(x_name)}">'
+    ]
+    for y in _ticks(low_y, high_y):
+        _, height = place(low_x, y)
+        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{height:.1f}" y2="{height:.1f}"/>')
+        parts.append(f'<text x="{_LEFT - 8}" y="{height + 4:.1f}" text-anchor="end">{_show(y)}</text>')
+    for x in _ticks(low_x, high_x, 8):
+        across, _ = place(x, low_y)
+        parts.append(f'<text x="{across:.1f}" y="{_HEIGHT - 14}" text-anchor="middle">{_show(x)}</text>')
+    for number, (name, line) in enumerate(series.items()):
+        path = " ".join(f"{across:.1f},{height:.1f}" for across, height in (place(x, y) for x, y in line))
+        parts.append(f'<polyline class="line c{number}" points="{path}"/>')
+        if len(line) <= 40:
+            parts += [
+                f'<circle class="dot c{number}" cx="{place(x, y)[0]:.1f}" cy="{place(x, y)[1]:.1f}" r="3"><title>{_show(x)}: {y:.4g}</title></circle>'
+                for x, y in line
+            ]
+        at = _LEFT + 12 + number * 150
+        parts.append(f'<line class="line c{number}" x1="{at}" x2="{at + 22}" y1="{_TOP + 2}" y2="{_TOP + 2}"/>')
+        parts.append(f'<text x="{at + 28}" y="{_TOP + 6}">{html.escape(name)}</text>')
+    parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 2}" text-anchor="end">{html.escape(x_name)}</text></svg>')
+    return "".join(parts)

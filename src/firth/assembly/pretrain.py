@@ -1,0 +1,185 @@
+"""Pre-training: recipe, corpus, model, objective and loop put together into a run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from firth.assembly.report import write_report
+from firth.core.configs import RunConfig
+from firth.core.errors import FirthError
+from firth.core.runs import Run
+from firth.core.types import Batch, Losses, Progress
+from firth.core.units import parse_duration
+from firth.corpus.format import Corpus, Split
+from firth.interop.bert import is_plain, save_bert
+from firth.models.encoder import Encoder
+from firth.nn.start import initialize
+from firth.objectives.masked_tokens import MaskedTokens, Specials
+from firth.text.pieces import Pieces
+from firth.training.loop import Loop
+
+_HELDOUT_SEED = 1_000_003
+
+
+def specials_of(pieces: Pieces, where: Path) -> Specials:
+    """The special ids that masking needs, or a word about what is missing."""
+    wanted = {"cls_id": pieces.cls_id, "sep_id": pieces.sep_id, "mask_id": pieces.mask_id, "pad_id": pieces.pad_id}
+    missing = [name.removesuffix("_id") for name, number in wanted.items() if number is None]
+    if missing:
+        raise FirthError(
+            f"{where}: its tokenizer has no token for {', '.join(missing)}, which this recipe needs; prepare the corpus with --tokens wordpiece"
+        )
+    ordinary = np.setdiff1d(np.arange(pieces.vocab_size), np.asarray(pieces.special_ids, np.int64))
+    return Specials(ordinary=ordinary, **{name: int(number) for name, number in wanted.items() if number is not None})
+
+
+class Pretraining:
+    """A model under an objective on a corpus: what the loop trains."""
+
+    def __init__(self, config: RunConfig, corpus: Corpus) -> None:
+        self.config = config
+        self.corpus = corpus
+        self.encoder = Encoder(config.model)
+        self.objective = MaskedTokens(config.objective, config.model, specials_of(corpus.pieces, corpus.folder))
+        self.module: nn.Module = nn.ModuleDict({"encoder": self.encoder, "objective": self.objective})
+        initialize(self.module, config.model.init_std, torch.Generator().manual_seed(config.training.seed))
+        self.weights: Mapping[str, float] = {}
+        self.rows = self.objective.rows(corpus.train, config.training.seed)
+        self.heldout_rows = self.objective.rows(corpus.heldout, _HELDOUT_SEED) if corpus.info.heldout.tokens else None
+
+    @property
+    def rows_per_step(self) -> int:
+        return self.config.training.batch_rows * self.config.training.accumulation
+
+    def batch(self, number: int) -> Batch:
+        size = self.config.training.batch_rows
+        return self.objective.batch(self.corpus.train, self.rows, self.config.training.seed, number * size, size)
+
+    def loss(self, batch: Batch) -> Losses:
+        return self.objective.loss(self.encoder, batch)
+
+    def evaluate(self) -> dict[str, float]:
+        """Mean loss and accuracy on held-out rows, always the same rows with the same masks."""
+        if self.heldout_rows is None:
+            return {}
+        return self._score(self.corpus.heldout)
+
+    def _score(self, split: Split) -> dict[str, float]:
+        assert self.heldout_rows is not None
+        size = self.config.training.batch_rows
+        left = min(len(self.heldout_rows), self.config.training.evaluation_batches * size)
+        totals: dict[str, float] = {}
+        counts: dict[str, float] = {}
+        self.module.eval()
+        with torch.inference_mode():
+            for first in range(0, left, size):
+                batch = self.objective.batch(split, self.heldout_rows, _HELDOUT_SEED, first, min(size, left - first))
+                losses = self.objective.loss(self.encoder, batch.to(self.config.training.device))
+                found = {name: (float(value), float(batch.counts[name])) for name, value in losses.sums.items()} | dict(
+                    losses.metrics
+                )
+                for name, (value, count) in found.items():
+                    totals[name] = totals.get(name, 0.0) + value
+                    counts[name] = counts.get(name, 0.0) + count
+        means = {name: totals[name] / max(counts[name], 1) for name in totals}
+        loss = sum(self.weights.get(name, 1.0) * means[name] for name in batch.counts)
+        return {"loss": loss, **{name: value for name, value in means.items() if name not in batch.counts}}
+
+    def export(self, folder: Path) -> None:
+        """The finished model as a directory that transformers reads."""
+        if not is_plain(self.config.model):
+            raise FirthError("this variant of the encoder has no published directory format")
+        heads = {"token_head": dict(self.objective.head.state_dict())}
+        save_bert(folder, self.config.model, dict(self.encoder.state_dict()), heads, self.objective.specials.pad_id)
+        self.corpus.pieces.save(folder)
+
+
+def configure(config: RunConfig, corpus: Corpus) -> RunConfig:
+    """The recipe fitted to the corpus: its vocabulary, and a length of training if none was named."""
+    model = config.model.replace(vocab_size=corpus.info.vocab_size)
+    training = config.training
+    if training.steps is None and training.epochs is None and training.budget is None:
+        training = training.replace(epochs=1.0)
+    return RunConfig.build(
+        {**config.model_dump(), "model": model.model_dump(), "training": training.model_dump()}, "settings"
+    )
+
+
+def start_run(
+    config: RunConfig, corpus_path: Path, out: Path, overwrite: bool = False, progress: Progress | None = None
+) -> Run:
+    """A new run, trained to its end."""
+    corpus = Corpus.open(corpus_path)
+    config = configure(config, corpus)
+    facts = {
+        "kind": "pretrain",
+        "recipe": config.recipe,
+        "config": config.model_dump(),
+        "corpus": {
+            "path": str(corpus_path.absolute()),
+            "fingerprint": corpus.fingerprint,
+            "tokenizer": corpus.info.tokenizer,
+        },
+    }
+    trainee = Pretraining(config, corpus)
+    run = Run.create(out, facts, overwrite)
+    return _train(run, trainee, progress)
+
+
+def resume_run(folder: Path, progress: Progress | None = None) -> Run:
+    """Goes on with a run from its latest checkpoint; a finished one is left as it is."""
+    run = Run.open(folder)
+    if run.facts.get("kind") != "pretrain":
+        raise FirthError(f"{folder}: not a pre-training run; name a folder that firth pretrain made")
+    if run.facts["status"] == "finished":
+        return run
+    known = run.facts["corpus"]
+    corpus = Corpus.open(known["path"])
+    if corpus.fingerprint != known["fingerprint"]:
+        raise FirthError(
+            f"{known['path']}: not the corpus this run was begun with (its content has changed); put the old one back or start a new run"
+        )
+    return _train(run, Pretraining(RunConfig.build(run.facts["config"], folder / "firth.json"), corpus), progress)
+
+
+def _train(run: Run, trainee: Pretraining, progress: Progress | None) -> Run:
+    config = trainee.config.training
+    with run.lock():
+        loop = Loop(trainee, config, run.folder, progress)
+        loop.resume()
+        if "steps" not in run.facts:
+            if config.budget is not None:
+                steps = loop.measure(parse_duration(config.budget))
+            elif config.epochs is not None:
+                steps = max(1, round(config.epochs * len(trainee.rows) / (trainee.rows_per_step * loop.ranks.size)))
+            else:
+                assert config.steps is not None
+                steps = config.steps
+            if loop.ranks.first:
+                run.save(steps=steps)
+            else:
+                run.facts["steps"] = steps
+        metrics = loop.run(run.facts["steps"], f"firth pretrain --resume {run.folder}")
+        if loop.ranks.first:
+            _finish(run, trainee, loop, metrics)
+        loop.ranks.wait()
+    return run
+
+
+def _finish(run: Run, trainee: Pretraining, loop: Loop, metrics: dict[str, float]) -> None:
+    trainee.export(run.folder)
+    parameters = sum(parameter.numel() for parameter in trainee.module.parameters())
+    rows = loop.step * trainee.rows_per_step * loop.ranks.size
+    facts: dict[str, Any] = {
+        "metrics": metrics,
+        "parameters": parameters,
+        "seconds": loop.seconds,
+        "tokens": loop.tokens,
+        "epochs": rows / len(trainee.rows),
+    }
+    write_report(run, facts)
+    run.save(status="finished", **facts)

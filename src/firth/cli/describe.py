@@ -1,0 +1,77 @@
+"""Corpora and runs in a few lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firth.core.errors import FirthError
+from firth.core.units import show_bytes, show_count, show_duration
+
+if TYPE_CHECKING:
+    from firth.corpus.format import CorpusInfo
+
+Rows = list[tuple[str, str]]
+
+
+def corpus_rows(info: CorpusInfo) -> Rows:
+    tokens = info.train.tokens + info.heldout.tokens
+    size = info.train.bytes + info.heldout.bytes
+    rows = [
+        ("text", f"{show_bytes(size)} from {len(info.sources)} file{'s' if len(info.sources) > 1 else ''}"),
+        ("documents", f"{info.train.documents:,} for training, {info.heldout.documents:,} held out"),
+        ("sentences", f"{info.train.sentences + info.heldout.sentences:,}"),
+        ("tokens", f"{show_count(tokens)} ({size / max(tokens, 1):.2f} bytes a token)"),
+        ("types", f"{info.vocab_size:,} {info.tokens.kind}"),
+    ]
+    if info.tokens.kind != "words":
+        rows.append(("unknown", f"{(info.train.unknown + info.heldout.unknown) / max(tokens, 1):.3%} of tokens"))
+    if info.duplicates_removed is not None:
+        rows.append(("duplicates", f"{info.duplicates_removed:,} documents left out"))
+    return rows
+
+
+def run_rows(facts: dict[str, Any]) -> Rows:
+    rows = [("recipe", facts["recipe"]), ("status", facts["status"])]
+    if "steps" in facts:
+        rows.append(("steps", f"{facts['steps']:,}"))
+    if facts["status"] == "finished":
+        rows += [
+            ("parameters", show_count(facts["parameters"])),
+            ("tokens seen", f"{show_count(facts['tokens'])} ({facts['epochs']:.2f} epochs)"),
+            (
+                "time",
+                f"{show_duration(facts['seconds'])} ({show_count(facts['tokens'] / max(facts['seconds'], 1e-9))} tokens/s)",
+            ),
+        ]
+        rows += [(f"held-out {name.replace('_', ' ')}", f"{value:.4f}") for name, value in facts["metrics"].items()]
+    return rows
+
+
+def describe(path: Path) -> tuple[str, Rows, dict[str, Any]]:
+    """(kind, rows for people, facts for programs)."""
+    if not path.exists():
+        raise FirthError(f"{path}: no such corpus, run or model; check the path")
+    if (path / "corpus.json").is_file():
+        from firth.corpus.format import Corpus
+
+        corpus = Corpus.open(path)
+        return f"a corpus of {corpus.info.tokens.kind}, files whole", corpus_rows(corpus.info), corpus.info.model_dump()
+    if (path / "firth.json").is_file():
+        from firth.core.runs import Run
+
+        facts = Run.open(path).facts
+        return "a run", run_rows(facts), facts
+    if (path / "config.json").is_file():
+        from firth.core.files import read_json
+
+        data = read_json(path / "config.json")
+        rows = [
+            (name, str(data[name]))
+            for name in ("model_type", "vocab_size", "hidden_size", "num_hidden_layers")
+            if name in data
+        ]
+        return "a Hugging Face directory", rows or [("config", "empty")], data
+    raise FirthError(
+        f"{path}: neither a corpus (corpus.json) nor a run (firth.json) nor a model (config.json); check the path"
+    )

@@ -1,0 +1,46 @@
+"""Texts in, an array of vectors out, in bounded memory."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.errors import FirthError
+from firth.core.files import atomic_file
+
+if TYPE_CHECKING:
+    from firth.representations.encoder import EncoderRepresentation
+
+_TOGETHER = 512
+
+
+def read_texts(source: str, column: str) -> list[str]:
+    """One text a line from a file or standard input; tables and jsonl by their column."""
+    if source == "-":
+        texts = [line for line in sys.stdin.read().splitlines() if line.strip()]
+    else:
+        from firth.text.readers import ReadingConfig, read_documents
+        from firth.text.sources import find_sources
+
+        reading = ReadingConfig(layout="line", column=column)
+        texts = [document.text for document in read_documents(find_sources([source]), reading)]
+    if not texts:
+        raise FirthError(f"{source}: no text in it; give one text a line")
+    return texts
+
+
+def write_vectors(model: EncoderRepresentation, texts: list[str], out: Path, layer: int, pool: str) -> tuple[int, int]:
+    """A float32 ``.npy`` file that appears when it is whole; returns its shape."""
+    import numpy as np
+
+    if out.suffix != ".npy":
+        raise FirthError(f"{out}: vectors are written as NumPy arrays; choose a name that ends in .npy")
+    if not out.parent.is_dir():
+        raise FirthError(f"{out}: the folder {out.parent} does not exist; make it first")
+    shape = (len(texts), model.config.hidden_dim)
+    with atomic_file(out) as handle:
+        np.lib.format.write_array_header_1_0(handle, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        for start in range(0, len(texts), _TOGETHER):
+            handle.write(model.encode(texts[start : start + _TOGETHER], layer, pool).astype("<f4").tobytes())
+    return shape

@@ -1,0 +1,21 @@
+"""Printing results: for people at 80 columns, or as JSON for programs."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+
+def say(text: str = "") -> None:
+    sys.stdout.write(text + "\n")
+
+
+def say_json(value: Any) -> None:
+    say(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def table(rows: Sequence[tuple[str, str]]) -> None:
+    """Two columns: names and values."""
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        say(f"  {name:<{width}}  {value}")

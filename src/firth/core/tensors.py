@@ -1,0 +1,55 @@
+"""Named tensors on disk: safetensors only, nothing is ever executed by loading.
+
+Torch is imported when a function is called, not before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.errors import FirthError
+from firth.core.files import disk_errors, sync_folder
+
+if TYPE_CHECKING:
+    import torch
+
+
+def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Writes the file whole or not at all; the same tensors give the same bytes."""
+    from safetensors.torch import save_file
+
+    temporary = path.with_name(f".{path.name}.tmp")
+    with disk_errors(path):
+        try:
+            ready = {name: tensors[name].detach().cpu().contiguous() for name in sorted(tensors)}
+            save_file(ready, temporary, {"format": "pt"})
+            with open(temporary, "rb") as handle:
+                os.fsync(handle.fileno())
+            os.replace(temporary, path)
+            sync_folder(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def load_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """From ``.safetensors``, or a PyTorch ``.bin`` restricted to plain tensors."""
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise FirthError(f"{path}: no such file") from None
+    except (SafetensorError, RuntimeError, ValueError, EOFError) as error:
+        raise FirthError(f"{path}: not a whole file of weights ({str(error).splitlines()[0]}); copy it again") from None
+    except Exception as error:
+        raise FirthError(
+            f"{path}: holds more than plain tensors, so it is not loaded ({type(error).__name__}); convert it to safetensors"
+        ) from None
+    return dict(found)

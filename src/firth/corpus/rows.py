@@ -1,0 +1,92 @@
+"""Rows for training: documents cut into sequences, short sequences packed together, no padding wasted.
+
+Which sequences share a row is fixed once; the order of rows is a new permutation in every epoch,
+a pure function of (seed, epoch), so that any row of any epoch can be had by its number.
+"""
+
+from collections import OrderedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.seeds import generator
+from firth.corpus.format import Split
+
+
+def cut_documents(document_starts: NDArray[np.int64], max_len: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(start, length) of the sequences of at most ``max_len`` tokens that the documents fall into."""
+    lens = np.diff(document_starts)
+    counts = -(-lens // max_len)
+    document = np.repeat(np.arange(len(lens)), counts)
+    place = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
+    starts = document_starts[:-1][document] + place * max_len
+    return starts, np.minimum(max_len, lens[document] - place * max_len)
+
+
+def pack(lens: NDArray[np.int64], row_len: int) -> list[tuple[list[int], int]]:
+    """Which lengths share a row, and how many such rows: the longest first, filled up with the
+    longest that still fits (Krell et al. 2021). Works on the histogram, so its cost does not
+    grow with the corpus."""
+    left = np.bincount(lens, minlength=row_len + 1)
+    rows: list[tuple[list[int], int]] = []
+    while left.any():
+        room, combination = row_len, []
+        taken = np.zeros_like(left)
+        while room > 0:
+            fitting = np.flatnonzero(left[: room + 1] - taken[: room + 1] > 0)
+            if not len(fitting) or fitting[-1] == 0:
+                break
+            combination.append(int(fitting[-1]))
+            taken[fitting[-1]] += 1
+            room -= int(fitting[-1])
+        times = int((left[taken > 0] // taken[taken > 0]).min())
+        left -= times * taken
+        rows.append((combination, times))
+    return rows
+
+
+class PackedRows:
+    """The rows of a split: row r holds the sequences ``members[first[r]:first[r + 1]]``."""
+
+    def __init__(self, split: Split, row_len: int, num_special: int, seed: int) -> None:
+        self.seed = seed
+        self.starts, self.lens = cut_documents(split.document_starts, row_len - num_special)
+        full = self.lens + num_special
+        order = generator(seed, 1).permutation(len(full))
+        by_len = order[np.argsort(full[order], kind="stable")]
+        next_of = np.concatenate(([0], np.cumsum(np.bincount(full, minlength=row_len + 1))))[:-1]
+        members: list[NDArray[np.int64]] = []
+        sizes: list[NDArray[np.int64]] = []
+        for combination, times in pack(full, row_len):
+            block = np.empty((times, len(combination)), np.int64)
+            for column, length in enumerate(combination):
+                block[:, column] = by_len[next_of[length] : next_of[length] + times]
+                next_of[length] += times
+            members.append(block.reshape(-1))
+            sizes.append(np.full(times, len(combination)))
+        self.members = np.concatenate(members) if members else np.zeros(0, np.int64)
+        self.first = np.concatenate(([0], np.cumsum(np.concatenate(sizes)))) if sizes else np.zeros(1, np.int64)
+        self._orders: OrderedDict[int, NDArray[np.int64]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    def _order(self, epoch: int) -> NDArray[np.int64]:
+        if epoch not in self._orders:
+            self._orders[epoch] = generator(self.seed, 2, epoch).permutation(len(self))
+            while len(self._orders) > 2:
+                self._orders.popitem(last=False)
+        return self._orders[epoch]
+
+    def numbers(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(row, epoch) of ``count`` rows from place ``first`` of the endless sequence of epochs."""
+        places = np.arange(first, first + count)
+        epochs = places // len(self)
+        rows = np.empty(count, np.int64)
+        for epoch in np.unique(epochs).tolist():
+            rows[epochs == epoch] = self._order(epoch)[places[epochs == epoch] % len(self)]
+        return rows, epochs
+
+    def sequences(self, row: int) -> NDArray[np.int64]:
+        """The sequences that share a row."""
+        return self.members[self.first[row] : self.first[row + 1]]

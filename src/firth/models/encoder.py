@@ -1,0 +1,146 @@
+"""The BERT-shaped encoder: ids to layers (Devlin et al. 2018).
+
+Rows may be packed: several short sequences in one row, told apart by ``blocks`` (0 is padding,
+equal numbers see each other), each with positions of its own.
+
+B batch, T tokens, P picked tokens, D hidden size, L layers.
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from firth.core.configs import EncoderConfig
+from firth.core.types import Layers
+from firth.nn.attention import Angles
+from firth.nn.blocks import Block
+from firth.nn.norms import build_norm
+from firth.nn.positions import RelativeBias, rotary_angles
+
+
+class Embeddings(nn.Module):
+    """The sum of token, segment and (learned) position vectors, normed."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.dropout_prob = config.dropout_prob
+        self.tokens = nn.Embedding(config.vocab_size, config.hidden_dim)
+        self.segments = nn.Embedding(config.num_segments, config.hidden_dim)
+        self.positions = (
+            nn.Embedding(config.max_positions, config.hidden_dim) if config.positions == "learned" else None
+        )
+        self.norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
+
+    def forward(
+        self, ids_BT: torch.Tensor, positions_BT: torch.Tensor, segments_BT: torch.Tensor | None
+    ) -> torch.Tensor:
+        hidden = self.tokens(ids_BT)
+        hidden = hidden + (self.segments.weight[0] if segments_BT is None else self.segments(segments_BT))
+        if self.positions is not None:
+            hidden = hidden + self.positions(positions_BT)
+        hidden = self.norm(hidden)
+        return functional.dropout(hidden, self.dropout_prob) if self.training and self.dropout_prob else hidden
+
+
+class Encoder(nn.Module):
+    """``num_layers`` blocks over the embeddings."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = Embeddings(config)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_layers))
+        self.final_norm = (
+            build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias) if config.norm_first else None
+        )
+        self.relative = RelativeBias(config.num_heads) if config.positions == "relative" else None
+
+    def _prepare(
+        self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None, positions_BT: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor | None, Angles | None]:
+        """Positions, the mask or bias [B, 1 or H, T, T], and rotary angles."""
+        if positions_BT is None:
+            positions_BT = torch.arange(ids_BT.shape[1], device=ids_BT.device).expand_as(ids_BT)
+        mask = None
+        if blocks_BT is not None and not bool((blocks_BT == blocks_BT[:, :1]).all()):
+            mask = (blocks_BT[:, :, None] == blocks_BT[:, None, :])[:, None]
+        if self.relative is not None:
+            bias = self.relative(positions_BT, positions_BT)
+            mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+        angles = (
+            rotary_angles(positions_BT, self.config.hidden_dim // self.config.num_heads)
+            if self.config.positions == "rotary"
+            else None
+        )
+        return positions_BT, mask, angles
+
+    def forward(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> Layers:
+        """Every layer, for features, probes and mixes."""
+        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT)
+        hidden = [self.embeddings(ids_BT, positions_BT, segments_BT)]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1], mask, angles))
+        if self.final_norm is not None:
+            hidden[-1] = self.final_norm(hidden[-1])
+        tokens = torch.ones_like(ids_BT, dtype=torch.bool) if blocks_BT is None else blocks_BT > 0
+        return Layers(torch.stack(hidden), tokens)
+
+    def last(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The last layer only, [B, T, D]."""
+        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT)
+        hidden = self.embeddings(ids_BT, positions_BT, segments_BT)
+        for block in self.blocks:
+            hidden = block(hidden, mask, angles)
+        return hidden if self.final_norm is None else self.final_norm(hidden)
+
+    def picked(
+        self,
+        picks_BP: torch.Tensor,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The last layer at some tokens of each row, [B, P, D]: what ``last`` gives there, without
+        the last block's queries and feed-forward anywhere else."""
+        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT)
+        hidden = self.embeddings(ids_BT, positions_BT, segments_BT)
+        for block in self.blocks[:-1]:
+            hidden = block(hidden, mask, angles)
+        if mask is not None:
+            mask = mask.gather(2, picks_BP[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3]))
+        picked_angles = None
+        if angles is not None:
+            index = picks_BP[:, None, :, None].expand(-1, 1, -1, angles[0].shape[-1])
+            picked_angles = (angles[0].gather(2, index), angles[1].gather(2, index))
+        last = self.blocks[-1]
+        assert isinstance(last, Block)
+        hidden = last.picked(hidden, picks_BP, mask, angles, picked_angles)
+        return hidden if self.final_norm is None else self.final_norm(hidden)
+
+    def attention(
+        self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None = None, segments_BT: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Attention weights of every layer and head, [L, B, H, T, T]."""
+        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, None)
+        hidden = self.embeddings(ids_BT, positions_BT, segments_BT)
+        found = []
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            found.append(
+                block.attention.weights(block.attention_norm(hidden) if block.norm_first else hidden, mask, angles)
+            )
+            hidden = block(hidden, mask, angles)
+        return torch.stack(found)

@@ -1,0 +1,91 @@
+"""The Transformer block, norm after (as published) or before each sub-layer.
+
+B batch, T tokens, P picked tokens, D hidden size.
+"""
+
+import functools
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from firth.core.configs import EncoderConfig
+from firth.nn.attention import Angles, SelfAttention
+from firth.nn.norms import build_norm
+
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "gelu": functional.gelu,
+    "gelu_tanh": functools.partial(functional.gelu, approximate="tanh"),
+    "relu": functional.relu,
+}
+
+
+class FeedForward(nn.Module):
+    """Two matrix products with an activation between; gated: one half switches the other (Shazeer 2020)."""
+
+    def __init__(self, hidden_dim: int, ffn_dim: int, activation: str, gated: bool, bias: bool) -> None:
+        super().__init__()
+        self.gated = gated
+        self.activation = ACTIVATIONS[activation]
+        self.inner = nn.Linear(hidden_dim, 2 * ffn_dim if gated else ffn_dim, bias=bias)
+        self.outer = nn.Linear(ffn_dim, hidden_dim, bias=bias)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        inner = self.inner(hidden)
+        if self.gated:
+            gate, value = inner.chunk(2, dim=-1)
+            return self.outer(self.activation(gate) * value)
+        return self.outer(self.activation(inner))
+
+
+class Block(nn.Module):
+    """Attention, then feed-forward, each with dropout, residual and norm."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.norm_first = config.norm_first
+        self.dropout_prob = config.dropout_prob
+        self.attention = SelfAttention(config.hidden_dim, config.num_heads, config.attention_dropout_prob, config.bias)
+        self.attention_norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
+        self.ffn = FeedForward(config.hidden_dim, config.ffn_dim, config.activation, config.gated, config.bias)
+        self.ffn_norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
+
+    def _drop(self, hidden: torch.Tensor) -> torch.Tensor:
+        if self.training and self.dropout_prob:
+            return functional.dropout(hidden, self.dropout_prob)
+        return hidden
+
+    def forward(self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None) -> torch.Tensor:
+        if self.norm_first:
+            hidden_BTD = hidden_BTD + self._drop(self.attention(self.attention_norm(hidden_BTD), mask, angles))
+        else:
+            hidden_BTD = self.attention_norm(hidden_BTD + self._drop(self.attention(hidden_BTD, mask, angles)))
+        return self._feed(hidden_BTD)
+
+    def picked(
+        self,
+        hidden_BTD: torch.Tensor,
+        picks_BP: torch.Tensor,
+        mask: torch.Tensor | None,
+        angles: Angles | None,
+        picked_angles: Angles | None,
+    ) -> torch.Tensor:
+        """The block's output at the picked tokens only, for a fraction of the work (the last block
+        of a model whose loss reads few positions)."""
+        index = picks_BP[:, :, None].expand(-1, -1, hidden_BTD.shape[-1])
+        picked_BPD = hidden_BTD.gather(1, index)
+        if self.norm_first:
+            normed = self.attention_norm(hidden_BTD)
+            picked_BPD = picked_BPD + self._drop(
+                self.attention.picked(normed, normed.gather(1, index), mask, angles, picked_angles)
+            )
+        else:
+            mixed = self.attention.picked(hidden_BTD, picked_BPD, mask, angles, picked_angles)
+            picked_BPD = self.attention_norm(picked_BPD + self._drop(mixed))
+        return self._feed(picked_BPD)
+
+    def _feed(self, hidden: torch.Tensor) -> torch.Tensor:
+        if self.norm_first:
+            return hidden + self._drop(self.ffn(self.ffn_norm(hidden)))
+        return self.ffn_norm(hidden + self._drop(self.ffn(hidden)))

@@ -1,0 +1,36 @@
+"""Output layers: from hidden vectors to scores.
+
+N positions, D hidden size, V vocabulary.
+"""
+
+import torch
+from torch import nn
+
+from firth.core.configs import EncoderConfig
+from firth.nn.blocks import ACTIVATIONS
+from firth.nn.norms import build_norm
+
+
+class TokenHead(nn.Module):
+    """BERT's masked-token head: dense, activation, norm, then the token table itself as the last matrix."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_dim, config.hidden_dim, bias=config.bias)
+        self.activation = ACTIVATIONS[config.activation]
+        self.norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(self, hidden_ND: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(self.norm(self.activation(self.dense(hidden_ND))), table_VD, self.bias)
+
+
+class Pooler(nn.Module):
+    """tanh of a dense layer on [CLS]."""
+
+    def __init__(self, hidden_dim: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(hidden_dim, hidden_dim)
+
+    def forward(self, first_BD: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.dense(first_BD))

@@ -1,0 +1,201 @@
+"""A trained encoder with its tokenizer: text in, vectors and guesses out.
+
+B batch, T tokens, D hidden size, L layers.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from firth.core.configs import EncoderConfig
+from firth.core.errors import FirthError
+from firth.core.types import Encoding
+from firth.models.encoder import Encoder
+from firth.nn.output import TokenHead
+from firth.text.pieces import Pieces
+
+_BATCH_TOKENS = 4096
+POOLS = ("mean", "cls", "max")
+
+
+@dataclass(frozen=True)
+class TextLayers:
+    """Every layer for every token of one text."""
+
+    tokens: list[str]
+    offsets: NDArray[np.int64]  # [T, 2], characters of the text
+    words: NDArray[np.int64]  # [T]
+    hidden: NDArray[np.float32]  # [L+1, T, D]
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A token for a masked place."""
+
+    token: str
+    probability: float
+    text: str  # the whole text with the guess in its place
+
+
+class EncoderRepresentation:
+    """What ``firth.load`` gives for BERT-shaped models."""
+
+    def __init__(self, config: EncoderConfig, encoder: Encoder, pieces: Pieces, token_head: TokenHead | None) -> None:
+        self.config = config
+        self.encoder = encoder.eval()
+        self.pieces = pieces
+        self.token_head = token_head.eval() if token_head is not None else None
+
+    @classmethod
+    def from_weights(
+        cls,
+        config: EncoderConfig,
+        weights: dict[str, torch.Tensor],
+        heads: dict[str, dict[str, torch.Tensor]],
+        pieces: Pieces,
+        where: Path,
+    ) -> "EncoderRepresentation":
+        encoder = Encoder(config)
+        head = TokenHead(config) if "token_head" in heads else None
+        try:
+            encoder.load_state_dict(weights)
+            if head is not None:
+                head.load_state_dict(heads["token_head"])
+        except RuntimeError as error:
+            raise FirthError(
+                f"{where}: weights and config do not fit ({str(error).splitlines()[-1].strip()}); are the files of one model?"
+            ) from None
+        if pieces.vocab_size > config.vocab_size:
+            raise FirthError(
+                f"{where}: the tokenizer has {pieces.vocab_size} tokens but the model only {config.vocab_size}; the files belong to different models"
+            )
+        return cls(config, encoder, pieces, head)
+
+    @property
+    def num_parameters(self) -> int:
+        parts = [self.encoder, *([self.token_head] if self.token_head is not None else [])]
+        return sum(parameter.numel() for part in parts for parameter in part.parameters())
+
+    def _windows(self, encoding: Encoding) -> list[NDArray[np.int64]]:
+        """Places of the tokens in each window of at most ``max_positions``; nothing is cut off."""
+        size = len(encoding.ids)
+        if size <= self.config.max_positions:
+            return [np.arange(size)]
+        inner, room = np.arange(1, size - 1), self.config.max_positions - 2
+        return [np.concatenate(([0], inner[start : start + room], [size - 1])) for start in range(0, len(inner), room)]
+
+    def _batches(self, windows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
+        """(numbers, ids, blocks) of windows of like length, so that hardly any padding is computed."""
+        order = sorted(range(len(windows)), key=lambda number: len(windows[number]))
+        start = 0
+        while start < len(order):
+            stop = start + 1
+            while stop < len(order) and (stop - start + 1) * len(windows[order[stop]]) <= _BATCH_TOKENS:
+                stop += 1
+            numbers = order[start:stop]
+            longest = len(windows[numbers[-1]])
+            ids = np.full((len(numbers), longest), self.pieces.pad_id or 0)
+            blocks = np.zeros((len(numbers), longest), np.int64)
+            for row, number in enumerate(numbers):
+                ids[row, : len(windows[number])] = windows[number]
+                blocks[row, : len(windows[number])] = 1
+            yield numbers, torch.from_numpy(ids), torch.from_numpy(blocks)
+            start = stop
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+        """A vector a text, float32 [N, D]; texts longer than the model go through in windows."""
+        if pool not in POOLS:
+            raise FirthError(f"unknown pool '{pool}': choose {', '.join(POOLS)}")
+        num_layers = self.config.num_layers + 1
+        if not -num_layers <= layer < num_layers:
+            raise FirthError(
+                f"layer {layer} does not exist: this model has layers 0 to {num_layers - 1} (0 is the token layer)"
+            )
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        windows: list[NDArray[np.int64]] = []
+        owner: list[int] = []
+        for number, text in enumerate(texts):
+            encoding = self.pieces.encode(text)
+            found = [encoding.ids[places] for places in self._windows(encoding)]
+            windows += found
+            owner += [number] * len(found)
+        pooled = np.zeros((len(windows), self.config.hidden_dim), np.float32)
+        last = layer in (-1, num_layers - 1)
+        with torch.inference_mode():
+            for numbers, ids, blocks in self._batches(windows):
+                hidden = self.encoder.last(ids, blocks) if last else self.encoder(ids, blocks).hidden[layer]
+                pooled[numbers] = _pool(hidden, blocks > 0, pool).numpy()
+        return _combine(pooled, np.asarray(owner), np.asarray([len(window) for window in windows]), len(texts), pool)
+
+    def layers(self, text: str | list[str]) -> TextLayers:
+        """Every layer for every token; a list is taken as words."""
+        encoding = self.pieces.encode(text)
+        hidden = np.zeros((self.config.num_layers + 1, len(encoding.ids), self.config.hidden_dim), np.float32)
+        with torch.inference_mode():
+            for places in self._windows(encoding):
+                ids = torch.from_numpy(encoding.ids[places])[None]
+                hidden[:, places] = self.encoder(ids).hidden[:, 0].numpy()
+        return TextLayers(encoding.tokens, encoding.offsets, encoding.words, hidden)
+
+    def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
+        """The likeliest tokens for each mask in the text, best first."""
+        if self.token_head is None:
+            raise FirthError(
+                "this model has no masked-token head: fill needs one that was pre-trained with masked tokens"
+            )
+        encoding = self.pieces.encode(text)
+        places = np.flatnonzero(encoding.ids == self.pieces.mask_id)
+        mask = self.pieces.token(self.pieces.mask_id) if self.pieces.mask_id is not None else "[MASK]"
+        if not len(places):
+            raise FirthError(f"there is no {mask} in '{text[:60]}': put {mask} where a word is to be guessed")
+        if len(encoding.ids) > self.config.max_positions:
+            raise FirthError(
+                f"the text has {len(encoding.ids)} tokens, more than the model's {self.config.max_positions}: shorten it"
+            )
+        with torch.inference_mode():
+            hidden = self.encoder.last(torch.from_numpy(encoding.ids)[None])[0, torch.from_numpy(places)]
+            scores = self.token_head(hidden, self.encoder.embeddings.tokens.weight)
+            scores[:, self.pieces.special_ids] = float("-inf")
+            found = scores.softmax(-1).topk(min(top, scores.shape[-1]))
+        guesses = []
+        for row, place in enumerate(places.tolist()):
+            start, end = encoding.offsets[place].tolist()
+            guesses.append(
+                [
+                    Guess(token, float(probability), text[:start] + token.removeprefix("##") + text[end:])
+                    for probability, number in zip(found.values[row], found.indices[row].tolist(), strict=True)
+                    for token in [self.pieces.token(number)]
+                ]
+            )
+        return guesses
+
+
+def _pool(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> torch.Tensor:
+    if pool == "cls":
+        return hidden_BTD[:, 0]
+    if pool == "max":
+        return hidden_BTD.masked_fill(~mask_BT[:, :, None], float("-inf")).amax(1)
+    weights = mask_BT[:, :, None].to(hidden_BTD.dtype)
+    return (hidden_BTD * weights).sum(1) / weights.sum(1)
+
+
+def _combine(
+    pooled: NDArray[np.float32], owner: NDArray[np.int64], lens: NDArray[np.int64], num_texts: int, pool: str
+) -> NDArray[np.float32]:
+    """Windows of a text put together: by length for the mean, the first for [CLS], the largest for max."""
+    if len(pooled) == num_texts:
+        return pooled
+    out = np.empty((num_texts, pooled.shape[1]), np.float32)
+    for text in range(num_texts):
+        mine = owner == text
+        if pool == "cls":
+            out[text] = pooled[mine][0]
+        elif pool == "max":
+            out[text] = pooled[mine].max(0)
+        else:
+            out[text] = np.average(pooled[mine], axis=0, weights=lens[mine])
+    return out

@@ -1,0 +1,282 @@
+"""The one training loop, for every model.
+
+A step takes its batches by number, adds the gradients of all of them, clips, and updates. All
+randomness of a step is a function of (seed, step, rank), so a run that was killed and resumed
+ends with the same bytes as one that was not.
+"""
+
+import math
+import signal
+import statistics
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from firth.core.configs import TrainingConfig
+from firth.core.errors import FirthError, Interrupted
+from firth.core.seeds import hashed
+from firth.core.types import Batch, Progress, Trainee
+from firth.training.checkpoints import list_checkpoints, load_model, load_optimizer, prune, read_state, save_checkpoint
+from firth.training.history import History
+from firth.training.optimizer import build_optimizer, learning_rate, set_rate
+from firth.training.prefetch import prefetched
+from firth.training.ranks import Ranks
+
+_REPORT_S = 1.0
+_SAVE_S = 300.0
+_MEASURED_STEPS = 5
+
+
+@dataclass
+class Window:
+    """What happened since the last report."""
+
+    started: float = field(default_factory=time.perf_counter)
+    steps: int = 0
+    tokens: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, sums: Mapping[str, float], counts: Mapping[str, int], tokens: int) -> None:
+        self.steps += 1
+        self.tokens += tokens
+        for name, value in sums.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+            self.counts[name] = self.counts.get(name, 0) + counts[name]
+
+
+def precision_context(config: TrainingConfig) -> AbstractContextManager[Any]:
+    """Autocast where asked for; bfloat16 on a CPU without units for it is far slower, so it is refused."""
+    if config.precision == "float32":
+        return nullcontext()
+    device = torch.device(config.device).type
+    if device == "cpu":
+        if config.precision == "float16":
+            raise FirthError("precision float16 needs a GPU: use float32 on a CPU")
+        if not torch.backends.mkldnn.is_available() or not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+            raise FirthError("this CPU has no bfloat16 units, it would be many times slower: use precision=float32")
+    return torch.autocast(device, torch.bfloat16 if config.precision == "bfloat16" else torch.float16)
+
+
+class Loop:
+    """One training: a trainee, its optimizer, where it is, and what it has to keep."""
+
+    def __init__(
+        self, trainee: Trainee, config: TrainingConfig, folder: Path, progress: Progress | None = None
+    ) -> None:
+        self.trainee = trainee
+        self.config = config
+        self.folder = folder
+        self.progress: Progress = progress or (lambda event: None)
+        self.ranks = Ranks()
+        self.autocast = precision_context(config)
+        try:
+            self.module: nn.Module = trainee.module.to(config.device)
+        except (RuntimeError, AssertionError) as error:
+            raise FirthError(
+                f"device '{config.device}' cannot be used ({str(error).splitlines()[0]}): try device=cpu"
+            ) from None
+        self.optimizer = build_optimizer(self.module, config)
+        self.scaler = torch.amp.GradScaler(enabled=config.precision == "float16")
+        self.step = 0
+        self.seconds = 0.0
+        self.tokens = 0
+        self.best: dict[str, float] | None = None
+        self.last: dict[str, float] = {}
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    # -- where to begin and how far to go
+
+    def resume(self) -> bool:
+        """Goes back to the latest checkpoint; false if there is none."""
+        found = list_checkpoints(self.checkpoints)
+        if not found:
+            return False
+        self.step, path = found[-1]
+        state = read_state(path)
+        load_model(path, self.module)
+        load_optimizer(path, self.module, self.optimizer)
+        self.seconds, self.tokens = state["seconds"], state["tokens"]
+        self.best, self.last = state["best"], state["last"]
+        return True
+
+    def measure(self, budget_s: float) -> int:
+        """How many steps fit into the budget: the first steps are timed, then everything is put back."""
+        begun = time.perf_counter()
+        before = {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
+        times: list[float] = []
+        with prefetched(self.trainee.batch, self._numbers(0, 1 << 60)) as batches:
+            while len(times) < 2 + _MEASURED_STEPS and (len(times) < 3 or time.perf_counter() - begun < 0.1 * budget_s):
+                started = time.perf_counter()
+                self._step(batches, 0, 1000)
+                times.append(time.perf_counter() - started)
+        step_s = statistics.median(times[1:])
+        started = time.perf_counter()
+        self.trainee.evaluate()
+        evaluation_s = (time.perf_counter() - started) * max(self.config.evaluations, 1)
+        self.module.load_state_dict(before)
+        self.optimizer = build_optimizer(self.module, self.config)
+        left = budget_s - (time.perf_counter() - begun) - evaluation_s
+        steps = max(1, int(left / step_s))
+        return int(self.ranks.sum_values({"steps": steps})["steps"] / self.ranks.size)
+
+    # -- training
+
+    def run(self, steps: int, resume_hint: str) -> dict[str, float]:
+        """Trains up to ``steps``; returns the last metrics."""
+        history = History(self.folder / "metrics.jsonl", self.step) if self.ranks.first else None
+        every = math.ceil(steps / self.config.evaluations) if self.config.evaluations else steps
+        save_every = math.ceil(steps / self.config.checkpoints) if self.config.checkpoints else steps
+        saved = time.perf_counter()
+        window = Window()
+        with _stop_signals() as stop, prefetched(self.trainee.batch, self._numbers(self.step, steps)) as batches:
+            while self.step < steps:
+                begun = time.perf_counter()
+                facts = self._step(batches, self.step, steps)
+                self.step += 1
+                window.add(facts["sums"], facts["counts"], facts["tokens"])
+                self.tokens += facts["tokens"]
+                self.seconds += time.perf_counter() - begun
+                final = self.step == steps
+                if time.perf_counter() - window.started > _REPORT_S or final:
+                    self._report(window, steps, history, facts)
+                    window = Window()
+                if self.step % every == 0 or final:
+                    self._evaluate(history)
+                halt = self.ranks.any(bool(stop))
+                if (
+                    self.step % save_every == 0
+                    or self.step % every == 0
+                    or final
+                    or halt
+                    or time.perf_counter() - saved > _SAVE_S
+                ):
+                    self._save()
+                    saved = time.perf_counter()
+                if halt and not final:
+                    raise Interrupted(
+                        f"stopped at step {self.step} of {steps}, which is saved; go on with: {resume_hint}"
+                    )
+        return self.last
+
+    def _numbers(self, step: int, steps: int) -> Iterator[int]:
+        """The batches of this rank from a step on."""
+        share = self.config.accumulation
+        for at in range(step, steps):
+            for part in range(share):
+                yield (at * self.ranks.size + self.ranks.rank) * share + part
+
+    def _step(self, batches: Iterator[Batch], step: int, steps: int) -> dict[str, Any]:
+        """One update from ``accumulation`` batches; equal to one batch of all of them."""
+        parts = [next(batches) for _ in range(self.config.accumulation)]
+        own = {name: sum(part.counts[name] for part in parts) for name in parts[0].counts}
+        counts = self.ranks.sum_counts(own)
+        rate = learning_rate(self.config, step, steps)
+        set_rate(self.optimizer, rate)
+        torch.manual_seed(int(hashed(self.config.seed, step, self.ranks.rank)) >> 1)
+        self.module.train()
+        sums: dict[str, float] = dict.fromkeys(counts, 0.0)
+        for part in parts:
+            with self.autocast:
+                losses = self.trainee.loss(part.to(self.config.device))
+            weights = self.trainee.weights
+            total = sum((weights.get(name, 1.0) / max(counts[name], 1)) * value for name, value in losses.sums.items())
+            assert isinstance(total, torch.Tensor)
+            self.scaler.scale(total).backward()
+            for name, value in losses.sums.items():
+                sums[name] += float(value.detach())
+        self.ranks.sum_gradients(self.module)
+        self.scaler.unscale_(self.optimizer)
+        limit = self.config.clip_norm or math.inf
+        norm = float(nn.utils.clip_grad_norm_(self.module.parameters(), limit))
+        if not math.isfinite(norm) and not self.scaler.is_enabled():
+            raise FirthError(self._not_finite(step))
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        totals = self.ranks.sum_values({**sums, "tokens": sum(part.num_tokens for part in parts)})
+        tokens = int(totals.pop("tokens"))
+        return {"sums": totals, "counts": counts, "tokens": tokens, "rate": rate, "norm": norm}
+
+    def _not_finite(self, step: int) -> str:
+        found = list_checkpoints(self.checkpoints)
+        last = f"the last good checkpoint is {found[-1][1]}" if found else "there is no checkpoint yet"
+        return f"loss or gradient became NaN or infinite at step {step + 1}; {last}; train with a smaller learning_rate or clip_norm"
+
+    # -- reports, tests, checkpoints
+
+    def _report(self, window: Window, steps: int, history: History | None, facts: Mapping[str, Any]) -> None:
+        means = {name: window.sums[name] / max(window.counts[name], 1) for name in window.sums}
+        loss = sum(self.trainee.weights.get(name, 1.0) * mean for name, mean in means.items())
+        elapsed = time.perf_counter() - window.started
+        line = {
+            "event": "train",
+            "step": self.step,
+            "steps": steps,
+            "loss": loss,
+            **{f"loss_{name}": mean for name, mean in means.items() if len(means) > 1},
+            "learning_rate": facts["rate"],
+            "gradient_norm": facts["norm"],
+            "tokens": self.tokens,
+            "tokens_per_s": window.tokens / elapsed,
+            "seconds": self.seconds,
+        }
+        if history:
+            history.add(line)
+        if self.ranks.first:
+            self.progress(line)
+
+    def _evaluate(self, history: History | None) -> None:
+        found = self.trainee.evaluate()
+        if not found:
+            return
+        self.last = found
+        if self.best is None or found["loss"] < self.best["loss"]:
+            self.best = {**found, "step": self.step}
+        line = {
+            "event": "evaluate",
+            "step": self.step,
+            "seconds": self.seconds,
+            **{f"heldout_{name}": value for name, value in found.items()},
+        }
+        if history:
+            history.add(line)
+        if self.ranks.first:
+            self.progress(line)
+
+    def _save(self) -> None:
+        if self.ranks.first:
+            state = {"seconds": self.seconds, "tokens": self.tokens, "best": self.best, "last": self.last}
+            save_checkpoint(self.checkpoints, self.step, self.module, self.optimizer, state)
+            prune(self.checkpoints, self.config.keep, int(self.best["step"]) if self.best else None)
+        self.ranks.wait()
+
+
+@contextmanager
+def _stop_signals() -> Iterator[list[int]]:
+    """Collects SIGINT and SIGTERM: the step is finished first. A second one stops at once."""
+    caught: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+
+    try:
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread: the caller's affair
+        before = {}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

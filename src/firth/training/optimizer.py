@@ -1,0 +1,41 @@
+"""AdamW with decay groups, and learning-rate schedules."""
+
+import math
+
+import torch
+from torch import nn
+
+from firth.core.configs import TrainingConfig
+
+
+def build_optimizer(module: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
+    """Weight decay on matrices and tables only: not on biases and norms (Devlin et al. 2018, A.2)."""
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [parameter for parameter in parameters if parameter.ndim >= 2], "weight_decay": config.weight_decay},
+        {"params": [parameter for parameter in parameters if parameter.ndim < 2], "weight_decay": 0.0},
+    ]
+    betas = (config.beta1, config.beta2)
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]], config.learning_rate, betas, config.adam_eps, fused=True
+    )
+
+
+def learning_rate(config: TrainingConfig, step: int, steps: int) -> float:
+    """The rate for step 0 .. steps - 1: a linear rise, then the schedule."""
+    warmup = round(config.warmup_share * steps)
+    if step < warmup:
+        return config.learning_rate * (step + 1) / warmup
+    if config.schedule == "inverse_sqrt":
+        return config.learning_rate * math.sqrt(max(warmup, 1) / (step + 1))
+    share = (step - warmup) / max(steps - warmup, 1)
+    if config.schedule == "linear":
+        return config.learning_rate * (1 - share)
+    if config.schedule == "cosine":
+        return config.learning_rate * 0.5 * (1 + math.cos(math.pi * share))
+    return config.learning_rate
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group.get("rate_factor", 1.0)
