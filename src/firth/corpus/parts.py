@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from firth.core.configs import TokensConfig
 from firth.core.files import atomic_file
 from firth.corpus.format import SPLITS
-from firth.text.chunks import EncodedBlock, block_encoder
+from firth.text.chunks import block_encoder
+from firth.text.encoded import EncodedBlock
 from firth.text.pieces import Pieces
 from firth.text.readers import Document
 from firth.text.word_blocks import WordEncoder

@@ -4,11 +4,13 @@ It is read from and saved as the files that others read too: ``tokenizer.json``,
 """
 
 import hashlib
+import itertools
 import json
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from firth.core.errors import FirthError
@@ -101,8 +103,31 @@ class Pieces:
         number: int | None = self.backend.token_to_id(token)
         return number
 
+    def outer_pieces(self, encoding: Encoding) -> NDArray[np.bool_]:
+        """Which pieces of a WordPiece encoding start a word: not ##inner ones, nor bytes after the first."""
+        outer = np.asarray([not token.startswith("##") for token in encoding.tokens], np.bool_)
+        if self.byte_ids is not None:
+            same_place = (encoding.offsets[1:] == encoding.offsets[:-1]).all(1)
+            outer[1:] &= ~(same_place & np.isin(encoding.ids[1:], self.byte_ids))
+        return outer
+
     def decode(self, ids: list[int]) -> str:
+        """The text again; byte tokens side by side are read as one UTF-8 string."""
+        if self.byte_ids is not None:
+            return self._decode_bytes([int(number) for number in ids])
         text: str = self.backend.decode(list(ids), skip_special_tokens=True)
+        return text
+
+    def _decode_bytes(self, ids: list[int]) -> str:
+        assert self.byte_ids is not None
+        byte_of = {number: byte for byte, number in enumerate(self.byte_ids)}
+        tokens = []
+        for is_byte, run in itertools.groupby(ids, byte_of.__contains__):
+            if is_byte:
+                tokens.append(bytes(byte_of[number] for number in run).decode("utf-8", "replace"))
+            else:
+                tokens += [self.token(number) for number in run if number not in self.special_ids]
+        text: str = self.backend.decoder.decode(tokens)
         return text
 
     def encode(

@@ -5,18 +5,15 @@ blank lines between documents), ``line`` (a document a line).
 """
 
 import csv
-import io
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
-from firth.text.sources import Source, open_source
+from firth.text.lines import MAX_LINE_CHARS, numbered_lines, text_blocks
+from firth.text.sources import Source, seekable
 
-MAX_LINE_BYTES = 16_000_000
 MAX_DOCUMENT_CHARS = 1_000_000
 _HEAD_LINES = 2000
 _ENDS = tuple(".!?…。！？\"'”’」』)）:;：；")
@@ -31,101 +28,17 @@ class ReadingConfig(Config):
     encoding: str = "utf-8"
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """A text, and its sentences as (start, end) where the file says so itself."""
 
     text: str
     sentences: list[tuple[int, int]] | None = None
 
 
-def _lines(source: Source, encoding: str, limit: int = MAX_LINE_BYTES) -> Iterator[tuple[int, str]]:
-    """Numbered lines without their ends; bad bytes and endless lines are named."""
-    with open_source(source) as handle:
-        numbered = (
-            _utf8_lines(source, handle, limit) if encoding == "utf-8" else _other_lines(source, handle, encoding, limit)
-        )
-        for number, line in numbered:
-            if "\0" in line:
-                raise FirthError(
-                    f"{source.name}:{number}: contains NUL bytes: it is UTF-16 or not text; convert it to UTF-8 or name its --encoding"
-                )
-            yield number, line
-
-
-def _utf8_lines(source: Source, handle: BinaryIO, limit: int) -> Iterator[tuple[int, str]]:
-    number = 0
-    while raw := handle.readline(limit + 1):
-        number += 1
-        if len(raw) > limit:
-            raise FirthError(
-                f"{source.name}:{number}: a line of more than {limit // 1_000_000} MB; if it is one running text read it with --layout file, else break it into lines"
-            )
-        try:
-            line = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise FirthError(
-                f"{source.name}:{number}: not UTF-8 (byte {error.start + 1} of the line is 0x{raw[error.start]:02x}); convert it, or name its --encoding, for example gb18030 or latin-1"
-            ) from None
-        if number == 1:
-            line = line.removeprefix("\ufeff")
-        yield number, line.rstrip("\r\n")
-
-
-def _other_lines(source: Source, handle: BinaryIO, encoding: str, limit: int) -> Iterator[tuple[int, str]]:
-    try:
-        text = io.TextIOWrapper(handle, encoding=encoding, newline=None)
-    except LookupError:
-        raise FirthError(
-            f"unknown encoding '{encoding}': use a name that Python knows, such as utf-8, gb18030 or latin-1"
-        ) from None
-    number = 0
-    while True:
-        number += 1
-        try:
-            line = text.readline(limit)
-        except UnicodeError as error:
-            raise FirthError(f"{source.name}:{number}: not {encoding} ({error}); name the right --encoding") from None
-        if not line:
-            return
-        yield number, line.removeprefix("\ufeff").rstrip("\n")
-
-
-def _running_text(source: Source, encoding: str) -> Iterator[str]:
-    """Decoded blocks of a file that may have no lines at all."""
-    import codecs
-
-    try:
-        decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
-    except LookupError:
-        raise FirthError(
-            f"unknown encoding '{encoding}': use a name that Python knows, such as utf-8, gb18030 or latin-1"
-        ) from None
-    line = 1
-    with open_source(source) as handle:
-        final = False
-        while not final:
-            raw = handle.read(1 << 20)
-            final = not raw
-            try:
-                text = decoder.decode(raw, final)
-            except UnicodeError:
-                raise FirthError(
-                    f"{source.name}:{line + raw.count(10)}: not {encoding} (near this line); convert it, or name its --encoding"
-                ) from None
-            if "\0" in text:
-                raise FirthError(
-                    f"{source.name}:{line + text[: text.index(chr(0))].count(chr(10))}: contains NUL bytes: it is UTF-16 or not text; convert it to UTF-8"
-                )
-            line += raw.count(10)
-            if text:
-                yield text
-
-
-def _whole_file(source: Source, encoding: str) -> Iterator[Document]:
-    """One document, cut at white space or a sentence's end where it is longer than the limit."""
+def _bounded(blocks: Iterator[str]) -> Iterator[Document]:
+    """One document, cut at a sentence's end or white space where it is longer than the limit."""
     held = ""
-    for block in _running_text(source, encoding):
+    for block in blocks:
         held += block
         while len(held) > MAX_DOCUMENT_CHARS:
             cut = max(held.rfind(mark, MAX_DOCUMENT_CHARS // 2, MAX_DOCUMENT_CHARS) for mark in "\n。！？")
@@ -167,7 +80,10 @@ def detect_layout(source: Source, encoding: str, num_files: int) -> str:
     lines: a document a ``line`` unless the lines look wrapped."""
     if num_files >= 10:
         return "file"
-    head = [line.strip() for _, line in islice(_lines(source, encoding), _HEAD_LINES)]
+    block = next(text_blocks(source, encoding), "")
+    head = [line.strip() for line in block.split("\n", _HEAD_LINES)[:_HEAD_LINES]]
+    if len(head) == 1 and len(block) >= MAX_DOCUMENT_CHARS:
+        return "file"
     while head and not head[-1]:
         head.pop()
     full = [line for line in head if line]
@@ -183,17 +99,17 @@ def detect_layout(source: Source, encoding: str, num_files: int) -> str:
 
 def _txt(source: Source, config: ReadingConfig, layout: str) -> Iterator[Document]:
     if layout == "file":
-        yield from _whole_file(source, config.encoding)
+        yield from _bounded(text_blocks(source, config.encoding))
     elif layout == "blank":
-        yield from _blank_separated(_lines(source, config.encoding))
+        yield from _blank_separated(numbered_lines(source, config.encoding))
     else:
-        for _, line in _lines(source, config.encoding):
+        for _, line in numbered_lines(source, config.encoding):
             if line.strip():
                 yield Document(line)
 
 
 def _jsonl(source: Source, config: ReadingConfig) -> Iterator[Document]:
-    for number, line in _lines(source, config.encoding):
+    for number, line in numbered_lines(source, config.encoding):
         if not line.strip():
             continue
         try:
@@ -207,7 +123,12 @@ def _jsonl(source: Source, config: ReadingConfig) -> Iterator[Document]:
                 f"{source.name}:{number}: '{config.column}' is not text but {type(value).__name__}; mend this line or choose another --column"
             )
         if value.strip():
-            yield Document(value)
+            yield Document(value if value.isascii() else _without_surrogates(value))
+
+
+def _without_surrogates(text: str) -> str:
+    """JSON can spell half a surrogate pair, which is no character: U+FFFD stands in its place."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _field(source: Source, number: int, row: dict[str, Any], column: str) -> Any:
@@ -219,8 +140,8 @@ def _field(source: Source, number: int, row: dict[str, Any], column: str) -> Any
 
 
 def _table(source: Source, config: ReadingConfig) -> Iterator[Document]:
-    csv.field_size_limit(MAX_LINE_BYTES)
-    lines = (line + "\n" for _, line in _lines(source, config.encoding))
+    csv.field_size_limit(MAX_LINE_CHARS)
+    lines = (line + "\n" for _, line in numbered_lines(source, config.encoding))
     plain = source.format == "tsv"
     rows = csv.reader(
         lines,
@@ -255,21 +176,25 @@ def _parquet(source: Source, config: ReadingConfig) -> Iterator[Document]:
     import pyarrow.parquet
 
     try:
-        file = pyarrow.parquet.ParquetFile(source.path)
-        names = file.schema_arrow.names
-        if config.column not in names:
-            raise FirthError(
-                f"{source.name}: no column '{config.column}': {nearest(config.column, names)}; choose with --column"
-            )
-        for batch in file.iter_batches(batch_size=1024, columns=[config.column]):
-            for value in batch.column(0).to_pylist():
-                if value is not None and not isinstance(value, str):
-                    raise FirthError(
-                        f"{source.name}: column '{config.column}' is not text but {type(value).__name__}; choose another --column"
-                    )
-                if value and value.strip():
-                    yield Document(value)
+        with seekable(source) as handle:
+            # No reading ahead and small batches: a row group of long texts may be larger than memory.
+            file = pyarrow.parquet.ParquetFile(handle, pre_buffer=False, buffer_size=1 << 20)
+            names = file.schema_arrow.names
+            if config.column not in names:
+                raise FirthError(
+                    f"{source.name}: no column '{config.column}': {nearest(config.column, names)}; choose with --column"
+                )
+            for batch in file.iter_batches(batch_size=64, columns=[config.column]):
+                for value in batch.column(0).to_pylist():
+                    if value is not None and not isinstance(value, str):
+                        raise FirthError(
+                            f"{source.name}: column '{config.column}' is not text but {type(value).__name__}; choose another --column"
+                        )
+                    if value and value.strip():
+                        yield Document(value)
     except (pyarrow.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise FirthError(f"{source.name}: not a whole parquet file ({error}); copy it again") from None
 
 
@@ -278,6 +203,14 @@ def read_documents(sources: list[Source], config: ReadingConfig) -> Iterator[Doc
     if config.layout not in ("auto", "file", "blank", "line"):
         raise FirthError(f"unknown layout '{config.layout}': choose file, blank or line")
     num_texts = sum(source.format == "txt" for source in sources)
+    for document in _each(sources, config, num_texts):
+        if len(document.text) > MAX_DOCUMENT_CHARS and document.sentences is None:
+            yield from _bounded(iter([document.text]))
+        else:
+            yield document
+
+
+def _each(sources: list[Source], config: ReadingConfig, num_texts: int) -> Iterator[Document]:
     for source in sources:
         if source.format == "txt":
             layout = config.layout if config.layout != "auto" else detect_layout(source, config.encoding, num_texts)

@@ -8,14 +8,40 @@ with the sentence they close; an empty line always ends one.
 import re
 
 _WIDE = frozenset("。！？｡")
-_BORDER = re.compile(r"([.!?…。！？｡\n]+)[\"'”’」』】》）)\]]*(\s*)")
+_BORDER = re.compile(r"([.!?…。！？｡\n]+)(?:(?<!\n)[\"'”’」』】》）)\]]+)?(\s*)")
 _ABBREVIATIONS = frozenset(
     """mr mrs ms mx dr prof rev hon st sr jr gen col lt capt sgt cpl maj cmdr adm gov sen rep pres vs etc eg ie viz cf al
-    ca approx inc ltd co corp plc dept univ assn bros est fig figs eq eqs ref refs vol vols no nos pp ed eds ch sec art
-    jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun ave blvd rd hwy mt ft oz lb lbs min max
-    hr hrs a.m p.m i.e e.g u.s u.k u.n ph.d""".split()
+    ca approx inc ltd co corp plc dept univ assn bros est ed eds jan feb apr jun jul aug sep sept oct nov dec mon tue
+    wed thu fri ave blvd rd hwy mt ft oz lb lbs hr hrs a.m p.m i.e e.g u.s u.k u.n ph.d""".split()
 )
+_BEFORE_NUMBERS = frozenset("no nos fig figs eq eqs ref refs vol vols pp ch sec art mar sat sun min max".split())
+_LONGEST = max(map(len, _ABBREVIATIONS | _BEFORE_NUMBERS))
 _MAY_END = frozenset(("etc", "inc", "ltd", "co", "corp", "jr", "sr", "a.m", "p.m", "u.s", "u.k", "u.n", "ph.d"))
+
+
+def split_sentences(text: str) -> list[tuple[int, int]]:
+    """(start, end) of each sentence, without the white space around it."""
+    spans: list[tuple[int, int]] = []
+    start = len(text) - len(text.lstrip())
+    size = len(text.rstrip())
+    for match in _BORDER.finditer(text, start, size):
+        marks, space = match.groups()
+        end = match.end()
+        if end < size:
+            if marks == ".":
+                if not space or not (_stops(text, match.start(), end) or space.count("\n") > 1):
+                    continue
+            elif not _closes(text, end, marks, space):
+                continue
+            close = end - len(space)
+            if marks[-1] == "\n" and close == match.end(1):
+                close = start + len(text[start:close].rstrip())
+            if close > start:
+                spans.append((start, close))
+            start = end
+    if size > start:
+        spans.append((start, size))
+    return spans
 
 
 def _stops(text: str, start: int, end: int) -> bool:
@@ -23,37 +49,18 @@ def _stops(text: str, start: int, end: int) -> bool:
     following = text[end]
     if following.islower():
         return False
-    word = text[
-        max(text.rfind(" ", max(0, start - 24), start), text.rfind("\n", max(0, start - 24), start)) + 1 : start
-    ].lstrip("\"'“‘([-")
+    word = text[max(0, start - 24) : start].rpartition(" ")[2]
+    if word.isalpha() and len(word) > _LONGEST:
+        return True
+    word = word.rpartition("\n")[2].lstrip("\"'“‘([-")
     if len(word) == 1:
         return not (word.isupper() and word != "I")
     bare = word.lower()
-    if bare == "no":
+    if bare in _BEFORE_NUMBERS:
         return not following.isdigit()
     if bare in _ABBREVIATIONS:
         return bare in _MAY_END and following.isupper()
     return "." not in bare or any(len(part) > 1 for part in bare.split(".")) or following.isupper()
-
-
-def split_sentences(text: str) -> list[tuple[int, int]]:
-    """(start, end) of each sentence, without the white space around it."""
-    spans: list[tuple[int, int]] = []
-    start = 0
-    size = len(text)
-    for match in _BORDER.finditer(text):
-        end = match.end()
-        if end < size:
-            marks, space = match.groups()
-            if marks == ".":
-                if not space or (space.count("\n") < 2 and not _stops(text, match.start(), end)):
-                    continue
-            elif not _closes(text, end, marks, space):
-                continue
-        _add(spans, text, start, end)
-        start = end
-    _add(spans, text, start, size)
-    return spans
 
 
 def _closes(text: str, end: int, marks: str, space: str) -> bool:
@@ -61,20 +68,14 @@ def _closes(text: str, end: int, marks: str, space: str) -> bool:
     if "\n" in marks:
         space = marks[len(marks.rstrip("\n")) :] + space
         marks = marks.strip("\n")
-        if space.count("\n") >= 2 or "\n\n" in marks:
+        if "\n\n" in marks:
             return True
-        if not marks:
+        if not marks and space.count("\n") < 2:
             return False
+    if space.count("\n") >= 2:
+        return True
     if not _WIDE.isdisjoint(marks) or "……" in marks:
         return True
     if not space:
         return marks == "…" and text[end] >= "\u2e80"
     return not text[end].islower()
-
-
-def _add(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:
-    part = text[start:end]
-    stripped = part.strip()
-    if stripped:
-        start += len(part) - len(part.lstrip())
-        spans.append((start, start + len(stripped)))

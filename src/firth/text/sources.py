@@ -38,12 +38,24 @@ class Source:
         return self.path.stat().st_size
 
 
-def _describe(path: Path, format: str, name: str | None = None) -> Source | None:
+def _describe(path: Path, format: str, otherwise: str | None = None) -> Source | None:
+    """What the name says; a name that says nothing is ``otherwise``, or none of ours."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packing = suffixes.pop() if suffixes and suffixes[-1] in PACKINGS else ""
     known = FORMATS.get(suffixes[-1]) if suffixes else None
-    chosen = known if format == "auto" else format
-    return Source(path, chosen, packing, name or str(path)) if chosen else None
+    chosen = format if format != "auto" else known or otherwise
+    return Source(path, chosen, packing, str(path)) if chosen else None
+
+
+def _describe_all(paths: list[Path], format: str, otherwise: str | None = None) -> list[Source]:
+    return [source for path in paths if path.is_file() if (source := _describe(path, format, otherwise))]
+
+
+def _inside(folder: Path) -> list[Path]:
+    """Everything below a folder in sorted order, except what is hidden."""
+    return sorted(
+        path for path in folder.rglob("*") if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
 
 
 def find_sources(inputs: list[str], format: str = "auto") -> list[Source]:
@@ -56,20 +68,16 @@ def find_sources(inputs: list[str], format: str = "auto") -> list[Source]:
     for word in inputs:
         path = Path(word)
         if path.is_dir():
-            inside = [
-                source for file in sorted(path.rglob("*")) if file.is_file() if (source := _describe(file, format))
-            ]
+            inside = _describe_all(_inside(path), format)
             if not inside:
                 raise FirthError(
                     f"{word}: no text in this folder (looked for {', '.join(FORMATS)}, also .gz and .zst); name the files or their --format"
                 )
             found += inside
         elif path.exists():
-            found.append(_describe(path, format) or Source(path, "txt", "", word))
-        elif matches := sorted(glob.glob(word, recursive=True)):
-            found += [
-                source for match in matches if Path(match).is_file() if (source := _describe(Path(match), format))
-            ]
+            found += _describe_all([path], format, "txt") or [Source(path, "txt", "", word)]
+        elif matches := [Path(match) for match in sorted(glob.glob(word, recursive=True))]:
+            found += _describe_all(matches, format) or _describe_all(matches, format, "txt")
         else:
             raise FirthError(f"{word}: no such file or folder; check the path")
     for source in found:
@@ -78,6 +86,22 @@ def find_sources(inputs: list[str], format: str = "auto") -> list[Source]:
     if not found:
         raise FirthError(f"{' '.join(inputs)}: matches no text file; check the pattern")
     return found
+
+
+@contextlib.contextmanager
+def seekable(source: Source) -> Iterator[BinaryIO]:
+    """The unpacked bytes as a file that can be read in any order (parquet); unpacked to disk if need be."""
+    with contextlib.ExitStack() as stack:
+        handle = stack.enter_context(open_source(source))
+        if source.packing:
+            import shutil
+            import tempfile
+
+            spool = stack.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(handle, spool, 1 << 20)
+            spool.seek(0)
+            handle = cast(BinaryIO, spool)
+        yield handle
 
 
 @contextlib.contextmanager

@@ -6,9 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.configs import TokensConfig
-from firth.text.chunks import EncodedBlock, Table, keep_full, sentences_of
+from firth.text.encoded import EncodedBlock, keep_full, sentences_of
 from firth.text.readers import Document
 from firth.text.words import WORD, cut, has_han
+
+
+class Table(dict[str, int]):
+    """Numbers its keys as they come."""
+
+    def __missing__(self, key: str) -> int:
+        number = self[key] = len(self)
+        return number
 
 
 @dataclass(frozen=True)

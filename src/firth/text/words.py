@@ -8,12 +8,14 @@ import re
 from firth.text.characters import HAN_CLASS
 
 _HAN = re.compile(f"[{HAN_CLASS}]")
+_LEADS = re.compile(rb"[\xe3-\xe9\xef\xf0]")
 WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 
 
 def has_han(text: str) -> bool:
     """Whether a Chinese character occurs (the ranges that BERT sets apart)."""
-    return not text.isascii() and _HAN.search(text) is not None
+    # The class of all ideographs is slow to search for, their first bytes are not.
+    return not text.isascii() and _LEADS.search(text.encode()) is not None and _HAN.search(text) is not None
 
 
 def cut(text: str) -> list[str]:

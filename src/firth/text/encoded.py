@@ -1,0 +1,72 @@
+"""Documents as arrays of ids, and the encoder that is right for any tokenizer."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.types import Encoding
+from firth.text.pieces import Pieces
+from firth.text.readers import Document
+from firth.text.sentences import split_sentences
+from firth.text.words import has_han, split_words
+
+
+@dataclass(frozen=True)
+class EncodedBlock:
+    """Documents as arrays: ids, whether a token starts a word, tokens a sentence, sentences a document."""
+
+    ids: NDArray[np.uint32]
+    word_starts: NDArray[np.bool_]
+    sentence_lens: NDArray[np.int64]
+    document_lens: NDArray[np.int64]
+
+
+def keep_full(
+    ids: NDArray[np.uint32], starts: NDArray[np.bool_], lens: NDArray[np.int64], per_document: list[int]
+) -> EncodedBlock:
+    """Leaves out sentences without tokens and documents without sentences."""
+    document_of = np.repeat(np.arange(len(per_document)), per_document)
+    kept = lens > 0
+    documents = np.bincount(document_of[kept], minlength=len(per_document))
+    return EncodedBlock(ids, starts, lens[kept], documents[documents > 0].astype(np.int64))
+
+
+def sentences_of(document: Document) -> list[tuple[int, int]]:
+    return split_sentences(document.text) if document.sentences is None else document.sentences
+
+
+class PlainEncoder:
+    """Any tokenizer: each document whole, sentences and words found by the places of the pieces."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        self.pieces = pieces
+
+    def encode(self, documents: list[Document]) -> EncodedBlock:
+        ids, starts, lens, per_document = [], [], [], []
+        for document in documents:
+            encoding = self.pieces.encode(document.text, add_special=False, read_special=False)
+            sentences = sentences_of(document)
+            place = np.searchsorted([start for start, _ in sentences], encoding.offsets[:, 1], side="left") - 1
+            place = np.clip(place, 0, None)
+            lens.append(np.bincount(place, minlength=len(sentences)))
+            per_document.append(len(sentences))
+            ids.append(encoding.ids.astype(np.uint32))
+            starts.append(self._word_starts(encoding, document.text, sentences, place))
+        if not ids:
+            return keep_full(np.zeros(0, np.uint32), np.zeros(0, np.bool_), np.zeros(0, np.int64), [])
+        return keep_full(
+            np.concatenate(ids), np.concatenate(starts), np.concatenate(lens).astype(np.int64), per_document
+        )
+
+    def _word_starts(
+        self, encoding: Encoding, text: str, sentences: list[tuple[int, int]], place: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """The first piece of each word; words are sought sentence by sentence."""
+        if self.pieces.kind == "wordpiece" and not has_han(text):
+            return self.pieces.outer_pieces(encoding)
+        words = [start + word for start, end in sentences for word, _ in split_words(text[start:end])]
+        word_of = np.searchsorted(words, encoding.offsets[:, 1], side="left")
+        first = np.ones(len(word_of), np.bool_)
+        first[1:] = (word_of[1:] != word_of[:-1]) | (place[1:] != place[:-1])
+        return first

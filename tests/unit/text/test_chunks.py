@@ -1,0 +1,91 @@
+"""The fast path gives, token for token, what the tokenizer gives for the whole document."""
+
+import numpy as np
+import pytest
+from conftest import build_pieces, hard_text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from firth.text import chunks
+from firth.text.chunks import ChunkEncoder, block_encoder
+from firth.text.encoded import PlainEncoder
+from firth.text.pieces import Pieces
+from firth.text.readers import Document
+
+PIECES = {(lower, byte): build_pieces(lower, byte) for lower in (True, False) for byte in (True, False)}
+ENCODERS = {key: ChunkEncoder(pieces) for key, pieces in PIECES.items()}
+
+
+def tokenized(pieces: Pieces, text: str) -> list[int]:
+    return pieces.encode(text, add_special=False, read_special=False).ids.tolist()
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(hard_text, max_size=4), st.booleans(), st.booleans())
+def test_three_ways_give_the_same(texts: list[str], lower: bool, byte_fallback: bool) -> None:
+    texts = [text.encode("utf-8", "replace").decode() for text in texts]
+    pieces = PIECES[lower, byte_fallback]
+    documents = [Document(text) for text in texts]
+    fast = ENCODERS[lower, byte_fallback].encode(documents)
+    plain = PlainEncoder(pieces).encode(documents)
+    assert fast.ids.tolist() == plain.ids.tolist()
+    assert fast.ids.tolist() == [number for text in texts for number in tokenized(pieces, text)]
+    assert fast.sentence_lens.tolist() == plain.sentence_lens.tolist()
+    assert fast.document_lens.tolist() == plain.document_lens.tolist()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(hard_text, min_size=1, max_size=3), max_size=3))
+def test_sentences_that_the_file_gives(documents: list[list[str]]) -> None:
+    made = []
+    for sentences in documents:
+        cleaned = [" ".join(text.encode("utf-8", "replace").decode().split()) for text in sentences]
+        cleaned = [text for text in cleaned if text]
+        ends = np.cumsum([len(text) + 1 for text in cleaned]).tolist()
+        borders = [(end - 1 - len(text), end - 1) for text, end in zip(cleaned, ends, strict=True)]
+        made.append(Document("\n".join(cleaned), borders))
+    fast, plain = ENCODERS[True, False].encode(made), PlainEncoder(PIECES[True, False]).encode(made)
+    assert fast.ids.tolist() == plain.ids.tolist()
+    assert fast.sentence_lens.tolist() == plain.sentence_lens.tolist()
+    assert fast.document_lens.tolist() == plain.document_lens.tolist()
+
+
+def test_the_lens_add_up_and_empty_documents_vanish() -> None:
+    block = ENCODERS[True, False].encode([Document("The dogs. A dog!"), Document("\x0b \u200b"), Document("说中国。")])
+    assert block.sentence_lens.tolist() == [4, 3, 4]
+    assert block.document_lens.tolist() == [2, 1]
+    assert block.sentence_lens.sum() == len(block.ids)
+
+
+def starts_of(text: str, byte_fallback: bool = False) -> list[str]:
+    pieces = PIECES[True, byte_fallback]
+    fast = ENCODERS[True, byte_fallback].encode([Document(text)])
+    plain = PlainEncoder(pieces).encode([Document(text)])
+    assert fast.word_starts.tolist() == plain.word_starts.tolist()
+    return [pieces.token(number) for number, start in zip(fast.ids, fast.word_starts, strict=True) if start]
+
+
+def test_word_starts() -> None:
+    assert starts_of("The dogs barked.") == ["the", "dog", "bark", "."]
+    assert starts_of("zebra dog", byte_fallback=True) == ["<0x7A>", "dog"]
+    assert starts_of("他说中国。") == ["[UNK]", "说", "中", "。"]
+
+
+def test_forgetting_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "_MAX_RUNS", 3)
+    encoder = ChunkEncoder(PIECES[True, False])
+    for text in ("the dog barked", "a b c 1 2", "说中国人 iPhone6s"):
+        assert encoder.encode([Document(text)]).ids.tolist() == tokenized(PIECES[True, False], text)
+
+
+def test_a_word_too_long_is_unknown() -> None:
+    for text in ("a" * 100, "a" * 101, "a" * 101 + "说", "é" * 101):
+        assert ENCODERS[True, False].encode([Document(text)]).ids.tolist() == tokenized(PIECES[True, False], text)
+
+
+def test_a_tokenizer_with_added_words_takes_the_plain_path() -> None:
+    tokenizer = Tokenizer.from_str(PIECES[True, False].backend.to_str())
+    tokenizer.add_tokens(["barked loudly"])
+    assert isinstance(block_encoder(Pieces(tokenizer)), PlainEncoder)
+    assert isinstance(block_encoder(PIECES[True, False]), ChunkEncoder)
