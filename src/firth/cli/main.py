@@ -189,17 +189,16 @@ def fill(
     if not lines:
         raise FirthError("no sentence given: write one with [MASK] in it")
     model = api.load(run)
-    results = [
-        {"text": line, "masks": [[vars(guess) for guess in guesses] for guesses in model.fill(line, top)]}
-        for line in lines
-    ]
+    results = [(line, model.fill(line, top)) for line in lines]
     if as_json:
-        say_json(results)
+        say_json(
+            [{"text": line, "masks": [[vars(guess) for guess in mask] for mask in masks]} for line, masks in results]
+        )
         return
-    for result in results:
-        say(str(result["text"]))
-        for guesses in result["masks"]:
-            say("  " + "  ".join(f"{guess['token']} {guess['probability']:.1%}" for guess in guesses))
+    for line, masks in results:
+        say(line)
+        for guesses in masks:
+            say("  " + "  ".join(f"{guess.token} {guess.probability:.1%}" for guess in guesses))
 
 
 @app.command()

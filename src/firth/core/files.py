@@ -103,6 +103,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             sync_folder(temporary)
             os.replace(temporary, path)
             sync_folder(path.parent)
+        except FirthError as error:
+            raise FirthError(str(error).replace(str(temporary), str(path))) from error
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 

@@ -1,0 +1,51 @@
+# Each goal makes .venv and installs what it needs; the second time it only runs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+SOURCES := pyproject.toml constraints.txt
+
+.PHONY: help quickstart test check bench clean
+
+help:
+	@echo "make quickstart   prepare, pre-train and use a small model on a sample, in a few minutes"
+	@echo "make test         everything that has to hold: style, types, imports, unit, parity, faults, docs"
+	@echo "make check        style and types only"
+	@echo "make bench        what the benchmarks need; then run one of benchmarks/*.py"
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and by its exact version: an open range would fetch gigabytes of other builds
+$(VENV)/.torch: constraints.txt | $(VENV)/bin/python
+	$(PIP) "$$(grep '^torch==' constraints.txt)"
+	@touch $@
+
+$(VENV)/.samples: $(SOURCES) | $(VENV)/.torch
+	$(PIP) --editable '.[samples]'
+	@touch $@
+
+$(VENV)/.test: $(SOURCES) | $(VENV)/.torch
+	$(PIP) --editable '.[test,samples]'
+	@touch $@
+
+$(VENV)/.bench: $(SOURCES) | $(VENV)/.torch
+	$(PIP) --editable '.[bench,samples]'
+	@touch $@
+
+quickstart: $(VENV)/.samples
+	@$(BIN)/firth quickstart
+
+check: $(VENV)/.test
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/mypy
+
+test: check
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: $(VENV)/.bench
+	@ls benchmarks/*.py
+
+clean:
+	rm -rf $(VENV) build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

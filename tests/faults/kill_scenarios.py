@@ -1,0 +1,174 @@
+"""Runs a job again and again, kills it at many moments, lets it go on, and compares what comes out.
+
+A script of its own: it imports everything once and forks a fresh process for every try, so that
+dozens of kills take seconds. Some kills come after a random time, some at a random operation on
+files (an audit event: open, rename, remove ...), which hits the writing of checkpoints precisely.
+
+    python kill_scenarios.py train|prepare FOLDER KILLS     prints one JSON object
+"""
+
+import hashlib
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+import firth.assembly.pretrain
+import firth.corpus.prepare as preparing
+from firth import api
+
+WORDS = "the a cat dog bird house tree river runs sleeps sings sees finds under over near old young red green".split()
+
+
+def write_text(path: Path, documents: int, seed: int = 1) -> None:
+    random.seed(seed)
+    lines = []
+    for _ in range(documents):
+        sentences = [" ".join(random.choices(WORDS, k=random.randint(4, 12))).capitalize() + "." for _ in range(6)]
+        lines.append(" ".join(sentences))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def attempt(job: Callable[[], None], seconds: float | None = None, event: int | None = None, limit: int | None = None) -> dict[str, object]:
+    """The job in a forked process, killed after some seconds or at the n-th operation on files."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        seen = [0]
+
+        def count(name: str, arguments: object) -> None:
+            if name.startswith(("open", "os.", "shutil.")):
+                seen[0] += 1
+                if seen[0] == event:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        code, message = 0, ""
+        try:
+            sys.addaudithook(count)
+            if limit is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            job()
+        except Exception as error:
+            code, message = 1, f"{type(error).__name__}: {error}"
+        os.write(writer, json.dumps({"code": code, "message": message, "events": seen[0]}).encode())
+        os._exit(code)
+    os.close(writer)
+    started = time.monotonic()
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+    answer = os.read(reader, 1 << 16)
+    os.close(reader)
+    _, status = os.waitpid(child, 0)
+    facts: dict[str, object] = json.loads(answer) if answer else {"code": None, "message": "", "events": 0}
+    return {**facts, "killed": os.WIFSIGNALED(status), "seconds": time.monotonic() - started}
+
+
+def digest(folder: Path, names: list[str]) -> str:
+    found = hashlib.sha256()
+    for name in names:
+        found.update((folder / name).read_bytes())
+    return found.hexdigest()
+
+
+def kill_often(job: Callable[[Path], None], result: Callable[[Path], str], folder: Path, kills: int) -> dict[str, object]:
+    """Half of the kills by the clock, half by operations; each followed by an undisturbed second try."""
+    whole = attempt(lambda: job(folder / "whole"))
+    assert whole["code"] == 0, whole
+    wanted = result(folder / "whole")
+    again = attempt(lambda: job(folder / "again"))
+    assert again["code"] == 0, again
+    chance = random.Random(7)
+    equal, killed, failures = 0, 0, []
+    for number in range(kills):
+        goal = folder / f"kill-{number}"
+        if number % 2:
+            first = attempt(lambda goal=goal: job(goal), event=chance.randrange(1, int(str(whole["events"]))))
+        else:
+            first = attempt(lambda goal=goal: job(goal), seconds=chance.uniform(0.02, 0.98) * float(str(again["seconds"])))
+        killed += bool(first["killed"])
+        second = attempt(lambda goal=goal: job(goal))
+        if second["code"] == 0 and result(goal) == wanted:
+            equal += 1
+        else:
+            failures.append({"number": number, "first": first, "second": second})
+        shutil.rmtree(goal, ignore_errors=True)
+    return {"kills": kills, "killed": killed, "equal": equal, "repeatable": result(folder / "again") == wanted, "failures": failures}
+
+
+SMALL = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "max_positions=32", "row_len=32", "dropout_prob=0.1"]
+SMALL += ["batch_rows=8", "evaluations=6", "checkpoints=12", "evaluation_batches=2"]
+
+
+def train_job(corpus: Path) -> Callable[[Path], None]:
+    def job(out: Path) -> None:
+        if (out / "firth.json").exists():
+            api.pretrain(resume=out)
+        else:
+            shutil.rmtree(out, ignore_errors=True)
+            api.pretrain("bert-tiny", corpus=corpus, out=out, steps=48, settings=SMALL)
+
+    return job
+
+
+def train(folder: Path, kills: int) -> dict[str, object]:
+    text, corpus = folder / "text.txt", folder / "corpus"
+    write_text(text, 200)
+    api.prepare(text, corpus, vocab_size=300, heldout=0.2)
+    return kill_often(train_job(corpus), lambda out: digest(out, ["model.safetensors"]), folder, kills)
+
+
+def prepare(folder: Path, kills: int) -> dict[str, object]:
+    text = folder / "text.txt"
+    write_text(text, 1500)
+    preparing._BLOCK_CHARS = 20_000
+
+    def job(out: Path) -> None:
+        if not out.exists():
+            api.prepare(text, out, vocab_size=300, heldout=0.1, deduplicate=True)
+
+    def result(out: Path) -> str:
+        names = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
+        return digest(out, names) + ",".join(names)
+
+    return kill_often(job, result, folder, kills)
+
+
+def full_disk(folder: Path, kills: int) -> dict[str, object]:
+    """A file-size limit stands for the full disk, at a checkpoint and at the end of a run."""
+    text, corpus = folder / "text.txt", folder / "corpus"
+    write_text(text, 200)
+    api.prepare(text, corpus, vocab_size=300, heldout=0.2)
+    job, out = train_job(corpus), folder / "run"
+    whole = attempt(lambda: job(folder / "whole"))
+    stopped = attempt(lambda: job(out), event=int(str(whole["events"])) * 3 // 4)
+    before = sorted(path.name for path in (out / "checkpoints").glob("step-*"))
+    full = attempt(lambda: job(out), limit=20_000)
+    after = sorted(path.name for path in (out / "checkpoints").glob("*"))
+    resumed = attempt(lambda: job(out))
+    corpus_full = attempt(lambda: api.prepare(text, folder / "corpus-2", vocab_size=300), limit=20_000)
+    return {
+        "killed": stopped["killed"],
+        "message": full["message"],
+        "before": before,
+        "kept": before == after,
+        "resumed": resumed["code"],
+        "equal": digest(out, ["model.safetensors"]) == digest(folder / "whole", ["model.safetensors"]),
+        "prepare_message": corpus_full["message"],
+        "prepare_left": sorted(path.name for path in folder.glob("*corpus-2*")),
+    }
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    scenario = {"train": train, "prepare": prepare, "full_disk": full_disk}[sys.argv[1]]
+    sys.stdout.write(json.dumps(scenario(Path(sys.argv[2]), int(sys.argv[3]))) + "\n")

@@ -1,0 +1,48 @@
+"""A job that is killed and begun again ends with the same bytes; a full disk loses nothing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+SCRIPT = Path(__file__).with_name("kill_scenarios.py")
+
+
+def play(scenario: str, folder: Path, kills: int) -> dict[str, Any]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    command = [sys.executable, str(SCRIPT), scenario, str(folder), str(kills)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def test_training_killed_at_many_moments_ends_with_the_same_model(tmp_path: Path) -> None:
+    result = play("train", tmp_path, 28)
+    assert result["repeatable"]
+    assert result["killed"] >= 20
+    assert result["failures"] == []
+    assert result["equal"] == 28
+
+
+def test_prepare_killed_at_many_moments_ends_with_the_same_corpus(tmp_path: Path) -> None:
+    result = play("prepare", tmp_path, 28)
+    assert result["repeatable"]
+    assert result["killed"] >= 20
+    assert result["failures"] == []
+    assert result["equal"] == 28
+
+
+def test_full_disk_is_told_in_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
+    result = play("full_disk", tmp_path, 0)
+    assert result["killed"]
+    assert result["message"].startswith("FirthError: ")
+    assert "disk is full" in result["message"]
+    assert result["before"]
+    assert result["kept"]
+    assert result["resumed"] == 0
+    assert result["equal"]
+    assert "disk is full" in result["prepare_message"]
+    assert result["prepare_left"] == []
