@@ -82,6 +82,11 @@ def pretrain(
     from firth.recipes.registry import find_recipe
 
     if resume is not None:
+        given = (recipe, corpus, out, *training.values())
+        if any(value is not None for value in given) or settings or overwrite:
+            raise FirthError(
+                f"{resume}: a resumed run keeps all its settings; leave out everything but --resume, or start a new run"
+            )
         return load(resume_run(Path(resume), progress).folder)
     if recipe is None or corpus is None or out is None:
         raise FirthError("pretrain needs a recipe, a corpus and a place to put the run (out); or resume=RUN")
@@ -101,9 +106,9 @@ def load(path: AnyPath) -> EncoderRepresentation:
         if (folder / "firth.json").is_file():
             raise FirthError(f"{folder}: this run is not finished; go on with: firth pretrain --resume {folder}")
         raise FirthError(f"{folder}: no model here (no config.json); name a run of Firth or a Hugging Face directory")
-    from firth.interop.bert import load_bert
+    from firth.interop.encoders import load_encoder
     from firth.representations.encoder import EncoderRepresentation
     from firth.text.pieces import Pieces
 
-    config, weights, heads = load_bert(folder)
+    config, weights, heads = load_encoder(folder)
     return EncoderRepresentation.from_weights(config, weights, heads, Pieces.load(folder), folder)

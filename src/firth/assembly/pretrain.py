@@ -1,6 +1,7 @@
 """Pre-training: recipe, corpus, model, objective and loop put together into a run."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from firth.core.runs import Run
 from firth.core.types import Batch, Losses, Progress
 from firth.core.units import parse_duration
 from firth.corpus.format import Corpus, Split
-from firth.interop.bert import is_plain, save_bert
+from firth.interop.encoders import save_encoder
 from firth.models.encoder import Encoder
 from firth.nn.start import initialize
 from firth.objectives.masked_tokens import MaskedTokens, Specials
@@ -90,11 +91,9 @@ class Pretraining:
         return {"loss": loss, **{name: value for name, value in means.items() if name not in batch.counts}}
 
     def export(self, folder: Path) -> None:
-        """The finished model as a directory that transformers reads."""
-        if not is_plain(self.config.model):
-            raise FirthError("this variant of the encoder has no published directory format")
+        """The finished model, as a directory that transformers reads where it knows such a model."""
         heads = {"token_head": dict(self.objective.head.state_dict())}
-        save_bert(folder, self.config.model, dict(self.encoder.state_dict()), heads, self.objective.specials.pad_id)
+        save_encoder(folder, self.config.model, dict(self.encoder.state_dict()), heads, self.objective.specials.pad_id)
         self.corpus.pieces.save(folder)
 
 
@@ -115,7 +114,7 @@ def start_run(
     """A new run, trained to its end."""
     corpus = Corpus.open(corpus_path)
     config = configure(config, corpus)
-    facts = {
+    facts: dict[str, Any] = {
         "kind": "pretrain",
         "recipe": config.recipe,
         "config": config.model_dump(),
@@ -126,8 +125,10 @@ def start_run(
         },
     }
     trainee = Pretraining(config, corpus)
-    run = Run.create(out, facts, overwrite)
-    return _train(run, trainee, progress)
+    loop = Loop(trainee, config.training, out, progress)  # refuses what cannot be before anything is written
+    facts["processes"] = loop.ranks.size
+    run = Run.create(out, facts, overwrite) if loop.ranks.first else Run(out, facts)
+    return _train(run, trainee, loop)
 
 
 def resume_run(folder: Path, progress: Progress | None = None) -> Run:
@@ -143,13 +144,19 @@ def resume_run(folder: Path, progress: Progress | None = None) -> Run:
         raise FirthError(
             f"{known['path']}: not the corpus this run was begun with (its content has changed); put the old one back or start a new run"
         )
-    return _train(run, Pretraining(RunConfig.build(run.facts["config"], folder / "firth.json"), corpus), progress)
+    trainee = Pretraining(RunConfig.build(run.facts["config"], folder / "firth.json"), corpus)
+    loop = Loop(trainee, trainee.config.training, folder, progress)
+    if run.facts.get("processes", 1) != loop.ranks.size:
+        raise FirthError(
+            f"{folder}: begun with {run.facts.get('processes', 1)} processes, not {loop.ranks.size}; go on with as many"
+        )
+    return _train(run, trainee, loop)
 
 
-def _train(run: Run, trainee: Pretraining, progress: Progress | None) -> Run:
+def _train(run: Run, trainee: Pretraining, loop: Loop) -> Run:
     config = trainee.config.training
-    with run.lock():
-        loop = Loop(trainee, config, run.folder, progress)
+    with run.lock() if loop.ranks.first else nullcontext():
+        loop.ranks.wait()
         loop.resume()
         if "steps" not in run.facts:
             if config.budget is not None:

@@ -92,12 +92,11 @@ def config_to_json(config: EncoderConfig, heads: set[str], pad_id: int) -> dict[
     }
 
 
-def config_from_json(data: dict[str, Any], where: Path) -> EncoderConfig:
-    if data.get("model_type") != "bert":
-        raise FirthError(
-            f"{where}: a model of type '{data.get('model_type')}', which is not BERT; Firth reads BERT directories here"
-        )
-    activation = _ACTIVATIONS.get(data.get("hidden_act", "gelu"))
+def config_from_json(data: Any, where: Path) -> EncoderConfig:
+    kind = data.get("model_type") if isinstance(data, dict) else None
+    if kind != "bert":
+        raise FirthError(f"{where}: a model of type '{kind}', which is not BERT; Firth reads BERT directories here")
+    activation = _ACTIVATIONS.get(str(data.get("hidden_act", "gelu")))
     if activation is None or data.get("position_embedding_type", "absolute") != "absolute":
         raise FirthError(
             f"{where}: this BERT uses an activation or positions that Firth does not know ({data.get('hidden_act')})"
@@ -153,7 +152,14 @@ def load_bert(folder: Path) -> tuple[EncoderConfig, dict[str, torch.Tensor], dic
     encoder: dict[str, torch.Tensor] = {}
     for ours, theirs in _names(config.num_layers).items():
         parts = [_take(tensors, name, path) for name in ([theirs] if isinstance(theirs, str) else theirs)]
+        if len({part.shape for part in parts}) > 1:
+            raise FirthError(f"{path}: {', '.join(theirs)} differ in shape; are the files of one model?")
         encoder[ours] = parts[0] if len(parts) == 1 else torch.cat(parts)
+    output = tensors.get("cls.predictions.decoder.weight")
+    if output is not None and not torch.equal(output, encoder["embeddings.tokens.weight"]):
+        raise FirthError(
+            f"{path}: an output table of its own (untied), which Firth does not read; tie it to the tokens"
+        )
     heads: dict[str, dict[str, torch.Tensor]] = {}
     for part, names in _HEADS.items():
         if any(name in tensors for name in names.values()):

@@ -1,0 +1,5 @@
+"""``python -m firth`` is the command ``firth``."""
+
+from firth.cli.main import main
+
+main()

@@ -1,0 +1,77 @@
+"""Every command and script behind ``<!-- run -->`` in the docs is run, at small size, in order."""
+
+import random
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+BLOCK = re.compile(r"<!-- run -->\n```(\w*)\n(.*?)```", re.DOTALL)
+SMALLER = [(r"--budget \S+", "--budget 3s")]
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def write_samples(folder: Path) -> None:
+    """The files that the docs talk about."""
+    random.seed(3)
+    nouns, verbs = ["dog", "cat", "bird", "child", "river"], ["barked at", "saw", "found", "followed", "slept near"]
+    english = [
+        " ".join(f"The {random.choice(nouns)} {random.choice(verbs)} the {random.choice(nouns)}." for _ in range(5))
+        for _ in range(300)
+    ]
+    (folder / "news.txt").write_text("\n".join(english) + "\n", encoding="utf-8")
+    (folder / "texts.txt").write_text("A sentence.\nAnother one.\n", encoding="utf-8")
+    places, acts = ["北京", "上海", "图书馆", "学校", "公园"], ["住了三天", "看书", "睡觉", "见到老师", "学习中文"]
+    chinese = ["".join(f"我们在{random.choice(places)}{random.choice(acts)}。" for _ in range(5)) for _ in range(300)]
+    (folder / "xinwen.txt").write_text("\n".join(chinese) + "\n", encoding="utf-8")
+
+
+def command_of(line: str) -> list[str]:
+    for pattern, replacement in SMALLER:
+        line = re.sub(pattern, replacement, line)
+    words = shlex.split(line)
+    assert words[0] == "firth", f"only firth commands are run: {line}"
+    return [sys.executable, "-m", *words]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+def test_the_page_says_what_works(page: Path, tmp_path: Path) -> None:
+    write_samples(tmp_path)
+    for language, text in blocks(page):
+        if language == "python":
+            commands = [[sys.executable, "-c", text]]
+        else:
+            commands = [command_of(line) for line in text.splitlines() if line.strip()]
+        for command in commands:
+            done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+            assert done.returncode == 0, f"{page.name}: {' '.join(command)}\n{done.stderr}"
+
+
+def test_readme_is_short_and_names_the_translation() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    assert "README.zh-CN.md" in text
+
+
+def test_links_inside_the_project_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_command_is_in_the_readme() -> None:
+    from firth.cli.main import app
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for command in app.registered_commands:
+        assert command.callback is not None
+        name = (command.name or command.callback.__name__).replace("_", "-")
+        assert f"firth {name}" in text or f"make {name}" in text, f"firth {name} is not mentioned"
