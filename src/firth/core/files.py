@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 from firth.core.errors import FirthError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+_IMPOSSIBLE = {errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EEXIST}
 
 
 @contextlib.contextmanager
@@ -35,8 +37,10 @@ def disk_errors(what: str | Path) -> Iterator[None]:
             raise FirthError(
                 f"{what}: the disk is full or a size limit was reached; free some space and run the same command again"
             ) from error
-        if code in (errno.EACCES, errno.EPERM, errno.EROFS):
+        if code in _FORBIDDEN:
             raise FirthError(f"{what}: no permission to write there; choose another place") from error
+        if code in _IMPOSSIBLE:
+            raise FirthError(f"{what}: cannot be made ({os.strerror(code)}); choose another place") from error
         raise
 
 
@@ -50,17 +54,22 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write into; it takes its name only when everything is on disk."""
+def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
+    """A file to write into; it takes its name only when everything is on disk.
+
+    Without ``durable`` a kill does no harm, but a power cut may: for what is checked before use.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with disk_errors(path):
         try:
             with open(temporary, "wb") as handle:
                 yield handle
                 handle.flush()
-                os.fsync(handle.fileno())
+                if durable:
+                    os.fsync(handle.fileno())
             os.replace(temporary, path)
-            sync_folder(path.parent)
+            if durable:
+                sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
 

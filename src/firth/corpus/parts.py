@@ -5,9 +5,10 @@ is on disk need not be made again after a kill.
 """
 
 import hashlib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,14 @@ def part_path(folder: Path, number: int) -> Path:
     return folder / f"{number:06d}.npz"
 
 
+class Block(NamedTuple):
+    """Documents as UTF-8, their sentences where the file gave them, and which are held out."""
+
+    texts: list[bytes]
+    sentences: list[list[tuple[int, int]] | None]
+    heldout: list[bool]
+
+
 class PartMaker:
     """Turns numbered blocks of documents into part files."""
 
@@ -44,23 +53,24 @@ class PartMaker:
             self.pieces = Pieces.load(tokenizer)
             self.encoder = block_encoder(self.pieces)
 
-    def make(self, number: int, documents: list[Document], heldout: list[bool]) -> None:
+    def make(self, number: int, block: Block) -> None:
         arrays: dict[str, NDArray[Any]] = {}
         for split, wanted in zip(SPLITS, (False, True), strict=True):
-            chosen = [document for document, out in zip(documents, heldout, strict=True) if out == wanted]
-            size = sum(len(document.text.encode()) for document in chosen)
+            rows = [row[:2] for row in zip(*block, strict=True) if row[2] == wanted]
+            chosen = [Document(text.decode(), sentences) for text, sentences in rows]
+            size = sum(len(text) for text, _ in rows)
             if self.words:
                 found = self.words.encode(chosen)
-                block, unknown = found.block, 0
+                encoded, unknown = found.block, 0
                 spellings = [word.encode() for word in found.types]
                 arrays[f"{split}_types"] = np.frombuffer(b"\n".join(spellings), np.uint8)
                 arrays[f"{split}_hashes"] = np.asarray([hash_bytes(word) for word in spellings], np.uint64)
             else:
-                block = self.encoder.encode(chosen)
-                unknown = int((block.ids == self.pieces.unk_id).sum()) if self.pieces.unk_id is not None else 0
-            arrays |= _arrays(split, block)
+                encoded = self.encoder.encode(chosen)
+                unknown = int((encoded.ids == self.pieces.unk_id).sum()) if self.pieces.unk_id is not None else 0
+            arrays |= _arrays(split, encoded)
             arrays[f"{split}_counts"] = np.asarray([unknown, size], np.int64)
-        with atomic_file(part_path(self.folder, number)) as handle:
+        with atomic_file(part_path(self.folder, number), durable=False) as handle:
             np.savez(handle, allow_pickle=False, **arrays)
 
 
@@ -76,6 +86,15 @@ def _arrays(split: str, block: EncodedBlock) -> dict[str, NDArray[Any]]:
 def read_part(folder: Path, number: int) -> dict[str, NDArray[Any]]:
     with np.load(part_path(folder, number), allow_pickle=False) as part:
         return dict(part)
+
+
+def has_part(folder: Path, number: int) -> bool:
+    """Whether an earlier try left this part, and left it whole."""
+    try:
+        with zipfile.ZipFile(part_path(folder, number)) as part:
+            return part.testzip() is None
+    except (FileNotFoundError, zipfile.BadZipFile):
+        return False
 
 
 class SplitWriter:

@@ -5,14 +5,11 @@ of documents, then the merged arrays, which take the goal's name in one rename. 
 same command finds what is there and goes on; what is wrong with the input leaves nothing behind.
 """
 
-import fcntl
-import itertools
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -21,10 +18,12 @@ import numpy as np
 
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
-from firth.core.files import atomic_folder, checksum, disk_errors, read_json, sync_folder, write_json
+from firth.core.files import atomic_folder, checksum, write_json
 from firth.core.types import Progress
+from firth.corpus.duplicates import SeenHashes
 from firth.corpus.format import CorpusInfo, SourceInfo, SplitInfo
-from firth.corpus.parts import PartMaker, hash_bytes, merge_parts, part_path
+from firth.corpus.parts import Block, PartMaker, has_part, hash_bytes, merge_parts
+from firth.corpus.staging import begin, check_goal, publish, working_folder
 from firth.corpus.word_types import merge_types
 from firth.corpus.worker import Worker
 from firth.text.pieces import Pieces
@@ -49,48 +48,35 @@ def prepare(
     progress: Progress | None = None,
 ) -> CorpusInfo:
     """Makes the corpus ``out``. ``tokenizer`` uses one that exists instead of training one."""
-    if out.exists() and not overwrite:
-        raise FirthError(f"{out}: exists already; choose another --out, or replace it with --overwrite")
+    check_goal(out, overwrite)
     if heldout is not None and not 0 <= heldout < 1:
         raise FirthError(f"heldout is {heldout}: it is a share of the documents, at least 0 and below 1")
     if workers is not None and workers < 1:
         raise FirthError(f"workers is {workers}: at least 1 is needed")
     reading = reading or ReadingConfig()
-    staging = out.with_name(f".{out.name}.partial")
-    with _staging(staging, out):
+    if tokenizer is not None:
+        tokens = _described(tokenizer, tokens)
+    with working_folder(out) as staging:
         sources = _spool_stdin(inputs, staging, reading)
         share = (
             heldout if heldout is not None else (0.05 if sum(source.size for source in sources) < 20_000_000 else 0.01)
         )
         settings = _settings(sources, tokens, reading, tokenizer, share, deduplicate)
-        _begin(staging, settings)
+        begin(staging, settings)
         job = _Job(staging, sources, tokens, reading, share, deduplicate, progress or (lambda event: None))
+        job.check()
         job.tokenizer(tokenizer)
         num_parts = job.parts(workers or os.cpu_count() or 1)
         return job.finish(num_parts, out)
 
 
-@contextmanager
-def _staging(staging: Path, out: Path) -> Iterator[None]:
-    """Bad input removes the working folder; an interruption leaves it, so that work can go on."""
-    with disk_errors(out):
-        staging.mkdir(parents=True, exist_ok=True)
-    lock = os.open(staging, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise FirthError(
-            f"{out}: another firth prepare is writing this corpus now; wait for it or choose another --out"
-        ) from None
-    try:
-        with disk_errors(out):
-            yield
-    except (FirthError, OSError):
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
-    finally:
-        os.close(lock)
+def _described(tokenizer: Path, tokens: TokensConfig) -> TokensConfig:
+    """The settings of tokens as the given tokenizer has them."""
+    if tokens.kind == "words":
+        raise FirthError(f"{tokenizer}: a corpus of words has no tokenizer; leave it out or choose other --tokens")
+    pieces = Pieces.load(tokenizer)
+    kind = pieces.kind if pieces.kind != "other" else tokens.kind
+    return tokens.replace(kind=kind, lowercase=pieces.lowercase, byte_fallback=pieces.byte_ids is not None)
 
 
 def _spool_stdin(inputs: list[str], staging: Path, reading: ReadingConfig) -> list[Source]:
@@ -135,16 +121,6 @@ def _settings(
     }
 
 
-def _begin(staging: Path, settings: dict[str, Any]) -> None:
-    path = staging / "settings.json"
-    if path.is_file() and read_json(path) == settings:
-        return
-    for old in staging.iterdir():
-        if old.name != "stdin":
-            shutil.rmtree(old) if old.is_dir() else old.unlink()
-    write_json(path, settings)
-
-
 class _Job:
     """One preparation, step by step."""
 
@@ -164,12 +140,22 @@ class _Job:
         self.reading = reading
         self.share = share
         self.progress = progress
-        self.seen = np.zeros(0, np.uint64) if deduplicate else None
+        self.seen = SeenHashes(staging) if deduplicate else None
         self.removed = 0
         self.total_bytes = sum(source.size for source in sources)
+        self.unpacked_bytes = sum(
+            source.size * (4 if source.packing or source.format == "parquet" else 1) for source in sources
+        )
 
     def documents(self) -> Iterator[Document]:
         return read_documents(self.sources, self.reading)
+
+    def check(self) -> None:
+        """There is at least one document."""
+        if next(self.documents(), None) is None:
+            raise FirthError(
+                f"{self.sources[0].name}: no document in it, only white space or empty fields; check the file and its --column"
+            )
 
     def tokenizer(self, given: Path | None) -> None:
         """Trains or copies the tokenizer, unless an earlier try did."""
@@ -177,10 +163,7 @@ class _Job:
         if self.tokens.kind == "words" or goal.is_dir():
             return
         self.progress({"event": "vocabulary"})
-        unpacked = sum(
-            source.size * (4 if source.packing or source.format == "parquet" else 1) for source in self.sources
-        )
-        limit = int(min(1.0, self.tokens.sample_bytes / max(unpacked, 1)) * (_HASHES - 1))
+        limit = int(min(1.0, self.tokens.sample_bytes / max(self.unpacked_bytes, 1)) * (_HASHES - 1))
 
         def sample() -> Iterator[str]:
             for document in self.documents():
@@ -191,7 +174,7 @@ class _Job:
         with atomic_folder(goal) as folder:
             pieces.save(folder)
 
-    def blocks(self) -> Iterator[tuple[list[Document], list[bool]]]:
+    def blocks(self) -> Iterator[Block]:
         """Documents in blocks of about equal size, whatever the workers; held-out ones marked."""
         documents: list[Document] = []
         size = 0
@@ -199,32 +182,28 @@ class _Job:
             documents.append(document)
             size += len(document.text)
             if size >= _BLOCK_CHARS:
-                yield self._chosen(documents)
+                yield self._block(documents)
                 documents, size = [], 0
         if documents:
-            yield self._chosen(documents)
+            yield self._block(documents)
 
-    def _chosen(self, documents: list[Document]) -> tuple[list[Document], list[bool]]:
-        hashes = np.asarray([hash_bytes(document.text.encode()) for document in documents], np.uint64)
+    def _block(self, documents: list[Document]) -> Block:
+        texts = [document.text.encode() for document in documents]
+        sentences = [document.sentences for document in documents]
+        hashes = np.asarray([hash_bytes(text) for text in texts], np.uint64)
         if self.seen is not None:
-            place = np.searchsorted(self.seen, hashes)
-            known = np.zeros(len(hashes), np.bool_)
-            inside = place < len(self.seen)
-            known[inside] = self.seen[place[inside]] == hashes[inside]
-            fresh, first = np.unique(hashes, return_index=True)
-            known |= ~np.isin(np.arange(len(hashes)), first)
-            self.removed += int(known.sum())
-            self.seen = np.union1d(self.seen, fresh)
-            documents = [document for document, old in zip(documents, known, strict=True) if not old]
-            hashes = hashes[~known]
-        return documents, (hashes < np.uint64(self.share * (_HASHES - 1))).tolist()
+            new = np.flatnonzero(~self.seen.add(hashes))
+            self.removed += len(hashes) - len(new)
+            texts, sentences = [texts[place] for place in new], [sentences[place] for place in new]
+            hashes = hashes[new]
+        return Block(texts, sentences, (hashes < np.uint64(self.share * (_HASHES - 1))).tolist())
 
     def parts(self, num_workers: int) -> int:
         """Writes every part that is not there yet."""
         folder = self.staging / "parts"
         folder.mkdir(exist_ok=True)
         tokenizer = self.staging / "tokenizer" if self.tokens.kind != "words" else None
-        wanted = min(num_workers, 1 + self.total_bytes // (2 * _BLOCK_CHARS))
+        wanted = min(num_workers, 1 + self.unpacked_bytes // (2 * _BLOCK_CHARS))
         makers: list[Worker | PartMaker] = []
         if wanted == 1:
             makers.append(PartMaker(self.tokens, tokenizer, folder))
@@ -234,10 +213,10 @@ class _Job:
         for maker in makers:
             idle.put(maker)
 
-        def make(number: int, documents: list[Document], heldout: list[bool]) -> None:
+        def make(number: int, block: Block) -> None:
             maker = idle.get()
             try:
-                maker.make(number, documents, heldout)
+                maker.make(number, block)
             finally:
                 idle.put(maker)
 
@@ -248,27 +227,23 @@ class _Job:
                 if isinstance(maker, Worker):
                     maker.close()
 
-    def _run_parts(self, folder: Path, make: Any, num_workers: int) -> int:
+    def _run_parts(self, folder: Path, make: Callable[[int, Block], None], num_workers: int) -> int:
         pending: set[Future[None]] = set()
-        number = done_chars = 0
+        number = done = 0
         with ThreadPoolExecutor(num_workers) as pool:
             try:
-                for number, (documents, heldout) in zip(itertools.count(1), self.blocks(), strict=False):
-                    if not part_path(folder, number - 1).is_file():
-                        pending.add(pool.submit(make, number - 1, documents, heldout))
+                for number, block in enumerate(self.blocks(), 1):
+                    if not has_part(folder, number - 1):
+                        pending.add(pool.submit(make, number - 1, block))
                     while len(pending) > num_workers:
                         pending = _finish(pending)
-                    done_chars += sum(len(document.text.encode()) for document in documents)
-                    self.progress({"event": "block", "bytes": done_chars, "total": self.total_bytes})
+                    done += sum(map(len, block.texts))
+                    self.progress({"event": "block", "bytes": done, "total": self.total_bytes})
                 while pending:
                     pending = _finish(pending)
             finally:
                 for future in pending:
                     future.cancel()
-        if not number:
-            raise FirthError(
-                f"{self.sources[0].name}: no document in it, only white space or empty fields; check the file and its --column"
-            )
         return number
 
     def finish(self, num_parts: int, out: Path) -> CorpusInfo:
@@ -309,7 +284,7 @@ class _Job:
             heldout=SplitInfo(**totals["heldout"]),
         )
         write_json(goal / "corpus.json", info.model_dump())
-        _replace(goal, out)
+        publish(goal, out)
         shutil.rmtree(self.staging, ignore_errors=True)
         return info
 
@@ -319,18 +294,3 @@ def _finish(pending: Iterable[Future[None]]) -> set[Future[None]]:
     for future in done:
         future.result()
     return rest
-
-
-def _replace(new: Path, out: Path) -> None:
-    """Gives ``new`` the name ``out``; what was there stays until then."""
-    for folder in (new, *(path for path in new.rglob("*") if path.is_dir())):
-        sync_folder(folder)
-    if out.exists():
-        old = out.with_name(f".{out.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
-        os.rename(out, old)
-        os.rename(new, out)
-        shutil.rmtree(old)
-    else:
-        os.rename(new, out)
-    sync_folder(out.parent)

@@ -6,6 +6,8 @@ script, nothing is unpickled, and they end by themselves when the parent is gone
 A block is one line of JSON ({number, lengths in bytes, heldout, sentences}) and the texts as UTF-8.
 """
 
+import contextlib
+import itertools
 import json
 import os
 import signal
@@ -15,36 +17,33 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from firth.core.configs import TokensConfig
-from firth.core.errors import FirthError
-from firth.corpus.parts import PartMaker
-from firth.text.readers import Document
+from firth.core.errors import FirthError, Interrupted
+from firth.corpus.parts import Block, PartMaker
 
 
-def send_block(stream: BinaryIO, number: int, documents: list[Document], heldout: list[bool]) -> None:
-    texts = [document.text.encode() for document in documents]
+def send_block(stream: BinaryIO, number: int, block: Block) -> None:
     head = {
         "number": number,
-        "lengths": [len(text) for text in texts],
-        "heldout": heldout,
-        "sentences": [document.sentences for document in documents],
+        "lengths": [len(text) for text in block.texts],
+        "heldout": block.heldout,
+        "sentences": block.sentences,
     }
     stream.write(json.dumps(head).encode() + b"\n")
-    stream.writelines(texts)
+    stream.write(b"".join(block.texts))
     stream.flush()
 
 
-def receive_block(stream: BinaryIO) -> tuple[int, list[Document], list[bool]] | None:
+def receive_block(stream: BinaryIO) -> tuple[int, Block] | None:
     line = stream.readline()
     if not line.endswith(b"\n"):
         return None
     head = json.loads(line)
-    documents = []
-    for length, sentences in zip(head["lengths"], head["sentences"], strict=True):
-        text = stream.read(length)
-        if len(text) < length:
-            return None
-        documents.append(Document(text.decode(), sentences))
-    return head["number"], documents, head["heldout"]
+    ends = list(itertools.accumulate(head["lengths"], initial=0))
+    text = stream.read(ends[-1])
+    if len(text) < ends[-1]:
+        return None
+    texts = [text[start:end] for start, end in itertools.pairwise(ends)]
+    return head["number"], Block(texts, head["sentences"], head["heldout"])
 
 
 class Worker:
@@ -60,14 +59,14 @@ class Worker:
         command = [sys.executable, "-m", "firth.corpus.worker", json.dumps(settings)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
-    def make(self, number: int, documents: list[Document], heldout: list[bool]) -> None:
+    def make(self, number: int, block: Block) -> None:
         try:
-            send_block(cast(BinaryIO, self.process.stdin), number, documents, heldout)
+            send_block(cast(BinaryIO, self.process.stdin), number, block)
             answer = cast(BinaryIO, self.process.stdout).readline()
         except BrokenPipeError:
             answer = b""
         if not answer:
-            raise FirthError(
+            raise Interrupted(
                 f"a worker process ended unexpectedly (exit code {self.process.poll()}); run the same command again to go on where it stopped, with fewer --workers if memory is short"
             )
         error = json.loads(answer).get("error")
@@ -97,4 +96,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with contextlib.suppress(BrokenPipeError):  # the parent is gone: nobody wants to know
+        main()

@@ -15,7 +15,11 @@ WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 def has_han(text: str) -> bool:
     """Whether a Chinese character occurs (the ranges that BERT sets apart)."""
     # The class of all ideographs is slow to search for, their first bytes are not.
-    return not text.isascii() and _LEADS.search(text.encode()) is not None and _HAN.search(text) is not None
+    return (
+        not text.isascii()
+        and _LEADS.search(text.encode("utf-8", "surrogatepass")) is not None
+        and _HAN.search(text) is not None
+    )
 
 
 def cut(text: str) -> list[str]:

@@ -1,0 +1,251 @@
+"""From text to a corpus: the same bytes however it was made, and nothing left behind."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from corpus_text import build_documents, content, write_documents
+
+from firth.core.configs import TokensConfig
+from firth.core.errors import FirthError
+from firth.corpus import prepare as module
+from firth.corpus.format import Corpus
+from firth.corpus.prepare import prepare
+
+TOKENS = TokensConfig(vocab_size=400)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BLOCK_CHARS", 3000)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_documents(tmp_path / "text.jsonl", build_documents(300))
+
+
+def hidden(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram", "words"])
+def test_the_number_of_workers_changes_no_byte(tmp_path: Path, source: Path, kind: Any) -> None:
+    for workers in (1, 2):
+        prepare([str(source)], tmp_path / str(workers), TOKENS.replace(kind=kind), workers=workers, deduplicate=True)
+    assert content(tmp_path / "1") == content(tmp_path / "2")
+    assert hidden(tmp_path) == []
+
+
+def test_the_corpus_holds_the_text(tmp_path: Path, source: Path) -> None:
+    info = prepare([str(source)], tmp_path / "c", TOKENS, heldout=0.2)
+    corpus = Corpus.open(tmp_path / "c")
+    documents = build_documents(300)
+    assert info.train.documents + info.heldout.documents == 300
+    assert info.train.bytes + info.heldout.bytes == sum(len(text.encode()) for text in documents)
+    wanted = {tuple(corpus.pieces.encode(text, add_special=False).ids.tolist()) for text in documents}
+    found = set()
+    for split in (corpus.train, corpus.heldout):
+        starts = split.document_starts
+        assert starts[-1] == len(split.tokens)
+        assert split.sentences[-1] == len(split.tokens)
+        assert (np.diff(split.sentences) > 0).all()
+        found |= {tuple(split.tokens[starts[n] : starts[n + 1]].tolist()) for n in range(split.num_documents)}
+    assert found == wanted
+
+
+def test_held_out_documents_go_by_their_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BLOCK_CHARS", 100_000)
+    documents = build_documents(2000)
+    first = prepare([str(write_documents(tmp_path / "a.jsonl", documents))], tmp_path / "a", TOKENS, heldout=0.1)
+    again = prepare(
+        [str(write_documents(tmp_path / "b.jsonl", documents[::-1]))],
+        tmp_path / "b",
+        TOKENS,
+        heldout=0.1,
+        tokenizer=tmp_path / "a" / "tokenizer",
+    )
+    assert 0.07 < first.heldout.documents / 2000 < 0.13
+    assert first.heldout == again.heldout
+    none = prepare([str(tmp_path / "a.jsonl")], tmp_path / "c", TOKENS, heldout=0.0)
+    assert none.heldout.documents == 0
+
+
+def test_exact_duplicates_go_even_across_blocks_and_files(tmp_path: Path) -> None:
+    documents = build_documents(120)
+    write_documents(tmp_path / "a.jsonl", documents + documents[:50])
+    write_documents(tmp_path / "b.jsonl", documents[20:])
+    info = prepare([str(tmp_path / "*.jsonl")], tmp_path / "c", TOKENS, deduplicate=True)
+    assert info.train.documents + info.heldout.documents == len(set(documents))
+    assert info.duplicates_removed == 270 - len(set(documents))
+    kept = prepare([str(tmp_path / "*.jsonl")], tmp_path / "d", TOKENS)
+    assert kept.train.documents + kept.heldout.documents == 270
+    assert kept.duplicates_removed is None
+
+
+def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = "\n".join(build_documents(50)).encode()
+    (tmp_path / "a.txt").write_bytes(data)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+    prepare(["-"], tmp_path / "a", TOKENS)
+    prepare([str(tmp_path / "a.txt")], tmp_path / "b", TOKENS)
+    ours, theirs = content(tmp_path / "a"), content(tmp_path / "b")
+    assert {name for name in ours if ours[name] != theirs[name]} == {"corpus.json"}
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"")))
+    with pytest.raises(FirthError, match="standard input is empty"):
+        prepare(["-"], tmp_path / "c", TOKENS)
+
+
+class TestGoingOn:
+    def test_after_a_stop_only_the_rest_is_made(
+        self, tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        prepare([str(source)], tmp_path / "whole", TOKENS, workers=1)
+        made: list[int] = []
+        make = module.PartMaker.make
+
+        def counted(self: Any, number: int, block: Any) -> None:
+            if len(made) == 4:
+                raise KeyboardInterrupt
+            made.append(number)
+            make(self, number, block)
+
+        monkeypatch.setattr(module.PartMaker, "make", counted)
+        with pytest.raises(KeyboardInterrupt):
+            prepare([str(source)], tmp_path / "c", TOKENS, workers=1)
+        assert hidden(tmp_path) == [".c.partial"]
+        monkeypatch.setattr(
+            module.PartMaker, "make", lambda self, number, block: (made.append(number), make(self, number, block))[1]
+        )
+        prepare([str(source)], tmp_path / "c", TOKENS, workers=1)
+        assert sorted(made) == list(range(len(made)))
+        assert content(tmp_path / "c") == content(tmp_path / "whole")
+        assert hidden(tmp_path) == []
+
+    def test_after_a_kill(self, tmp_path: Path) -> None:
+        source = write_documents(tmp_path / "text.jsonl", build_documents(4000))
+        script = (
+            "import sys; from pathlib import Path; from firth.core.configs import TokensConfig; from firth.corpus import prepare as m\n"
+            "m._BLOCK_CHARS = 10000\n"
+            "m.prepare([sys.argv[1]], Path(sys.argv[2]), TokensConfig(vocab_size=400), workers=2, deduplicate=True)\n"
+        )
+        command = [sys.executable, "-c", script, str(source)]
+        process = subprocess.Popen([*command, str(tmp_path / "c")])
+        parts = tmp_path / ".c.partial" / "parts"
+        while process.poll() is None and len(list(parts.glob("*.npz"))) < 3:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert parts.is_dir()
+        assert not (tmp_path / "c").exists()
+        subprocess.run([*command, str(tmp_path / "c")], check=True)
+        subprocess.run([*command, str(tmp_path / "whole")], check=True)
+        assert content(tmp_path / "c") == content(tmp_path / "whole")
+        assert hidden(tmp_path) == []
+
+    def test_a_part_that_lost_its_end_is_made_again(
+        self, tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        prepare([str(source)], tmp_path / "whole", TOKENS, workers=1)
+        finish = module._Job.finish
+
+        def cut_a_part(self: Any, num_parts: int, out: Path) -> None:
+            path = self.staging / "parts" / "000001.npz"
+            path.write_bytes(path.read_bytes()[:-100])
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(module._Job, "finish", cut_a_part)
+        with pytest.raises(KeyboardInterrupt):
+            prepare([str(source)], tmp_path / "c", TOKENS, workers=1)
+        monkeypatch.setattr(module._Job, "finish", finish)
+        prepare([str(source)], tmp_path / "c", TOKENS, workers=1)
+        assert content(tmp_path / "c") == content(tmp_path / "whole")
+
+    def test_other_settings_begin_anew(self, tmp_path: Path, source: Path) -> None:
+        (tmp_path / ".c.partial" / "parts").mkdir(parents=True)
+        (tmp_path / ".c.partial" / "parts" / "000000.npz").write_bytes(b"from another try")
+        (tmp_path / ".c.partial" / "settings.json").write_text("{}")
+        prepare([str(source)], tmp_path / "c", TOKENS)
+        Corpus.open(tmp_path / "c")
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("text", "settings", "message"),
+        [
+            (None, {}, "no such file"),
+            (" \n \n", {}, "no document in it"),
+            ("Some text.", {"heldout": 1.0}, "heldout is 1.0"),
+            ("Some text.", {"workers": 0}, "workers is 0"),
+            ("good\n" + "bad\0\n", {}, r"a\.txt:2: contains NUL"),
+            ("Some text.", {"tokenizer": Path("nowhere")}, "no tokenizer here"),
+            ("Some text.", {"tokens": TokensConfig(kind="words"), "tokenizer": Path("x")}, "has no tokenizer"),
+        ],
+    )
+    def test_nothing_is_left_behind(
+        self, tmp_path: Path, text: str | None, settings: dict[str, Any], message: str
+    ) -> None:
+        if text is not None:
+            (tmp_path / "a.txt").write_text(text)
+        before = sorted(tmp_path.iterdir())
+        with pytest.raises(FirthError, match=message):
+            prepare([str(tmp_path / "a.txt")], tmp_path / "deep" / "er" / "c", **{"tokens": TOKENS, **settings})
+        assert sorted(tmp_path.iterdir()) == before
+
+    def test_a_corpus_is_replaced_only_when_asked(self, tmp_path: Path, source: Path) -> None:
+        prepare([str(source)], tmp_path / "c", TOKENS)
+        with pytest.raises(FirthError, match="exists already"):
+            prepare([str(source)], tmp_path / "c", TOKENS)
+        info = prepare([str(source)], tmp_path / "c", TOKENS.replace(vocab_size=500), overwrite=True)
+        assert info.tokens.vocab_size == 500
+        assert hidden(tmp_path) == []
+
+    def test_a_folder_that_is_no_corpus_is_never_replaced(self, tmp_path: Path, source: Path) -> None:
+        (tmp_path / "thesis").mkdir()
+        (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+        with pytest.raises(FirthError, match="not a corpus"):
+            prepare([str(source)], tmp_path / "thesis", TOKENS, overwrite=True)
+        assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
+
+    def test_two_at_once(self, tmp_path: Path, source: Path) -> None:
+        def nested(event: Any) -> None:
+            if event["event"] == "vocabulary":
+                prepare([str(source)], tmp_path / "c", TOKENS)
+
+        with pytest.raises(FirthError, match="another firth prepare"):
+            prepare([str(source)], tmp_path / "c", TOKENS, progress=nested)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("limit", [2_000, 40_000, 150_000])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path, limit: int, workers: int) -> None:
+    """A limit on the size of files stands for the disk: in the tokenizer, in a part, in the merge."""
+    source = write_documents(tmp_path / "text.jsonl", build_documents(3000))
+    script = (
+        "import resource, sys; from pathlib import Path; from firth.core.configs import TokensConfig\n"
+        "from firth.core.errors import FirthError; from firth.corpus import prepare as m\n"
+        "m._BLOCK_CHARS = 50000\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
+        "try:\n"
+        f"    m.prepare([sys.argv[1]], Path(sys.argv[2]), TokensConfig(vocab_size=400), workers={workers})\n"
+        "except FirthError as error:\n"
+        "    print(error)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script, str(source), str(tmp_path / "deep" / "c")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert "the disk is full or a size limit was reached" in result.stdout
+    assert result.stdout.count("\n") == 1
+    assert result.stderr == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text.jsonl"]
