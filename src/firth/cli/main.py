@@ -280,9 +280,6 @@ def main(arguments: list[str] | None = None) -> None:
         if debug or code is None:
             raise
         sys.exit(code)
-    except KeyboardInterrupt:
-        sys.stderr.write("firth: stopped; run the same command again to go on or start over\n")
-        sys.exit(130)
 
 
 def _exit_code(error: Exception) -> int | None:
@@ -293,10 +290,12 @@ def _exit_code(error: Exception) -> int | None:
         sys.stderr.close()
         return 0
     if isinstance(error, typer.Abort):
+        sys.stderr.write("firth: stopped; run the same command again to go on or start over\n")
         return 130
     usage = getattr(error, "format_message", None)
     if not isinstance(error, FirthError) and usage is None:
         return None
     message = str(error) if usage is None else f"{usage()} (see firth --help)"
-    sys.stderr.write(f"firth: {message}\n")
+    if usage is None or usage():  # no arguments at all: the help was shown
+        sys.stderr.write(f"firth: {' '.join(message.split())}\n")
     return 130 if isinstance(error, Interrupted) else 2

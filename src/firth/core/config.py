@@ -13,7 +13,7 @@ from firth.core.errors import FirthError, nearest
 class Config(BaseModel):
     """A frozen set of named settings; an unknown key is an error with the nearest name."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True)
 
     @classmethod
     def build(cls, data: dict[str, Any], where: str | Path) -> Self:
@@ -85,7 +85,10 @@ def _explain(cls: type[BaseModel], error: ValidationError) -> str:
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
         return f"{name + ': ' if name else ''}{message}"
-    return f"setting '{name}' cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"
+    found = repr(first["input"])
+    found = found if len(found) <= 60 else f"{found[:57]}..."
+    what = f"setting '{name}'" if name else "the whole"
+    return f"{what} cannot be {found}: {message[:1].lower()}{message[1:]}"
 
 
 def _fields_at(cls: type[BaseModel], path: list[str]) -> list[str]:

@@ -52,6 +52,10 @@ class EncoderConfig(Config):
             raise ValueError(
                 f"num_heads ({self.num_heads}) does not divide hidden_dim ({self.hidden_dim}): choose heads that do"
             )
+        if self.positions == "rotary" and self.hidden_dim // self.num_heads % 2:
+            raise ValueError(
+                f"rotary positions need heads of even size, not {self.hidden_dim // self.num_heads}: change num_heads or hidden_dim"
+            )
         return self
 
 
@@ -93,7 +97,7 @@ class TrainingConfig(Config):
     evaluation_batches: Positive = 16
     checkpoints: Annotated[int, Field(ge=0)] = 8
     keep: Positive = 2
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     device: str = "cpu"
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
 

@@ -41,7 +41,8 @@ class Run:
                 raise FirthError(f"{folder}: exists already; choose another --out{hint} or replace it with --overwrite")
             if not (folder / "firth.json").is_file():
                 raise FirthError(f"{folder}: not a run of Firth, so it is not overwritten; choose another --out")
-            shutil.rmtree(folder)
+            with cls(folder, {}).lock():
+                shutil.rmtree(folder)
         with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         run = cls(folder, {"format": FORMAT, "status": "started", "versions": versions(), **facts})
@@ -59,6 +60,9 @@ class Run:
         facts = read_json(folder / "firth.json")
         if not isinstance(facts, dict) or facts.get("format") != FORMAT:
             raise FirthError(f"{folder / 'firth.json'}: made by another version of Firth; train it again")
+        missing = [name for name in ("kind", "recipe", "status", "config", "corpus") if name not in facts]
+        if missing:
+            raise FirthError(f"{folder / 'firth.json'}: damaged ({', '.join(missing)} missing); train it again")
         return cls(folder, facts)
 
     def save(self, **changes: Any) -> None:
@@ -70,9 +74,12 @@ class Run:
         """Only one process trains a run at a time."""
         handle = os.open(self.folder, os.O_RDONLY)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FirthError(
+                    f"{self.folder}: another process is training this run; wait for it or stop it"
+                ) from None
             yield
-        except BlockingIOError:
-            raise FirthError(f"{self.folder}: another process is training this run; wait for it or stop it") from None
         finally:
             os.close(handle)

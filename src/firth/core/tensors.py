@@ -47,9 +47,12 @@ def load_tensors(path: Path) -> dict[str, torch.Tensor]:
     except FileNotFoundError:
         raise FirthError(f"{path}: no such file") from None
     except (SafetensorError, RuntimeError, ValueError, EOFError) as error:
-        raise FirthError(f"{path}: not a whole file of weights ({str(error).splitlines()[0]}); copy it again") from None
+        reason = str(error).partition("\n")[0]
+        raise FirthError(f"{path}: not a whole file of weights ({reason}); copy it again") from None
     except Exception as error:
         raise FirthError(
             f"{path}: holds more than plain tensors, so it is not loaded ({type(error).__name__}); convert it to safetensors"
         ) from None
+    if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
+        raise FirthError(f"{path}: not a plain table of named tensors; convert it to safetensors")
     return dict(found)

@@ -25,7 +25,7 @@ def parse_duration(text: str) -> float:
 
 def show_duration(seconds: float) -> str:
     """``4.2s``, ``3m05s``, ``2h10m``."""
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{seconds:.1f}s"
     whole = round(seconds)
     if whole < 3600:
@@ -38,10 +38,10 @@ def show_count(number: float) -> str:
     if abs(number) < 1e4:
         return f"{number:,.0f}"
     divisor, mark = next(
-        ((size, mark) for size, mark in ((1e3, "k"), (1e6, "M")) if abs(number) < 1000 * size), (1e9, "G")
+        ((size, mark) for size, mark in ((1e3, "k"), (1e6, "M")) if abs(number) < 999.5 * size), (1e9, "G")
     )
     scaled = number / divisor
-    return f"{scaled:.{0 if scaled >= 100 else 1 if scaled >= 10 else 2}f}{mark}"
+    return f"{scaled:.{0 if scaled >= 99.95 else 1 if scaled >= 9.995 else 2}f}{mark}"
 
 
 def show_bytes(number: float) -> str:

@@ -115,7 +115,9 @@ class Loop:
         before = {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
         times: list[float] = []
         with prefetched(self.trainee.batch, self._numbers(0, 1 << 60)) as batches:
-            while len(times) < 2 + _MEASURED_STEPS and (len(times) < 3 or time.perf_counter() - begun < 0.1 * budget_s):
+            while len(times) < 2 + _MEASURED_STEPS:
+                if len(times) >= 3 and self.ranks.any(time.perf_counter() - begun > 0.1 * budget_s):
+                    break  # on all ranks after the same step, as they wait for each other
                 started = time.perf_counter()
                 self._step(batches, 0, 1000)
                 times.append(time.perf_counter() - started)
@@ -239,6 +241,8 @@ class Loop:
         found = self.trainee.evaluate()
         if not found:
             return
+        if not math.isfinite(found["loss"]):
+            raise FirthError(self._not_finite(self.step - 1))
         self.last = found
         if self.best is None or found["loss"] < self.best["loss"]:
             self.best = {**found, "step": self.step}

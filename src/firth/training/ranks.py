@@ -19,7 +19,7 @@ class Ranks:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
         if self.size > 1 and not distributed.is_initialized():
-            distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+            distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
 
     @property
     def first(self) -> bool:

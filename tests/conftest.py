@@ -1,0 +1,66 @@
+"""What many tests share: one small corpus, one small config, one small trained run."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from firth import api
+from firth.core.configs import RunConfig
+from firth.corpus.format import Corpus
+from firth.recipes.registry import find_recipe
+from sample_text import write_documents
+
+torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes that tests start
+
+TINY = [
+    "num_layers=2",
+    "hidden_dim=32",
+    "num_heads=2",
+    "ffn_dim=64",
+    "max_positions=48",
+    "row_len=32",
+    "batch_rows=4",
+    "evaluation_batches=2",
+    "evaluations=2",
+    "checkpoints=2",
+]
+
+
+@pytest.fixture(scope="session")
+def tiny_settings() -> list[str]:
+    """Settings that make any BERT recipe small."""
+    return list(TINY)
+
+
+@pytest.fixture(scope="session")
+def tiny_config() -> RunConfig:
+    return find_recipe("bert-tiny").override([*TINY, "steps=6"])
+
+
+@pytest.fixture(scope="session")
+def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """300 documents, one a line."""
+    return write_documents(tmp_path_factory.mktemp("text") / "news.txt")
+
+
+@pytest.fixture(scope="session")
+def corpus_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpora") / "news"
+    api.prepare(text_file, folder, vocab_size=400, layout="line", heldout=0.1, workers=1)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def corpus(corpus_folder: Path) -> Corpus:
+    return Corpus.open(corpus_folder)
+
+
+@pytest.fixture(scope="session")
+def run_folder(tiny_config: RunConfig, corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of six steps; tests must not change it."""
+    folder = tmp_path_factory.mktemp("runs") / "bert"
+    api.pretrain(tiny_config, corpus=corpus_folder, out=folder)
+    return folder

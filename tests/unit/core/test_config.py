@@ -1,0 +1,120 @@
+"""Configs: overriding by full and short key, and one clear sentence for every mistake."""
+
+from pathlib import Path
+
+import pytest
+
+from firth.core.configs import EncoderConfig, MaskedTokensConfig, RunConfig, TokensConfig, TrainingConfig
+from firth.core.errors import FirthError
+from firth.recipes.registry import RECIPES, find_recipe
+
+
+@pytest.fixture
+def config() -> RunConfig:
+    return find_recipe("bert-tiny")
+
+
+@pytest.mark.parametrize(
+    ("word", "section", "name", "value"),
+    [
+        ("training.learning_rate=1e-3", "training", "learning_rate", 1e-3),
+        ("learning_rate = 0.5", "training", "learning_rate", 0.5),
+        ("model.num_layers=3", "model", "num_layers", 3),
+        ("num_layers=3", "model", "num_layers", 3),
+        ("row_len=64", "objective", "row_len", 64),
+        ("whole_words=true", "objective", "whole_words", True),
+        ("schedule=cosine", "training", "schedule", "cosine"),
+        ('schedule="cosine"', "training", "schedule", "cosine"),
+        ("budget=90", "training", "budget", "90"),
+        ("budget=1h30m", "training", "budget", "1h30m"),
+        ("steps=null", "training", "steps", None),
+    ],
+)
+def test_override(config: RunConfig, word: str, section: str, name: str, value: object) -> None:
+    changed = config.override([word])
+    assert getattr(getattr(changed, section), name) == value
+    assert type(getattr(getattr(changed, section), name)) is type(value)
+
+
+def test_override_leaves_the_original(config: RunConfig) -> None:
+    before = config.model_dump()
+    config.override(["num_layers=7", "seed=3"])
+    assert config.model_dump() == before
+
+
+def test_later_words_win(config: RunConfig) -> None:
+    assert config.override(["seed=1", "training.seed=2"]).training.seed == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("hiden_dim=8", "unknown setting 'hiden_dim': did you mean 'hidden_dim'?"),
+        ("model.hiden_dim=8", "unknown setting 'model.hiden_dim': did you mean 'model.hidden_dim'?"),
+        ("xyzzy=8", "unknown setting 'xyzzy': known: "),
+        ("model=8", "unknown setting 'model'"),
+        ("kind=encoder", "'kind' could be any of model.kind, objective.kind: write it in full"),
+        ("num_layers", "'num_layers' is not a setting: write it as key=value"),
+        ("num_layers=two", "settings: setting 'model.num_layers' cannot be 'two'"),
+        ("num_layers=2.5", "settings: setting 'model.num_layers' cannot be 2.5"),
+        ("num_layers=0", "greater than 0"),
+        ("num_layers=[1]", "settings: setting 'model.num_layers' cannot be [1]"),
+        ("learning_rate=NaN", "finite number"),
+        ("dropout_prob=1", "less than 1"),
+        ("activation=swish", "'gelu', 'gelu_tanh' or 'relu'"),
+        ("num_heads=3", "num_heads (3) does not divide hidden_dim (128)"),
+        ("row_len=600", "objective.row_len (600) is longer than model.max_positions (512)"),
+        ("mask_token_prob=0.95", "add up to more than 1"),
+        ("budget=soon", "'soon' is not a duration"),
+        ("seed=99999999999999999999", "less than"),
+    ],
+)
+def test_mistakes(config: RunConfig, word: str, said: str) -> None:
+    with pytest.raises(FirthError) as error:
+        config.override([word])
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_one_length_only(config: RunConfig) -> None:
+    with pytest.raises(FirthError, match="steps and budget were given: say how long to train in one way only"):
+        config.override(["steps=5", "budget=5m"])
+
+
+def test_rotary_heads_are_even() -> None:
+    with pytest.raises(FirthError, match="even size, not 5"):
+        EncoderConfig.build({"hidden_dim": 10, "num_heads": 2, "positions": "rotary"}, "model")
+
+
+def test_build_names_where_and_the_nearest_key() -> None:
+    with pytest.raises(
+        FirthError, match=r"^firth\.json: unknown setting 'model\.num_layer': did you mean 'num_layers'\?"
+    ):
+        RunConfig.build({"recipe": "x", "model": {"num_layer": 2}, "objective": {}}, Path("firth.json"))
+    with pytest.raises(FirthError, match="'recipe' is missing"):
+        RunConfig.build({"model": {}, "objective": {}}, "here")
+    with pytest.raises(FirthError, match=r"^here: the whole cannot be 5"):
+        TokensConfig.build(5, "here")  # what a file may hold
+
+
+def test_a_long_wrong_value_is_shortened() -> None:
+    with pytest.raises(FirthError) as error:
+        TrainingConfig.build({"steps": "x" * 5000}, "here")
+    assert len(str(error.value)) < 300
+
+
+def test_frozen_and_replace() -> None:
+    config = MaskedTokensConfig()
+    with pytest.raises(ValueError, match="frozen"):
+        config.row_len = 5
+    assert config.replace(row_len=16).row_len == 16
+    with pytest.raises(FirthError, match="MaskedTokensConfig: unknown setting 'rowlen'"):
+        config.replace(rowlen=16)
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_recipes_survive_json(name: str) -> None:
+    config = find_recipe(name)
+    assert config.recipe == name
+    assert RunConfig.build(config.model_dump(mode="json"), "json") == config
+    assert len(config.keys()) == len(set(config.keys()))
