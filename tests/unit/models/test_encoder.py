@@ -1,0 +1,130 @@
+"""The encoder: its short cuts give the same numbers, and packing changes nothing."""
+
+import itertools
+
+import pytest
+import torch
+
+from firth.core.configs import EncoderConfig
+from firth.models.encoder import Encoder
+
+OPTIONS = [
+    {"positions": positions, "norm_first": norm_first, "norm": norm, "gated": gated, "bias": bias}
+    for positions, norm_first, (norm, gated, bias) in itertools.product(
+        ("learned", "rotary", "relative", "none"),
+        (False, True),
+        (
+            ("layer", False, True),
+            ("rms", False, True),
+            ("layer", True, True),
+            ("layer", False, False),
+            ("rms", True, False),
+        ),
+    )
+]
+LENS = (5, 9, 3)  # of the sequences that are packed into one row of 20
+
+
+def build(options: dict[str, object]) -> Encoder:
+    config = EncoderConfig.build(
+        {
+            "vocab_size": 50,
+            "hidden_dim": 16,
+            "num_layers": 3,
+            "num_heads": 2,
+            "ffn_dim": 24,
+            "max_positions": 20,
+            **options,
+        },
+        "test",
+    )
+    torch.manual_seed(0)
+    encoder = Encoder(config)
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    return encoder.eval()
+
+
+def packed() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, list[slice]]:
+    """(ids, blocks, positions) [2, 20] of packed rows with padding at the end, and where the sequences lie."""
+    ids, blocks, positions = (
+        torch.randint(0, 50, (2, 20)),
+        torch.zeros(2, 20, dtype=torch.long),
+        torch.zeros(2, 20, dtype=torch.long),
+    )
+    places, at = [], 0
+    for number, length in enumerate(LENS, 1):
+        places.append(slice(at, at + length))
+        blocks[:, places[-1]] = number
+        positions[:, places[-1]] = torch.arange(length)
+        at += length
+    return ids, blocks, positions, places
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(str(value) for value in options.values()))
+@torch.inference_mode()
+def test_short_cuts_and_packing(options: dict[str, object]) -> None:
+    encoder = build(options)
+    ids, blocks, positions, places = packed()
+    segments = (torch.arange(20) % 2).expand(2, 20)
+    last = encoder.last(ids, blocks, positions, segments)
+    layers = encoder(ids, blocks, positions, segments)
+    assert layers.hidden.shape == (4, 2, 20, 16)
+    assert torch.equal(layers.mask, blocks > 0)
+    torch.testing.assert_close(layers.last, last, atol=1e-6, rtol=0)
+
+    picks = torch.tensor([[0, 3, 16, 16], [8, 1, 0, 13]])
+    picked = encoder.picked(picks, ids, blocks, positions, segments)
+    torch.testing.assert_close(picked, last.gather(1, picks[:, :, None].expand(-1, -1, 16)), atol=1e-5, rtol=0)
+
+    for place in places:  # each sequence alone, without neighbours or padding
+        alone = encoder.last(ids[:, place], None, None, segments[:, place])
+        torch.testing.assert_close(last[:, place], alone, atol=1e-5, rtol=0)
+
+    changed = ids.clone()
+    changed[:, places[0]] = 7
+    changed[:, 17:] = 9
+    again = encoder.last(changed, blocks, positions, segments)
+    torch.testing.assert_close(again[:, 5:17], last[:, 5:17], atol=1e-6, rtol=0)
+    assert bool(last.isfinite().all())
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary", "relative", "none"])
+@pytest.mark.parametrize("norm_first", [False, True])
+@torch.inference_mode()
+def test_attention_weights(positions: str, norm_first: bool) -> None:
+    encoder = build({"positions": positions, "norm_first": norm_first})
+    ids = torch.randint(0, 50, (2, 8))
+    blocks = torch.tensor([[1] * 8, [1] * 5 + [0] * 3])
+    looks = encoder.attention(ids, blocks)
+    assert looks.shape == (3, 2, 2, 8, 8)
+    torch.testing.assert_close(looks.sum(-1), torch.ones(3, 2, 2, 8))
+    assert bool((looks[:, 1, :, :5, 5:] == 0).all())
+    hidden = encoder(ids, blocks).hidden
+    for number, block in enumerate(encoder.blocks):  # values mixed by these weights are what the block adds
+        normed = block.attention_norm(hidden[number]) if norm_first else hidden[number]
+        value = block.attention.qkv(normed).chunk(3, -1)[2].unflatten(-1, (2, -1)).transpose(1, 2)
+        mixed = block.attention.out((looks[number] @ value).transpose(1, 2).flatten(2))
+        summed = hidden[number] + mixed
+        out = block._feed(summed if norm_first else block.attention_norm(summed))
+        if norm_first and number == 2:
+            out = encoder.final_norm(out)
+        torch.testing.assert_close(out, hidden[number + 1], atol=1e-5, rtol=0)
+
+
+@torch.inference_mode()
+def test_order_matters_only_with_positions() -> None:
+    ids = torch.randint(0, 50, (1, 6))
+    turned = ids.flip(1)
+    for positions, same in (("none", True), ("learned", False), ("rotary", False)):
+        encoder = build({"positions": positions})
+        assert torch.allclose(encoder.last(ids), encoder.last(turned).flip(1), atol=1e-5) == same
+
+
+@torch.inference_mode()
+def test_segments() -> None:
+    encoder = build({})
+    ids = torch.randint(0, 50, (1, 6))
+    assert torch.equal(encoder.last(ids), encoder.last(ids, segments_BT=torch.zeros_like(ids)))
+    assert not torch.allclose(encoder.last(ids), encoder.last(ids, segments_BT=torch.ones_like(ids)))

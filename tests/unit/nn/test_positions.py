@@ -1,0 +1,48 @@
+"""Rotary angles depend on distance only; buckets are those of T5."""
+
+import pytest
+import torch
+from transformers.models.t5.modeling_t5 import T5Attention
+
+from firth.nn.positions import RelativeBias, relative_buckets, rotary_angles, rotate
+
+
+def test_rotary_scores_depend_on_the_distance() -> None:
+    query, key = torch.randn(1, 2, 1, 8, dtype=torch.float64), torch.randn(1, 2, 1, 8, dtype=torch.float64)
+
+    def score(at_query: int, at_key: int) -> torch.Tensor:
+        turned = [
+            rotate(heads, rotary_angles(torch.tensor([[place]]), 8))
+            for heads, place in ((query, at_query), (key, at_key))
+        ]
+        return (turned[0] * turned[1]).sum(-1)
+
+    for shift in (1, 5, 90):
+        torch.testing.assert_close(score(3, 7), score(3 + shift, 7 + shift), atol=2e-5, rtol=0)
+    assert not torch.allclose(score(3, 7), score(3, 8), atol=1e-3)
+
+
+def test_rotary_by_hand() -> None:
+    """Two numbers are one point in the plane, turned by as many radians as the position says."""
+    turned = rotate(torch.tensor([[[[1.0, 0.0], [1.0, 0.0]]]]), rotary_angles(torch.tensor([[0, 2]]), 2))
+    wanted = torch.tensor([[1.0, 0.0], [torch.cos(torch.tensor(2.0)), torch.sin(torch.tensor(2.0))]])
+    torch.testing.assert_close(turned[0, 0], wanted)
+
+
+@pytest.mark.parametrize("both_ways", [True, False])
+@pytest.mark.parametrize(("num_buckets", "max_distance"), [(32, 128), (8, 20)])
+def test_buckets_are_those_of_t5(both_ways: bool, num_buckets: int, max_distance: int) -> None:
+    distance = torch.arange(-300, 301)
+    wanted = T5Attention._relative_position_bucket(distance, both_ways, num_buckets, max_distance)
+    assert torch.equal(relative_buckets(distance, num_buckets, max_distance, both_ways), wanted)
+
+
+def test_relative_bias_looks_up_buckets() -> None:
+    bias = RelativeBias(3)
+    torch.nn.init.normal_(bias.weight)
+    queries, keys = torch.tensor([[0, 5]]), torch.tensor([[0, 5, 40]])
+    found = bias(queries, keys)
+    assert found.shape == (1, 3, 2, 3)
+    for row, query in enumerate(queries[0]):
+        for column, key in enumerate(keys[0]):
+            assert torch.equal(found[0, :, row, column], bias.weight[relative_buckets(key - query)])
