@@ -1,9 +1,11 @@
 """Checkpoints: whole or absent, checked when read, the last few and the best kept.
 
 ``checkpoints/step-N/`` holds ``model.safetensors``, ``optimizer.safetensors`` and ``state.json``
-(step, metrics, checksums). Never pickle.
+(step, metrics, checksums, and a seal over these). Never pickle.
 """
 
+import hashlib
+import json
 import re
 import shutil
 from pathlib import Path
@@ -30,6 +32,10 @@ def _optimizer_tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> d
     return found
 
 
+def _seal(state: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+
+
 def save_checkpoint(
     folder: Path, step: int, module: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Any]
 ) -> Path:
@@ -42,7 +48,8 @@ def save_checkpoint(
         save_tensors(temporary / _FILES[0], module.state_dict())
         save_tensors(temporary / _FILES[1], _optimizer_tensors(module, optimizer))
         checksums = {name: checksum(temporary / name) for name in _FILES}
-        write_json(temporary / "state.json", {**state, "step": step, "checksums": checksums})
+        state = {**state, "step": step, "checksums": checksums}
+        write_json(temporary / "state.json", {**state, "seal": _seal(state)})
     return goal
 
 
@@ -58,8 +65,10 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     """``state.json`` after every file was compared with its checksum."""
     remedy = "remove this checkpoint to go on from the one before it"
     state = read_json(checkpoint / "state.json")
+    if not isinstance(state, dict) or state.pop("seal", None) != _seal(state):
+        raise FirthError(f"{checkpoint / 'state.json'}: damaged (it is not as it was written); {remedy}")
     check_files(checkpoint, state["checksums"], remedy)
-    return dict(state)
+    return state
 
 
 def load_model(checkpoint: Path, module: nn.Module) -> None:

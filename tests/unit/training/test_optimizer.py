@@ -1,0 +1,65 @@
+"""Schedules at points worked out by hand; which weights decay; clipping."""
+
+import pytest
+import torch
+from torch import nn
+
+from firth.core.configs import TrainingConfig
+from firth.training.optimizer import build_optimizer, learning_rate, set_rate
+
+
+def rates(steps: int, **options: object) -> list[float]:
+    config = TrainingConfig.build({"learning_rate": 1.0, **options}, "test")
+    return [learning_rate(config, step, steps) for step in range(steps)]
+
+
+def test_linear() -> None:
+    assert rates(10, warmup_share=0.2) == pytest.approx([0.5, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
+
+
+def test_cosine() -> None:
+    found = rates(6, schedule="cosine", warmup_share=1 / 3)
+    assert found == pytest.approx([0.5, 1, 1, 0.5 + 0.5**0.5 / 2, 0.5, 0.5 - 0.5**0.5 / 2])
+
+
+def test_inverse_sqrt() -> None:
+    found = rates(100, schedule="inverse_sqrt", warmup_share=0.04)
+    assert found[:4] == pytest.approx([0.25, 0.5, 0.75, 1])
+    assert [found[4], found[15], found[63]] == pytest.approx([(4 / 5) ** 0.5, 0.5, 0.25])
+    assert rates(4, schedule="inverse_sqrt", warmup_share=0)[3] == pytest.approx(0.5)
+
+
+def test_constant() -> None:
+    assert rates(4, schedule="constant", warmup_share=0.5) == [0.5, 1, 1, 1]
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine", "inverse_sqrt", "constant"])
+@pytest.mark.parametrize("share", [0, 0.06, 0.5, 1])
+@pytest.mark.parametrize("steps", [1, 2, 7, 50])
+def test_every_rate_is_useful(schedule: str, share: float, steps: int) -> None:
+    found = rates(steps, schedule=schedule, warmup_share=share)
+    assert all(0 < rate <= 1 for rate in found)
+    peak = found.index(max(found))
+    assert found[:peak] == sorted(found[:peak])
+    assert found[peak:] == sorted(found[peak:], reverse=True)
+
+
+def test_decay_groups() -> None:
+    """Without gradients only decay moves a weight: matrices and tables shrink, biases and norms stay."""
+    module = nn.ModuleDict({"dense": nn.Linear(3, 3), "norm": nn.LayerNorm(3), "table": nn.Embedding(4, 3)})
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    optimizer = build_optimizer(module, TrainingConfig(weight_decay=0.5))
+    set_rate(optimizer, 0.1)
+    for parameter in module.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    for name, value in module.state_dict().items():
+        factor = 0.95 if name in ("dense.weight", "table.weight") else 1.0
+        torch.testing.assert_close(value, before[name] * factor)
+
+
+def test_frozen_weights_are_left_out() -> None:
+    module = nn.Linear(3, 3)
+    module.weight.requires_grad_(False)
+    groups = build_optimizer(module, TrainingConfig()).param_groups
+    assert [len(group["params"]) for group in groups] == [1]

@@ -1,0 +1,80 @@
+"""What only whole processes show: signals, and several ranks."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from firth import api
+from firth.core.configs import RunConfig
+
+COMMAND = [sys.executable, "-c", "from firth.cli.main import main; main()", "pretrain"]
+
+
+def start(*words: object, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *map(str, words)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals(number: signal.Signals, tiny_settings: list[str], corpus_folder: Path, tmp_path: Path) -> None:
+    """The step is finished and saved; the message says how to go on; the code is 130."""
+    out = tmp_path / "run"
+    process = start("bert-tiny", "--corpus", corpus_folder, "--out", out, "--steps", 1_000_000, *tiny_settings)
+    metrics = out / "metrics.jsonl"
+    while process.poll() is None and not (metrics.is_file() and metrics.stat().st_size):
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    last = told.splitlines()[-1]
+    assert last.startswith("firth: stopped at step ")
+    assert last.endswith(f"of 1000000, which is saved; go on with: firth pretrain --resume {out}")
+    assert "Traceback" not in told
+    step = int(last.split("step ")[1].split(" ")[0])
+    assert json.loads((out / "checkpoints" / f"step-{step}" / "state.json").read_text())["step"] == step
+    assert json.loads((out / "firth.json").read_text())["status"] == "started"
+
+
+def free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def test_two_ranks_equal_accumulation(
+    tiny_config: RunConfig, tiny_settings: list[str], corpus_folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "ranks"
+    words = ["bert-tiny", "--corpus", corpus_folder, "--out", out, "--steps", 6, *tiny_settings]
+    port = free_port()
+    ranks = [
+        start(
+            *words, WORLD_SIZE="2", RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT=port, GLOO_SOCKET_IFNAME="lo"
+        )
+        for rank in range(2)
+    ]
+    for rank in ranks:
+        _, told = rank.communicate(timeout=120)
+        assert rank.returncode == 0, told
+    api.pretrain(tiny_config.override(["accumulation=2"]), corpus=corpus_folder, out=tmp_path / "alone")
+    together, alone = (load_file(folder / "model.safetensors") for folder in (out, tmp_path / "alone"))
+    assert together.keys() == alone.keys()
+    for name, value in alone.items():
+        assert float((together[name] - value).abs().max()) < 1e-6, name
+    facts = json.loads((out / "firth.json").read_text())
+    assert facts["status"] == "finished"
+    assert facts["processes"] == 2
+    assert facts["tokens"] == json.loads((tmp_path / "alone" / "firth.json").read_text())["tokens"]
