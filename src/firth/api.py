@@ -71,18 +71,20 @@ def pretrain(
     corpus: AnyPath | None = None,
     out: AnyPath | None = None,
     settings: Sequence[str] = (),
+    base: AnyPath | None = None,
     resume: AnyPath | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
     **training: Any,
 ) -> EncoderRepresentation:
     """Trains a recipe on a corpus; ``budget="20m"``, ``steps=``, ``epochs=``, ``seed=`` and the like
-    are settings of training, ``settings=["model.num_layers=3"]`` reaches everything else."""
+    are settings of training, ``settings=["model.num_layers=3"]`` reaches everything else. ``base`` goes
+    on with the weights of a model (a run or a Hugging Face BERT directory)."""
     from firth.assembly.pretrain import resume_run, start_run
     from firth.recipes.registry import find_recipe
 
     if resume is not None:
-        given = (recipe, corpus, out, *training.values())
+        given = (recipe, corpus, out, base, *training.values())
         if any(value is not None for value in given) or settings or overwrite:
             raise FirthError(
                 f"{resume}: a resumed run keeps all its settings; leave out everything but --resume, or start a new run"
@@ -94,7 +96,25 @@ def pretrain(
     config = config.override(
         [f"training.{name}={value}" for name, value in training.items() if value is not None] + list(settings)
     )
-    return load(start_run(config, Path(corpus), Path(out), overwrite, progress).folder)
+    return load(
+        start_run(config, Path(corpus), Path(out), Path(base) if base is not None else None, overwrite, progress).folder
+    )
+
+
+def evaluate(run: AnyPath, corpus: AnyPath | None = None, num_texts: int = 50) -> dict[str, float]:
+    """How well a pre-trained run does on the held-out part of a corpus (by default its own)."""
+    from firth.assembly.evaluate import evaluate_run
+
+    return evaluate_run(Path(run), Path(corpus) if corpus is not None else None, num_texts)
+
+
+def plan(recipe: str | RunConfig, *, corpus: AnyPath, budget: str, settings: Sequence[str] = ()) -> dict[str, float]:
+    """What a pre-training run would need and reach on this machine; a few steps are timed."""
+    from firth.assembly.plan import plan_run
+    from firth.recipes.registry import find_recipe
+
+    config = find_recipe(recipe) if isinstance(recipe, str) else recipe
+    return plan_run(config.override(list(settings)), Path(corpus), budget)
 
 
 def load(path: AnyPath) -> EncoderRepresentation:

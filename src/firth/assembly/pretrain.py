@@ -10,16 +10,17 @@ import torch
 from torch import nn
 
 from firth.assembly.report import write_report
-from firth.core.configs import RunConfig
+from firth.core.configs import EncoderConfig, RunConfig
 from firth.core.errors import FirthError
 from firth.core.runs import Run
 from firth.core.types import Batch, Losses, Progress
 from firth.core.units import parse_duration
 from firth.corpus.format import Corpus, Split
-from firth.interop.encoders import save_encoder
+from firth.interop.encoders import load_encoder, save_encoder
 from firth.models.encoder import Encoder
 from firth.nn.start import initialize
-from firth.objectives.masked_tokens import MaskedTokens, Specials
+from firth.objectives.masked_tokens import MaskedTokens
+from firth.objectives.rows import Specials
 from firth.text.pieces import Pieces
 from firth.training.loop import Loop
 
@@ -48,9 +49,10 @@ class Pretraining:
         self.objective = MaskedTokens(config.objective, config.model, specials_of(corpus.pieces, corpus.folder))
         self.module: nn.Module = nn.ModuleDict({"encoder": self.encoder, "objective": self.objective})
         initialize(self.module, config.model.init_std, torch.Generator().manual_seed(config.training.seed))
-        self.weights: Mapping[str, float] = {}
+        self.weights: Mapping[str, float] = self.objective.weights
         self.rows = self.objective.rows(corpus.train, config.training.seed)
-        self.heldout_rows = self.objective.rows(corpus.heldout, _HELDOUT_SEED) if corpus.info.heldout.tokens else None
+        enough = corpus.info.heldout.documents >= (1 if config.objective.pairs == "none" else 2)
+        self.heldout_rows = self.objective.rows(corpus.heldout, _HELDOUT_SEED) if enough else None
 
     @property
     def rows_per_step(self) -> int:
@@ -88,18 +90,51 @@ class Pretraining:
                     counts[name] = counts.get(name, 0.0) + count
         means = {name: totals[name] / max(counts[name], 1) for name in totals}
         loss = sum(self.weights.get(name, 1.0) * means[name] for name in batch.counts)
-        return {"loss": loss, **{name: value for name, value in means.items() if name not in batch.counts}}
+        return {
+            "loss": loss,
+            **{name: value for name, value in means.items() if name not in batch.counts or len(batch.counts) > 1},
+        }
+
+    def start_from(self, base: Path) -> None:
+        """The weights of a trained model; heads that it lacks keep their random start."""
+        _, encoder, heads = load_encoder(base)
+        self.encoder.load_state_dict(encoder)
+        if "token_head" in heads:
+            self.objective.head.load_state_dict(heads["token_head"])
+        if self.objective.pair_head is not None and "pooler" in heads:
+            self.objective.pair_head.pooler.load_state_dict(heads["pooler"])
+        if self.objective.pair_head is not None and "pair_head" in heads:
+            self.objective.pair_head.out.load_state_dict(heads["pair_head"])
 
     def export(self, folder: Path) -> None:
         """The finished model, as a directory that transformers reads where it knows such a model."""
         heads = {"token_head": dict(self.objective.head.state_dict())}
+        if self.objective.pair_head is not None:
+            heads["pooler"] = dict(self.objective.pair_head.pooler.state_dict())
+            heads["pair_head"] = dict(self.objective.pair_head.out.state_dict())
         save_encoder(folder, self.config.model, dict(self.encoder.state_dict()), heads, self.objective.specials.pad_id)
         self.corpus.pieces.save(folder)
 
 
-def configure(config: RunConfig, corpus: Corpus) -> RunConfig:
+def base_config(base: Path, corpus: Corpus) -> EncoderConfig:
+    """The shape of a trained model, once it is sure that the corpus was made with its tokenizer."""
+    config, _, _ = load_encoder(base)
+    if not same_tokens(Pieces.load(base), corpus.pieces):
+        raise FirthError(
+            f"{corpus.folder}: made with another tokenizer than {base}; prepare it again with --tokenizer {base}"
+        )
+    return config
+
+
+def same_tokens(first: Pieces, second: Pieces) -> bool:
+    """Whether two tokenizers number the same tokens alike."""
+    return first.backend.get_vocab(with_added_tokens=True) == second.backend.get_vocab(with_added_tokens=True)
+
+
+def configure(config: RunConfig, corpus: Corpus, base: Path | None = None) -> RunConfig:
     """The recipe fitted to the corpus: its vocabulary, and a length of training if none was named."""
-    model = config.model.replace(vocab_size=corpus.info.vocab_size)
+    size = corpus.info.vocab_size if base is None else max(config.model.vocab_size, corpus.info.vocab_size)
+    model = config.model.replace(vocab_size=size)
     training = config.training
     if training.steps is None and training.epochs is None and training.budget is None:
         training = training.replace(epochs=1.0)
@@ -109,11 +144,18 @@ def configure(config: RunConfig, corpus: Corpus) -> RunConfig:
 
 
 def start_run(
-    config: RunConfig, corpus_path: Path, out: Path, overwrite: bool = False, progress: Progress | None = None
+    config: RunConfig,
+    corpus_path: Path,
+    out: Path,
+    base: Path | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
 ) -> Run:
-    """A new run, trained to its end."""
+    """A new run, trained to its end; with ``base`` it begins with the weights of that model."""
     corpus = Corpus.open(corpus_path)
-    config = configure(config, corpus)
+    if base is not None:
+        config = config.replace(model=base_config(base, corpus).model_dump())
+    config = configure(config, corpus, base)
     facts: dict[str, Any] = {
         "kind": "pretrain",
         "recipe": config.recipe,
@@ -124,7 +166,11 @@ def start_run(
             "tokenizer": corpus.info.tokenizer,
         },
     }
+    if base is not None:
+        facts["base"] = str(base.absolute())
     trainee = Pretraining(config, corpus)
+    if base is not None:
+        trainee.start_from(base)
     loop = Loop(trainee, config.training, out, progress)  # refuses what cannot be before anything is written
     facts["processes"] = loop.ranks.size
     run = Run.create(out, facts, overwrite) if loop.ranks.first else Run(out, facts)

@@ -48,6 +48,17 @@ def run_rows(facts: dict[str, Any]) -> Rows:
     return rows
 
 
+def plan_rows(found: dict[str, float]) -> Rows:
+    return [
+        ("parameters", show_count(found["parameters"])),
+        ("speed", f"{show_count(found['tokens_per_s'])} tokens/s, {found['step_s']:.3f} s a step"),
+        ("steps", f"{found['steps']:,.0f}"),
+        ("tokens", f"{show_count(found['tokens'])} ({found['epochs']:.2f} epochs of the corpus)"),
+        ("memory", show_bytes(found["memory_bytes"])),
+        ("disk", f"{show_bytes(found['disk_bytes'])} with checkpoints"),
+    ]
+
+
 def describe(path: Path) -> tuple[str, Rows, dict[str, Any]]:
     """(kind, rows for people, facts for programs)."""
     if not path.exists():

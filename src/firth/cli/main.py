@@ -124,6 +124,10 @@ def pretrain(
     epochs: Annotated[float | None, typer.Option(help="Or: how often through the corpus (default 1).")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same result.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 and so on.")] = None,
+    base: Annotated[
+        Path | None,
+        typer.Option("--from", help="Begin with the weights of this model (a run or a Hugging Face BERT directory)."),
+    ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Go on with a run that was stopped; nothing else is needed.")
     ] = None,
@@ -146,6 +150,7 @@ def pretrain(
             corpus=corpus,
             out=out,
             settings=settings or (),
+            base=base,
             resume=resume,
             overwrite=overwrite,
             progress=progress,
@@ -255,6 +260,54 @@ def info(
         return
     say(f"{path}: {kind}")
     table(rows)
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A finished run.")],
+    corpus: Annotated[
+        Path | None, typer.Option(help="Test on the held-out part of this corpus; by default the run's own.")
+    ] = None,
+    texts: Annotated[int, typer.Option(min=1, help="Sentences for the pseudo-perplexity.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """Measure a run on held-out text.
+
+    Example: firth evaluate runs/bert
+    """
+    from firth import api
+    from firth.cli.output import say, say_json, table
+
+    found = api.evaluate(run, corpus, texts)
+    if as_json:
+        say_json({"run": str(run), **found})
+        return
+    say(f"{run}: on held-out text")
+    table([(name.replace("_", " "), f"{value:.4f}") for name, value in found.items()])
+
+
+@app.command()
+def plan(
+    recipe: Annotated[str, typer.Argument(help="For example bert-mini.")],
+    settings: Annotated[list[str] | None, typer.Argument(help="Any setting as key=value.")] = None,
+    corpus: Annotated[Path, typer.Option(help="A corpus made by firth prepare.")] = Path("corpus"),
+    budget: Annotated[str, typer.Option(help="How long you would train, for example 1h.")] = "1h",
+    as_json: Json = False,
+) -> None:
+    """Say what a pre-training run would need and reach on this machine, before it is begun.
+
+    Example: firth plan bert-mini --corpus corpora/news --budget 1h
+    """
+    from firth import api
+    from firth.cli.describe import plan_rows
+    from firth.cli.output import say, say_json, table
+
+    found = api.plan(recipe, corpus=corpus, budget=budget, settings=settings or ())
+    if as_json:
+        say_json({"recipe": recipe, "budget": budget, **found})
+        return
+    say(f"{recipe} for {budget} on this machine")
+    table(plan_rows(found))
 
 
 @app.command()

@@ -68,7 +68,12 @@ class MaskedTokensConfig(Config):
     mask_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.8
     random_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
     whole_words: bool = False
+    max_ngram: Annotated[int, Field(ge=1, le=8)] = 1  # above 1: runs of that many whole words are hidden together
     copies: Annotated[int, Field(ge=0)] = 0  # 0: new masks in every epoch; k: the same k in turn
+    pairs: Literal["none", "next_sentence", "sentence_order"] = "none"
+    short_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
+    mask_weight: Annotated[float, Field(ge=0)] = 1.0
+    pair_weight: Annotated[float, Field(ge=0)] = 1.0
 
     @model_validator(mode="after")
     def _shares_fit(self) -> "MaskedTokensConfig":

@@ -48,10 +48,13 @@ def pack(lens: NDArray[np.int64], row_len: int) -> list[tuple[list[int], int]]:
 class PackedRows:
     """The rows of a split: row r holds the sequences ``members[first[r]:first[r + 1]]``."""
 
-    def __init__(self, split: Split, row_len: int, num_special: int, seed: int) -> None:
+    def __init__(
+        self, starts: NDArray[np.int64], lens: NDArray[np.int64], row_len: int, num_special: int, seed: int
+    ) -> None:
+        """Sequences by (start, length); ``num_special`` tokens are added to each."""
         self.seed = seed
-        self.starts, self.lens = cut_documents(split.document_starts, row_len - num_special)
-        full = self.lens + num_special
+        self.starts, self.lens = starts, lens
+        full = lens + num_special
         order = generator(seed, 1).permutation(len(full))
         by_len = order[np.argsort(full[order], kind="stable")]
         next_of = np.concatenate(([0], np.cumsum(np.bincount(full, minlength=row_len + 1))))[:-1]
@@ -67,6 +70,11 @@ class PackedRows:
         self.members = np.concatenate(members) if members else np.zeros(0, np.int64)
         self.first = np.concatenate(([0], np.cumsum(np.concatenate(sizes)))) if sizes else np.zeros(1, np.int64)
         self._orders: OrderedDict[int, NDArray[np.int64]] = OrderedDict()
+
+    @classmethod
+    def of_documents(cls, split: Split, row_len: int, num_special: int, seed: int) -> "PackedRows":
+        """The documents of a split, cut wherever they are longer than a row."""
+        return cls(*cut_documents(split.document_starts, row_len - num_special), row_len, num_special, seed)
 
     def __len__(self) -> int:
         return len(self.first) - 1

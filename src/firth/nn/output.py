@@ -34,3 +34,15 @@ class Pooler(nn.Module):
 
     def forward(self, first_BD: torch.Tensor) -> torch.Tensor:
         return torch.tanh(self.dense(first_BD))
+
+
+class PairHead(nn.Module):
+    """Two classes from the pooled [CLS]: B follows A, or not."""
+
+    def __init__(self, hidden_dim: int) -> None:
+        super().__init__()
+        self.pooler = Pooler(hidden_dim)
+        self.out = nn.Linear(hidden_dim, 2)
+
+    def forward(self, first_BD: torch.Tensor) -> torch.Tensor:
+        return self.out(self.pooler(first_BD))

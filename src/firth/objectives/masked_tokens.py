@@ -2,12 +2,12 @@
 
 15 % of the tokens of a row are chosen, never special ones; of these 80 % become [MASK], 10 % a
 random token, 10 % stay. The share is drawn a row, not a sequence, so that rows of packed short
-sequences carry as much to learn as full ones.
+sequences carry as much to learn as full ones. With ``pairs`` each sequence is a pair of segments
+that is also classified (next_sentence.py); both losses are added.
 
-B rows, T tokens, P chosen tokens of a row, D hidden size, V vocabulary.
+B rows, T tokens, P chosen tokens of a row, N chosen tokens in all, D hidden size, V vocabulary.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,59 +21,11 @@ from firth.core.seeds import uniform
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows
-from firth.nn.output import TokenHead
+from firth.nn.output import PairHead, TokenHead
+from firth.objectives.next_sentence import PairRows, build_pairs
+from firth.objectives.rows import Rows, Specials, build_rows
 
 _CHOICE, _KIND, _RANDOM, _ROUNDING = range(4)  # what a random number is for
-
-
-@dataclass(frozen=True)
-class Specials:
-    """The ids that masking has to know."""
-
-    cls_id: int
-    sep_id: int
-    mask_id: int
-    pad_id: int
-    ordinary: NDArray[np.int64]  # every id that may replace a token at random
-
-
-@dataclass
-class Rows:
-    """A batch of packed rows before masking, all [B, T]."""
-
-    ids: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    blocks: NDArray[np.int64]  # 1, 2, ... for the sequences of a row; 0 is padding
-    units: NDArray[np.int64]  # what is chosen as one: a token, or a word; -1 where nothing may be chosen
-
-
-def build_rows(
-    split: Split, rows: PackedRows, numbers: NDArray[np.int64], row_len: int, specials: Specials, whole_words: bool
-) -> Rows:
-    """[CLS] sequence [SEP], one after another, positions from 0 in each."""
-    shape = (len(numbers), row_len)
-    out = Rows(
-        np.full(shape, specials.pad_id), np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.full(shape, -1)
-    )
-    for place, row in enumerate(numbers.tolist()):
-        at = unit = 0
-        for block, sequence in enumerate(rows.sequences(row).tolist(), 1):
-            start, length = int(rows.starts[sequence]), int(rows.lens[sequence])
-            end = at + length + 2
-            out.ids[place, at], out.ids[place, end - 1] = specials.cls_id, specials.sep_id
-            out.ids[place, at + 1 : end - 1] = split.tokens[start : start + length]
-            out.positions[place, at:end] = np.arange(length + 2)
-            out.blocks[place, at:end] = block
-            if whole_words:
-                begins = split.word_starts(start, start + length)
-                begins[0] = True
-                units = np.cumsum(begins) - 1
-            else:
-                units = np.arange(length)
-            out.units[place, at + 1 : end - 1] = unit + units
-            unit += int(units[-1]) + 1
-            at = end
-    return out
 
 
 def choose(units: NDArray[np.int64], share: float, key: tuple[Any, ...]) -> NDArray[np.bool_]:
@@ -117,57 +69,88 @@ def hide(
 
 
 class MaskedTokens(nn.Module):
-    """The objective: batches of packed, masked rows; the head; the loss on chosen tokens only."""
+    """The objective: batches of packed, masked rows; the heads; the loss where something is predicted."""
 
     def __init__(self, config: MaskedTokensConfig, model: EncoderConfig, specials: Specials) -> None:
         super().__init__()
         self.config = config
         self.specials = specials
         self.head = TokenHead(model)
+        self.pair_head = PairHead(model.hidden_dim) if config.pairs != "none" else None
+        self.weights = {"masked": config.mask_weight, "pairs": config.pair_weight}
 
-    def rows(self, split: Split, seed: int) -> PackedRows:
-        rows = PackedRows(split, self.config.row_len, 2, seed)
+    def rows(self, split: Split, seed: int) -> PackedRows | PairRows:
+        if self.config.pairs == "none":
+            rows: PackedRows | PairRows = PackedRows.of_documents(split, self.config.row_len, 2, seed)
+        else:
+            rows = PairRows(split, self.config.row_len, self.config.short_prob, seed)
         if not len(rows):
             raise FirthError(f"{split.folder}: no text to train on; prepare a corpus with more documents")
         return rows
 
-    def batch(self, split: Split, rows: PackedRows, seed: int, first: int, count: int) -> Batch:
+    def batch(self, split: Split, rows: PackedRows | PairRows, seed: int, first: int, count: int) -> Batch:
         """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
         numbers, epochs = rows.numbers(first, count)
-        plain = build_rows(split, rows, numbers, self.config.row_len, self.specials, self.config.whole_words)
-        turn = epochs % self.config.copies if self.config.copies else epochs
-        key = (seed, numbers[:, None], turn[:, None])
+        turns = epochs % self.config.copies if self.config.copies else epochs
+        if isinstance(rows, PairRows):
+            plain = build_pairs(split, rows, numbers, turns, self.config, self.specials, seed)
+        else:
+            plain = build_rows(split, rows, numbers, turns, self.config, self.specials, seed)
+        key = (seed, numbers[:, None], turns[:, None])
         chosen = choose(plain.units, self.config.mask_share, key)
         ids = hide(plain.ids, chosen, self.config, self.specials, key)
+        return self._pack(plain, ids, chosen)
+
+    def _pack(self, plain: Rows, ids: NDArray[np.int64], chosen: NDArray[np.bool_]) -> Batch:
         used = int(np.flatnonzero(plain.blocks.any(axis=0))[-1]) + 1
-        picks, valid = _columns(chosen)
+        read = chosen.copy()
+        read[plain.pair_rows, plain.pair_columns] = True
+        picks, where = _columns(read)
         arrays = {
             "ids": ids[:, :used],
             "positions": plain.positions[:, :used],
             "blocks": plain.blocks[:, :used],
             "picks": picks,
-            "valid": np.flatnonzero(valid),
+            "masked": where[chosen],
             "labels": plain.ids[chosen],
         }
-        return Batch(arrays, {"masked": int(chosen.sum())}, int((plain.blocks > 0).sum()))
+        counts = {"masked": int(chosen.sum())}
+        if self.pair_head is not None:
+            arrays["segments"] = plain.segments[:, :used]
+            arrays["pairs"] = where[plain.pair_rows, plain.pair_columns]
+            arrays["pair_labels"] = np.asarray(plain.pair_labels, np.int64)
+            counts["pairs"] = len(plain.pair_labels)
+        return Batch(arrays, counts, int((plain.blocks > 0).sum()))
 
     def loss(self, model: Any, batch: Batch) -> Losses:
-        """Cross-entropy at the chosen tokens; nothing else is computed in the last block."""
+        """Cross-entropy at the chosen tokens and pairs; the last block computes nothing else."""
         tensors = batch.tensors
-        hidden_BPD = model.picked(tensors["picks"], tensors["ids"], tensors["blocks"], tensors["positions"])
-        scores_NV = self.head(hidden_BPD.flatten(0, 1)[tensors["valid"]], model.embeddings.tokens.weight)
-        loss = functional.cross_entropy(scores_NV, tensors["labels"], reduction="sum")
-        hits = (scores_NV.detach().argmax(-1) == tensors["labels"]).sum() if not self.training else None
-        return Losses(
-            {"masked": loss}, {} if hits is None else {"masked_accuracy": (float(hits), float(len(scores_NV)))}
+        hidden_BPD = model.picked(
+            tensors["picks"], tensors["ids"], tensors["blocks"], tensors["positions"], tensors.get("segments")
         )
+        hidden_ND = hidden_BPD.flatten(0, 1)
+        scores_NV = self.head(hidden_ND[tensors["masked"]], model.embeddings.tokens.weight)
+        found = {"masked": (scores_NV, tensors["labels"])}
+        if self.pair_head is not None:
+            found["pairs"] = (self.pair_head(hidden_ND[tensors["pairs"]]), tensors["pair_labels"])
+        sums = {
+            name: functional.cross_entropy(scores, labels, reduction="sum") for name, (scores, labels) in found.items()
+        }
+        if self.training:
+            return Losses(sums)
+        hits = {
+            f"{name}_accuracy": (float((scores.argmax(-1) == labels).sum()), float(len(labels)))
+            for name, (scores, labels) in found.items()
+        }
+        return Losses(sums, hits)
 
 
-def _columns(chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Chosen columns of each row, filled up to the same number with column 0; which are real."""
-    counts = chosen.sum(1)
+def _columns(read: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The columns read in each row, filled up to the same number with column 0, [B, P]; and for each
+    place [B, T] where it stands among these, counted through all rows."""
+    counts = read.sum(1)
     width = max(int(counts.max()), 1)
-    valid = np.arange(width) < counts[:, None]
-    picks = np.zeros(valid.shape, np.int64)
-    picks[valid] = np.nonzero(chosen)[1]
-    return picks, valid
+    picks = np.zeros((len(read), width), np.int64)
+    picks[np.arange(width) < counts[:, None]] = np.nonzero(read)[1]
+    where = np.cumsum(read, axis=1) - 1 + np.arange(len(read))[:, None] * width
+    return picks, where

@@ -13,7 +13,10 @@ def _bert(name: str, num_layers: int, hidden_dim: int, learning_rate: float, dro
         attention_dropout_prob=dropout_prob,
     )
     return RunConfig(
-        recipe=name, model=model, objective=MaskedTokensConfig(), training=TrainingConfig(learning_rate=learning_rate)
+        recipe=name,
+        model=model,
+        objective=MaskedTokensConfig(pairs="next_sentence"),
+        training=TrainingConfig(learning_rate=learning_rate),
     )
 
 
@@ -35,3 +38,38 @@ def bert_small() -> RunConfig:
 def bert_base() -> RunConfig:
     """12 layers of 768, the published base size."""
     return _bert("bert-base", 12, 768, 1e-4, 0.1)
+
+
+def bert_large() -> RunConfig:
+    """24 layers of 1024, the published large size."""
+    return _bert("bert-large", 24, 1024, 1e-4, 0.1)
+
+
+def bert_mini_modern() -> RunConfig:
+    """bert-mini with what came later: rotary positions, RMS norm first, gated feed-forward, no biases,
+    and masked tokens alone."""
+    mini = bert_mini()
+    later = {
+        "positions": "rotary",
+        "norm": "rms",
+        "norm_eps": 1e-6,
+        "norm_first": True,
+        "gated": True,
+        "bias": False,
+        "ffn_dim": 688,
+    }
+    return mini.replace(
+        recipe="bert-mini-modern",
+        model=mini.model.replace(**later).model_dump(),
+        objective=MaskedTokensConfig().model_dump(),
+    )
+
+
+def bert_continue() -> RunConfig:
+    """Masked tokens on your own text for a model that is already trained (--from)."""
+    config = bert_mini()
+    return config.replace(
+        recipe="bert-continue",
+        objective=MaskedTokensConfig().model_dump(),
+        training=TrainingConfig(learning_rate=1e-4).model_dump(),
+    )

@@ -11,6 +11,9 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     "bert-mini": bert.bert_mini,
     "bert-small": bert.bert_small,
     "bert-base": bert.bert_base,
+    "bert-large": bert.bert_large,
+    "bert-mini-modern": bert.bert_mini_modern,
+    "bert-continue": bert.bert_continue,
 }
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from firth.core.configs import EncoderConfig
 from firth.core.errors import FirthError
 from firth.core.types import Encoding
 from firth.models.encoder import Encoder
-from firth.nn.output import TokenHead
+from firth.nn.output import PairHead, TokenHead
 from firth.text.pieces import Pieces
 
 _BATCH_TOKENS = 4096
@@ -44,11 +45,12 @@ class Guess:
 class EncoderRepresentation:
     """What ``firth.load`` gives for BERT-shaped models."""
 
-    def __init__(self, config: EncoderConfig, encoder: Encoder, pieces: Pieces, token_head: TokenHead | None) -> None:
+    def __init__(self, config: EncoderConfig, pieces: Pieces) -> None:
         self.config = config
-        self.encoder = encoder.eval()
         self.pieces = pieces
-        self.token_head = token_head.eval() if token_head is not None else None
+        self.encoder = Encoder(config)
+        self.token_head: TokenHead | None = None
+        self.pair_head: PairHead | None = None
 
     @classmethod
     def from_weights(
@@ -59,26 +61,39 @@ class EncoderRepresentation:
         pieces: Pieces,
         where: Path,
     ) -> "EncoderRepresentation":
-        encoder = Encoder(config)
-        head = TokenHead(config) if "token_head" in heads else None
+        model = cls(config, pieces)
+        if "token_head" in heads:
+            model.token_head = TokenHead(config)
+        if "pair_head" in heads and "pooler" in heads:
+            model.pair_head = PairHead(config.hidden_dim)
         try:
-            encoder.load_state_dict(weights)
-            if head is not None:
-                head.load_state_dict(heads["token_head"])
+            model.encoder.load_state_dict(weights)
+            if model.token_head is not None:
+                model.token_head.load_state_dict(heads["token_head"])
+            if model.pair_head is not None:
+                model.pair_head.pooler.load_state_dict(heads["pooler"])
+                model.pair_head.out.load_state_dict(heads["pair_head"])
         except RuntimeError as error:
+            reason = str(error).splitlines()[-1].strip()
             raise FirthError(
-                f"{where}: weights and config do not fit ({str(error).splitlines()[-1].strip()}); are the files of one model?"
+                f"{where}: weights and config do not fit ({reason}); are the files of one model?"
             ) from None
         if pieces.vocab_size > config.vocab_size:
             raise FirthError(
                 f"{where}: the tokenizer has {pieces.vocab_size} tokens but the model only {config.vocab_size}; the files belong to different models"
             )
-        return cls(config, encoder, pieces, head)
+        for part in model.parts:
+            part.eval()
+        return model
+
+    @property
+    def parts(self) -> list[nn.Module]:
+        """The encoder and the heads that are there."""
+        return [part for part in (self.encoder, self.token_head, self.pair_head) if part is not None]
 
     @property
     def num_parameters(self) -> int:
-        parts = [self.encoder, *([self.token_head] if self.token_head is not None else [])]
-        return sum(parameter.numel() for part in parts for parameter in part.parameters())
+        return sum(parameter.numel() for part in self.parts for parameter in part.parameters())
 
     def _windows(self, encoding: Encoding) -> list[NDArray[np.int64]]:
         """Places of the tokens in each window of at most ``max_positions``; nothing is cut off."""
@@ -152,10 +167,7 @@ class EncoderRepresentation:
         mask = self.pieces.token(self.pieces.mask_id) if self.pieces.mask_id is not None else "[MASK]"
         if not len(places):
             raise FirthError(f"there is no {mask} in '{text[:60]}': put {mask} where a word is to be guessed")
-        if len(encoding.ids) > self.config.max_positions:
-            raise FirthError(
-                f"the text has {len(encoding.ids)} tokens, more than the model's {self.config.max_positions}: shorten it"
-            )
+        self._check_fits(encoding)
         with torch.inference_mode():
             hidden = self.encoder.last(torch.from_numpy(encoding.ids)[None])[0, torch.from_numpy(places)]
             scores = self.token_head(hidden, self.encoder.embeddings.tokens.weight)
@@ -172,6 +184,52 @@ class EncoderRepresentation:
                 ]
             )
         return guesses
+
+    def follows(self, first: str, second: str) -> float:
+        """The probability that the second text follows the first (next-sentence head)."""
+        if self.pair_head is None:
+            raise FirthError("this model has no next-sentence head: pre-train one with pairs=next_sentence")
+        encoding = self.pieces.encode(first, second)
+        self._check_fits(encoding)
+        with torch.inference_mode():
+            ids, segments = torch.from_numpy(encoding.ids)[None], torch.from_numpy(encoding.segments)[None]
+            scores = self.pair_head(self.encoder.last(ids, segments_BT=segments)[:, 0])
+        return float(scores.softmax(-1)[0, 0])
+
+    def score(self, text: str) -> float:
+        """The pseudo-log-likelihood of a text: each token hidden in turn (Salazar et al. 2020)."""
+        return float(self._token_scores(text).sum())
+
+    def pseudo_perplexity(self, texts: Sequence[str]) -> float:
+        """exp of the mean negative pseudo-log-likelihood a token."""
+        scores = np.concatenate([self._token_scores(text) for text in texts])
+        return float(np.exp(-scores.mean()))
+
+    def _token_scores(self, text: str) -> NDArray[np.float64]:
+        encoding = self.pieces.encode(text)
+        self._check_fits(encoding)
+        return self.score_ids(encoding.ids, np.flatnonzero(encoding.words >= 0))
+
+    def score_ids(self, ids: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """log p of the token at each place when it is hidden and all others are seen."""
+        if self.token_head is None or self.pieces.mask_id is None:
+            raise FirthError("this model has no masked-token head, which scores need: pre-train it with masked tokens")
+        found = np.zeros(len(places))
+        together = max(1, _BATCH_TOKENS // len(ids))
+        with torch.inference_mode():
+            for start in range(0, len(places), together):
+                some = places[start : start + together]
+                hidden_ids = np.repeat(ids[None], len(some), 0)
+                hidden_ids[np.arange(len(some)), some] = self.pieces.mask_id
+                hidden = self.encoder.picked(torch.from_numpy(some)[:, None], torch.from_numpy(hidden_ids))[:, 0]
+                scores = self.token_head(hidden, self.encoder.embeddings.tokens.weight).log_softmax(-1)
+                found[start : start + together] = scores[torch.arange(len(some)), torch.from_numpy(ids[some])]
+        return found
+
+    def _check_fits(self, encoding: Encoding) -> None:
+        size, most = len(encoding.ids), self.config.max_positions
+        if size > most:
+            raise FirthError(f"the text has {size} tokens, more than the model's {most}: shorten it")
 
 
 def _pool(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> torch.Tensor:

@@ -30,7 +30,7 @@ from firth.training.ranks import Ranks
 
 _REPORT_S = 1.0
 _SAVE_S = 300.0
-_MEASURED_STEPS = 5
+_MEASURED_STEPS = 9
 
 
 @dataclass
@@ -49,6 +49,15 @@ class Window:
         for name, value in sums.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
             self.counts[name] = self.counts.get(name, 0) + counts[name]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of a step, of a test on held-out text, and of the measuring itself."""
+
+    step_s: float
+    evaluation_s: float
+    spent_s: float
 
 
 def precision_context(config: TrainingConfig) -> AbstractContextManager[Any]:
@@ -110,26 +119,28 @@ class Loop:
         return True
 
     def measure(self, budget_s: float) -> int:
-        """How many steps fit into the budget: the first steps are timed, then everything is put back."""
+        """How many steps fit into the budget, with its evaluations."""
+        timing = self.time_steps(0.1 * budget_s)
+        left = budget_s - timing.spent_s - timing.evaluation_s * max(self.config.evaluations, 1)
+        steps = max(1, int(left / timing.step_s))
+        return int(self.ranks.sum_values({"steps": steps})["steps"] / self.ranks.size)
+
+    def time_steps(self, limit_s: float) -> Timing:
+        """Times the first steps (at least two, the very first apart) and a test, then puts everything back."""
         begun = time.perf_counter()
         before = {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
         times: list[float] = []
         with prefetched(self.trainee.batch, self._numbers(0, 1 << 60)) as batches:
-            while len(times) < 2 + _MEASURED_STEPS:
-                if len(times) >= 3 and self.ranks.any(time.perf_counter() - begun > 0.1 * budget_s):
-                    break  # on all ranks after the same step, as they wait for each other
+            while len(times) < _MEASURED_STEPS and (len(times) < 3 or time.perf_counter() - begun < limit_s):
                 started = time.perf_counter()
                 self._step(batches, 0, 1000)
                 times.append(time.perf_counter() - started)
-        step_s = statistics.median(times[1:])
         started = time.perf_counter()
         self.trainee.evaluate()
-        evaluation_s = (time.perf_counter() - started) * max(self.config.evaluations, 1)
+        evaluation_s = time.perf_counter() - started
         self.module.load_state_dict(before)
         self.optimizer = build_optimizer(self.module, self.config)
-        left = budget_s - (time.perf_counter() - begun) - evaluation_s
-        steps = max(1, int(left / step_s))
-        return int(self.ranks.sum_values({"steps": steps})["steps"] / self.ranks.size)
+        return Timing(statistics.median(times[1:]), evaluation_s, time.perf_counter() - begun)
 
     # -- training
 
