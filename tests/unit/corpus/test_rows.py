@@ -66,7 +66,7 @@ def test_pack_fills(draw: str) -> None:
 
 def test_every_sequence_is_in_one_row(tmp_path: Path) -> None:
     document_lens = np.random.default_rng(1).integers(1, 90, 500).tolist()
-    rows = PackedRows(build_split(tmp_path, document_lens), 32, 2, seed=5)
+    rows = PackedRows.of_documents(build_split(tmp_path, document_lens), 32, 2, seed=5)
     assert sorted(rows.members.tolist()) == list(range(len(rows.starts)))
     for row in range(len(rows)):
         assert (rows.lens[rows.sequences(row)] + 2).sum() <= 32
@@ -74,7 +74,7 @@ def test_every_sequence_is_in_one_row(tmp_path: Path) -> None:
 
 
 def test_epochs_are_permutations(tmp_path: Path) -> None:
-    rows = PackedRows(build_split(tmp_path, [20] * 57), 32, 2, seed=5)
+    rows = PackedRows.of_documents(build_split(tmp_path, [20] * 57), 32, 2, seed=5)
     assert len(rows) == 57
     numbers, epochs = rows.numbers(0, 3 * 57)
     assert epochs.tolist() == [0] * 57 + [1] * 57 + [2] * 57
@@ -82,14 +82,14 @@ def test_epochs_are_permutations(tmp_path: Path) -> None:
     assert all(sorted(order) == list(range(57)) for order in orders)
     assert orders[0] != orders[1] != orders[2] != orders[0]
     far, _ = rows.numbers(1000 * 57 + 3, 5)  # any place at once, in any order, over the border of an epoch
-    again = PackedRows(build_split(tmp_path, [20] * 57), 32, 2, seed=5)
+    again = PackedRows.of_documents(build_split(tmp_path, [20] * 57), 32, 2, seed=5)
     assert again.numbers(1000 * 57 + 3, 5)[0].tolist() == far.tolist()
     assert again.numbers(50, 20)[0].tolist() == numbers[50:70].tolist()
-    other = PackedRows(build_split(tmp_path, [20] * 57), 32, 2, seed=6)
+    other = PackedRows.of_documents(build_split(tmp_path, [20] * 57), 32, 2, seed=6)
     assert other.numbers(0, 57)[0].tolist() != orders[0]
 
 
 def test_a_real_corpus(corpus: Corpus) -> None:
-    rows = PackedRows(corpus.train, 32, 2, seed=0)
+    rows = PackedRows.of_documents(corpus.train, 32, 2, seed=0)
     assert rows.lens.sum() == corpus.info.train.tokens == len(corpus.train.tokens)
     assert (rows.lens + 2).sum() / (len(rows) * 32) > 0.9

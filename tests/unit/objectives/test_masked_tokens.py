@@ -11,8 +11,10 @@ from firth.core.configs import EncoderConfig, MaskedTokensConfig
 from firth.core.errors import FirthError
 from firth.core.types import Batch
 from firth.corpus.format import Corpus, Split
+from firth.corpus.rows import PackedRows
 from firth.models.encoder import Encoder
-from firth.objectives.masked_tokens import MaskedTokens, Specials, build_rows, choose, hide
+from firth.objectives.masked_tokens import MaskedTokens, choose, hide
+from firth.objectives.rows import Rows, Specials, build_rows
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 VOCAB = 1000
@@ -36,6 +38,12 @@ def build_objective(**options: object) -> MaskedTokens:
     return MaskedTokens(MaskedTokensConfig.build(options, "test"), model, SPECIALS)
 
 
+def plain_rows(objective: MaskedTokens, split: Split, rows: PackedRows, numbers: list[int] | None = None) -> Rows:
+    """All rows, or those of the numbers, before anything is hidden."""
+    wanted = np.arange(len(rows)) if numbers is None else np.asarray(numbers)
+    return build_rows(split, rows, wanted, np.zeros_like(wanted), objective.config, SPECIALS, 0)
+
+
 def test_rows_by_hand(tmp_path: Path) -> None:
     """Two documents of 3 and 2 tokens share a row of 10; one token of 9 falls into 8 and 1."""
     split = build_split(
@@ -44,7 +52,7 @@ def test_rows_by_hand(tmp_path: Path) -> None:
     objective = build_objective(row_len=10, whole_words=True)
     rows = objective.rows(split, seed=0)
     assert len(rows) == 3
-    found = build_rows(split, rows, np.arange(3), 10, SPECIALS, whole_words=True)
+    found = plain_rows(objective, split, rows)
     assert found.ids.tolist() == [
         [CLS, *range(31, 39), SEP],
         [CLS, 11, 12, 13, SEP, CLS, 21, 22, SEP, PAD],
@@ -55,7 +63,7 @@ def test_rows_by_hand(tmp_path: Path) -> None:
     assert found.units[0].tolist() == [-1, *range(8), -1]
     assert found.units[1].tolist() == [-1, 0, 0, 1, -1, -1, 2, 2, -1, -1]
     assert found.units[2].tolist() == [-1, 0, *[-1] * 8]
-    plain = build_rows(split, rows, np.asarray([1]), 10, SPECIALS, whole_words=False)
+    plain = plain_rows(build_objective(row_len=10), split, rows, [1])
     assert plain.units.tolist() == [[-1, 0, 1, 2, -1, -1, 3, 4, -1, -1]]
 
 
@@ -67,8 +75,8 @@ def test_batch_by_hand(tmp_path: Path) -> None:
     ids, picks, blocks = (batch.arrays[name] for name in ("ids", "picks", "blocks"))
     long = 0 if blocks[0, -1] else 1
     restored = ids.copy()
-    flat = picks.ravel()[batch.arrays["valid"]]
-    of_row = np.repeat(np.arange(2), picks.shape[1])[batch.arrays["valid"]]
+    flat = picks.ravel()[batch.arrays["masked"]]
+    of_row = batch.arrays["masked"] // picks.shape[1]
     assert (ids[of_row, flat] == MASK).all()
     restored[of_row, flat] = batch.arrays["labels"]
     assert restored[long].tolist() == [CLS, *range(100, 114), SEP]
@@ -94,7 +102,7 @@ def sigmas(hits: int, trials: int, prob: float) -> float:
 def test_shares(many: Split, whole_words: bool) -> None:
     objective = build_objective(row_len=128, whole_words=whole_words)
     rows = objective.rows(many, 0)
-    plain = build_rows(many, rows, np.arange(len(rows)), 128, SPECIALS, whole_words)
+    plain = plain_rows(objective, many, rows)
     key = (7, np.arange(len(rows))[:, None], np.zeros((len(rows), 1), np.int64))
     chosen = choose(plain.units, 0.15, key)
     able = plain.ids >= 5
@@ -127,7 +135,7 @@ def test_shares(many: Split, whole_words: bool) -> None:
 def test_every_place_is_chosen_alike(many: Split) -> None:
     objective = build_objective(row_len=128)
     rows = objective.rows(many, 0)
-    plain = build_rows(many, rows, np.arange(len(rows)), 128, SPECIALS, False)
+    plain = plain_rows(objective, many, rows)
     able = plain.units >= 0
     times = sum(
         choose(plain.units, 0.15, (0, np.arange(len(rows))[:, None], turn)) for turn in np.arange(5)[:, None, None]
@@ -161,8 +169,8 @@ def unfolded(batch: Batch, row_len: int) -> dict[str, np.ndarray]:
     ids, picks = batch.arrays["ids"], batch.arrays["picks"]
     room = ((0, 0), (0, row_len - ids.shape[1]))
     labels = np.full((len(ids), row_len), -100)
-    valid = batch.arrays["valid"]
-    labels[np.repeat(np.arange(len(ids)), picks.shape[1])[valid], picks.ravel()[valid]] = batch.arrays["labels"]
+    masked = batch.arrays["masked"]
+    labels[masked // picks.shape[1], picks.ravel()[masked]] = batch.arrays["labels"]
     names = ("ids", "positions", "blocks")
     return {**{name: np.pad(batch.arrays[name], room) for name in names}, "labels": labels}
 
