@@ -1,0 +1,143 @@
+"""The rooms and who may enter them; what the package must not load; files that stay small."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import firth
+
+ROOT = Path(firth.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+BELOW_API = "core text corpus vectors nn models objectives training decoding tasks probes interop representations recipes assembly".split()
+MAY_IMPORT = {
+    "core": "",
+    "text": "core",
+    "corpus": "core text",
+    "vectors": "core text corpus",
+    "nn": "core",
+    "models": "core nn",
+    "objectives": "core corpus nn",
+    "training": "core",
+    "decoding": "core",
+    "tasks": "core text corpus nn decoding",
+    "probes": "core text nn tasks",
+    "interop": "core text models vectors",
+    "representations": "core text nn models vectors decoding",
+    "recipes": "core vectors.configs",
+    "assembly": " ".join(BELOW_API),
+    "api": " ".join(BELOW_API),
+    "cli": "core api recipes",
+    "serve": "core api recipes",
+    "__init__": "core api",
+    "__main__": "cli",
+}
+WITHOUT_TORCH = ("core", "text", "corpus", "vectors", "recipes")
+
+
+class Import(NamedTuple):
+    name: str  # firth.core.errors, torch, ...
+    line: int
+    inside: bool  # of a function: loaded when it is called
+    types_only: bool  # below ``if TYPE_CHECKING``
+
+
+def imports(path: Path) -> list[Import]:
+    return list(_walk(ast.parse(path.read_text(encoding="utf-8")), False, False))
+
+
+def _walk(node: ast.AST, inside: bool, types_only: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            for alias in child.names:
+                yield Import(alias.name, child.lineno, inside, types_only)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, f"line {child.lineno}: imports are absolute here"
+            for alias in child.names:
+                name = f"{child.module}.{alias.name}" if child.module == "firth" else str(child.module)
+                yield Import(name, child.lineno, inside, types_only)
+        elif isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            for part in child.body:
+                yield from _walk(ast.Module([part], []), inside, True)
+            for part in child.orelse:
+                yield from _walk(ast.Module([part], []), inside, types_only)
+        else:
+            yield from _walk(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef), types_only)
+
+
+def room_of(path: Path) -> str:
+    first = path.relative_to(ROOT).parts[0]
+    return first.removesuffix(".py")
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_rooms(path: Path) -> None:
+    room = room_of(path)
+    assert room in MAY_IMPORT, f"{room} is no room of the table: add it there and say what it may import"
+    allowed = [f"firth.{name}" for name in (room, *MAY_IMPORT[room].split())]
+    for found in imports(path):
+        if found.name.split(".")[0] != "firth" or (found.types_only and room in ("api", "cli", "serve", "__init__")):
+            continue
+        fits = any(found.name == name or found.name.startswith(f"{name}.") for name in allowed)
+        assert fits, f"{named(path)}:{found.line}: {room} may not import {found.name}"
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if room_of(path) in WITHOUT_TORCH], ids=named)
+def test_rooms_without_torch(path: Path) -> None:
+    """Only core names torch, and only inside functions or for the type checker."""
+    for found in imports(path):
+        if found.name.split(".")[0] == "torch" or found.name == "safetensors.torch":
+            fits = room_of(path) == "core" and (found.inside or found.types_only)
+            assert fits, f"{named(path)}:{found.line}: torch has no place here"
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.name == "__init__.py"], ids=named)
+def test_init_files_are_empty(path: Path) -> None:
+    assert path == ROOT / "__init__.py" or not path.read_text(encoding="utf-8").strip()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_files_are_small(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+HEAVY = {"torch", "numba", "transformers", "numpy", "tokenizers", "pyarrow", "sklearn", "scipy"}
+SAY = "import sys; print(sorted(name for name in sys.modules if '.' not in name))"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        f"import firth; {SAY}",
+        f"import firth.cli.main; {SAY}",
+        f"from firth.cli.main import main\ntry:\n    main(['--help'])\nexcept SystemExit: pass\n{SAY}",
+        f"from firth.cli.main import main\ntry:\n    main(['prepare', '--help'])\nexcept SystemExit: pass\n{SAY}",
+    ],
+    ids=["import", "cli", "help", "command-help"],
+)
+def test_light(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(ast.literal_eval(done.stdout.splitlines()[-1]))
+    assert "firth" in loaded
+    assert not loaded & HEAVY
+
+
+@pytest.mark.parametrize("room", ["core", "text", "corpus", "vectors"])
+def test_rooms_load_without_torch(room: str) -> None:
+    """Not by way of others either."""
+    names = [
+        f"firth.{named(path).removesuffix('.py').replace('/', '.')}"
+        for path in MODULES
+        if room_of(path) == room and path.name not in ("__init__.py", "__main__.py")
+    ]
+    program = f"import importlib\nfor name in {names}: importlib.import_module(name)\n{SAY}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "torch" not in ast.literal_eval(done.stdout.splitlines()[-1])
