@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ def prepare(
         [str(word) for word in ([inputs] if isinstance(inputs, str | Path) else inputs)],
         Path(out),
         chosen,
-        ReadingConfig(format=format, layout=layout, column=column, encoding=encoding),
+        ReadingConfig.build({"format": format, "layout": layout, "column": column, "encoding": encoding}, "reading"),
         Path(tokenizer) if tokenizer is not None else None,
         heldout,
         deduplicate,
@@ -63,6 +63,22 @@ def prepare(
         overwrite,
         progress,
     )
+
+
+def corpus_info(path: AnyPath, verify: bool = True) -> CorpusInfo:
+    """What a corpus is; ``verify`` compares every file with its checksum."""
+    from firth.corpus.format import Corpus
+
+    return Corpus.open(path, verify).info
+
+
+def read_texts(path: AnyPath, column: str = "text") -> Iterator[str]:
+    """The texts of a file of any format that ``prepare`` reads: one a line, or one a row of a table."""
+    from firth.text.readers import ReadingConfig, read_documents
+    from firth.text.sources import find_sources
+
+    reading = ReadingConfig(layout="line", column=column)
+    return (document.text for document in read_documents(find_sources([str(path)]), reading))
 
 
 def pretrain(

@@ -64,10 +64,10 @@ def describe(path: Path) -> tuple[str, Rows, dict[str, Any]]:
     if not path.exists():
         raise FirthError(f"{path}: no such corpus, run or model; check the path")
     if (path / "corpus.json").is_file():
-        from firth.corpus.format import Corpus
+        from firth import api
 
-        corpus = Corpus.open(path)
-        return f"a corpus of {corpus.info.tokens.kind}, files whole", corpus_rows(corpus.info), corpus.info.model_dump()
+        info = api.corpus_info(path)
+        return f"a corpus of {info.tokens.kind}, files whole", corpus_rows(info), info.model_dump()
     if (path / "firth.json").is_file():
         from firth.core.runs import Run
 
@@ -77,6 +77,8 @@ def describe(path: Path) -> tuple[str, Rows, dict[str, Any]]:
         from firth.core.files import read_json
 
         data = read_json(path / "config.json")
+        if not isinstance(data, dict):
+            raise FirthError(f"{path / 'config.json'}: not the config of a model; check the path")
         rows = [
             (name, str(data[name]))
             for name in ("model_type", "vocab_size", "hidden_size", "num_hidden_layers")

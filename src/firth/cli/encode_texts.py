@@ -15,16 +15,24 @@ if TYPE_CHECKING:
 _TOGETHER = 512
 
 
+def stdin_lines() -> list[str]:
+    """The lines of standard input that hold something."""
+    try:
+        text = sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise FirthError(f"standard input:{line}: not utf-8; convert it first") from None
+    return [line for line in text.split("\n") if line.strip()]
+
+
 def read_texts(source: str, column: str) -> list[str]:
     """One text a line from a file or standard input; tables and jsonl by their column."""
     if source == "-":
-        texts = [line for line in sys.stdin.read().splitlines() if line.strip()]
+        texts = stdin_lines()
     else:
-        from firth.text.readers import ReadingConfig, read_documents
-        from firth.text.sources import find_sources
+        from firth import api
 
-        reading = ReadingConfig(layout="line", column=column)
-        texts = [document.text for document in read_documents(find_sources([source]), reading)]
+        texts = list(api.read_texts(source, column))
     if not texts:
         raise FirthError(f"{source}: no text in it; give one text a line")
     return texts

@@ -186,11 +186,10 @@ def fill(
     Example: firth fill runs/bert "The film was [MASK]."
     """
     from firth import api
+    from firth.cli.encode_texts import stdin_lines
     from firth.cli.output import say, say_json
 
-    lines = [
-        line for word in texts for line in (sys.stdin.read().splitlines() if word == "-" else [word]) if line.strip()
-    ]
+    lines = [line for word in texts for line in (stdin_lines() if word == "-" else [word]) if line.strip()]
     if not lines:
         raise FirthError("no sentence given: write one with [MASK] in it")
     model = api.load(run)

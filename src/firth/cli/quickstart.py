@@ -60,7 +60,6 @@ def run_quickstart(folder: Path, lang: str, budget: str) -> None:
     """Prepare, pre-train, fill in; finished steps are not done again."""
     from firth import api
     from firth.core.runs import Run
-    from firth.corpus.format import Corpus
 
     if lang not in _SENTENCES:
         raise FirthError(f"there is no sample in '{lang}': choose en or zh")
@@ -72,7 +71,7 @@ def run_quickstart(folder: Path, lang: str, budget: str) -> None:
             write_sample(lang, text)
         with progress_display("prepare", False) as progress:
             api.prepare(text, corpus, layout="line", progress=progress)
-    table(corpus_rows(Corpus.open(corpus, verify=False).info))
+    table(corpus_rows(api.corpus_info(corpus, verify=False)))
     say(f"2. a small BERT learns from it for about {budget}")
     if not (run / "config.json").exists():
         with progress_display("bert-tiny", False) as progress:
