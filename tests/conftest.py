@@ -64,3 +64,10 @@ def run_folder(tiny_config: RunConfig, corpus_folder: Path, tmp_path_factory: py
     folder = tmp_path_factory.mktemp("runs") / "bert"
     api.pretrain(tiny_config, corpus=corpus_folder, out=folder)
     return folder
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -192,6 +192,8 @@ def fill(
     lines = [line for word in texts for line in (stdin_lines() if word == "-" else [word]) if line.strip()]
     if not lines:
         raise FirthError("no sentence given: write one with [MASK] in it")
+    if any("\ud800" <= char <= "\udfff" for line in lines for char in line):
+        raise FirthError("a sentence is not UTF-8: write it in a terminal that uses UTF-8, or pipe it in")
     model = api.load(run)
     results = [(line, model.fill(line, top)) for line in lines]
     if as_json:
@@ -344,6 +346,8 @@ def _exit_code(error: Exception) -> int | None:
     if isinstance(error, typer.Abort):
         sys.stderr.write("firth: stopped; run the same command again to go on or start over\n")
         return 130
+    if isinstance(error, OSError) and error.errno is not None:
+        error = FirthError(f"{error.filename or 'a file'}: {error.strerror}; check the path and your permissions")
     usage = getattr(error, "format_message", None)
     if not isinstance(error, FirthError) and usage is None:
         return None

@@ -84,13 +84,13 @@ class Loop:
         self.folder = folder
         self.progress: Progress = progress or (lambda event: None)
         self.ranks = Ranks()
-        self.autocast = precision_context(config)
         try:
             self.module: nn.Module = trainee.module.to(config.device)
         except (RuntimeError, AssertionError) as error:
             raise FirthError(
                 f"device '{config.device}' cannot be used ({str(error).splitlines()[0]}): try device=cpu"
             ) from None
+        self.autocast = precision_context(config)
         self.optimizer = build_optimizer(self.module, config)
         self.scaler = torch.amp.GradScaler(enabled=config.precision == "float16")
         self.step = 0
