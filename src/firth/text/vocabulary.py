@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.text.characters import joins
 from firth.text.pieces import BYTE_TOKENS, SPECIALS, Pieces, bert_tokenizer
+from firth.text.unigram import count_words, train_unigram
 
 _ALPHABET_SHARE = 0.9
 Texts = Callable[[], Iterable[str]]
@@ -16,6 +17,8 @@ Texts = Callable[[], Iterable[str]]
 
 def train_pieces(texts: Texts, config: TokensConfig) -> Pieces:
     """A tokenizer of the wanted kind; ``texts()`` gives the sample afresh each time."""
+    if not any(text.strip() for text in texts()):
+        raise FirthError("no text to learn a vocabulary from: every document is empty")
     trained = {"wordpiece": _wordpiece, "bpe": _bpe, "unigram": _unigram}[config.kind](texts, config)
     return Pieces(trained)
 
@@ -40,8 +43,6 @@ def _wordpiece(texts: Texts, config: TokensConfig) -> Tokenizer:
     run to run and decides ties. Naming all of them beforehand fixes the order."""
     normalizer = bert_tokenizer({"[UNK]": 0}, config.lowercase).normalizer
     counts = count_characters(texts(), normalizer)
-    if not counts:
-        raise FirthError("no text to learn a vocabulary from: every document is empty")
     specials = SPECIALS["wordpiece"] + (BYTE_TOKENS if config.byte_fallback else [])
     alphabet, inner = _alphabet(counts, int((config.vocab_size - len(specials)) * _ALPHABET_SHARE))
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
@@ -94,13 +95,20 @@ def _bpe(texts: Texts, config: TokensConfig) -> Tokenizer:
 
 
 def _unigram(texts: Texts, config: TokensConfig) -> Tokenizer:
-    tokenizer = Tokenizer(models.Unigram())
-    steps = [normalizers.NFKC(), normalizers.Lowercase()] if config.lowercase else [normalizers.NFKC()]
-    tokenizer.normalizer = normalizers.Sequence(steps)
+    """Unigram over words marked by the space before them, as in SentencePiece."""
+    steps = [normalizers.NFKC(), *([normalizers.Lowercase()] if config.lowercase else [])]
+    steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    normalizer = normalizers.Sequence(steps)
+    counts = count_words(normalizer.normalize_str(text) for text in texts())
+    specials = SPECIALS["unigram"] + (BYTE_TOKENS if config.byte_fallback else [])
+    room = config.vocab_size - len(specials)
+    found = train_unigram(counts, room, int(room * _ALPHABET_SHARE))
+    # Tokens that stand for no text are too unlikely to be read in it by their spelling.
+    vocab = [(token, found[-1][1] - 100.0) for token in specials] + found
+    tokenizer = Tokenizer(models.Unigram(vocab, specials.index("<unk>"), byte_fallback=config.byte_fallback))
+    tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.decoder = decoders.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=config.vocab_size, special_tokens=SPECIALS["unigram"], unk_token="<unk>", show_progress=False
-    )
-    tokenizer.train_from_iterator(texts(), trainer)
+    spaces = decoders.Metaspace()
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), spaces]) if config.byte_fallback else spaces
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIALS["unigram"]])
     return tokenizer
