@@ -31,6 +31,7 @@ _ROLES = {
     "mask": ("[MASK]", "<mask>"),
     "eos": ("</s>", "<|endoftext|>", "[SEP]"),
 }
+_FILES = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 BYTE_TOKENS = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
@@ -212,18 +213,22 @@ class Pieces:
 
     @classmethod
     def load(cls, folder: Path) -> "Pieces":
-        """From ``tokenizer.json``, else from a BERT ``vocab.txt``; the folder may also be the file itself."""
+        """From ``tokenizer.json``, a BERT ``vocab.txt`` or a SentencePiece ``.model``; ``folder`` may be the file itself."""
         if folder.is_file():
             return cls._from_file(folder, folder.parent / "tokenizer_config.json")
-        for name in ("tokenizer.json", "vocab.txt"):
+        for name in _FILES:
             if (folder / name).is_file():
                 return cls._from_file(folder / name, folder / "tokenizer_config.json")
         raise FirthError(
-            f"{folder}: no tokenizer here (neither tokenizer.json nor vocab.txt); copy the tokenizer's files beside the model"
+            f"{folder}: no tokenizer here (none of {', '.join(_FILES)}); copy the tokenizer's files beside the model"
         )
 
     @classmethod
     def _from_file(cls, path: Path, config_path: Path) -> "Pieces":
+        if path.suffix == ".model":
+            from firth.text.sentencepiece import load_sentencepiece
+
+            return cls(load_sentencepiece(path))
         try:
             if path.suffix == ".json":
                 return cls(Tokenizer.from_file(str(path)))
