@@ -1,0 +1,238 @@
+"""Vectors as bytes: word2vec's binary format, fastText's model, safetensors."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.core.files import atomic_file
+from firth.vectors.arrays_file import map_arrays, save_arrays
+from firth.vectors.subwords import word_buckets
+from firth.vectors.text_formats import check_rows, check_words
+from firth.vectors.word_vectors import Subwords, WordVectors
+
+FASTTEXT_MAGIC = 793712314
+FASTTEXT_VERSION = 12
+_FASTTEXT_ARGS = struct.Struct("<12id")
+_BLOCK = 16_384
+
+
+# -- word2vec: "count dim\n", then for each word: its bytes, a space, the floats, perhaps a line feed
+
+
+def read_word2vec(path: Path) -> WordVectors:
+    data = np.memmap(path, np.uint8, "r")
+    head = data[:100].tobytes().partition(b"\n")[0]
+    try:
+        count, dim = (int(part) for part in head.split())
+    except ValueError:
+        raise FirthError(f"{path}, line 1: not a header of two numbers, words and dimensions") from None
+    if count < 1 or dim < 1:
+        raise FirthError(f"{path}, line 1: the header says {count} words of {dim} dimensions; both must be positive")
+    if len(data) < count * (dim * 4 + 2):
+        raise FirthError(
+            f"{path}, line 1: the header says {count} words of {dim} dimensions, more than the file holds; it is cut or its header wrong"
+        )
+    words, offsets = _scan_words(path, data, len(head) + 1, count, dim * 4)
+    # One element per vector, at any byte: NumPy copies each whole, whatever its alignment.
+    records = np.ndarray((len(data) - dim * 4 + 1,), f"V{dim * 4}", data, strides=(1,))
+    matrix = records[offsets].view("<f4").reshape(count, dim)
+    check_rows(path, words, matrix, None)
+    return WordVectors(words, matrix)
+
+
+def _scan_words(
+    path: Path, data: NDArray[np.uint8], start: int, count: int, width: int
+) -> tuple[list[str], NDArray[np.int64]]:
+    import mmap
+
+    offsets = np.empty(count, np.int64)
+    spellings: list[bytes] = []
+    with open(path, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        size, place = len(view), start
+        for number in range(count):
+            end = view.find(b" ", place, place + 10_000)
+            if end < 0 or end + 1 + width > size:
+                raise FirthError(
+                    f"{path}, word {number + 1}: its row is short or missing; the file is cut or its header wrong"
+                )
+            spellings.append(view[place:end])
+            offsets[number] = end + 1
+            place = end + 1 + width
+        rest = view[place : place + 2]
+    if rest.strip(b"\n"):
+        raise FirthError(f"{path}, line 1: more follows after the {count} words that the header says; it is wrong")
+    words = [spelling.lstrip(b"\n").decode("utf-8", "replace") for spelling in spellings]
+    for number, word in enumerate(words):
+        if not word:
+            raise FirthError(f"{path}, word {number + 1}: an empty word, or one with spaces; the file is damaged")
+    return words, offsets
+
+
+def write_word2vec(vectors: WordVectors, path: Path) -> None:
+    check_words(vectors.words, path)
+    with atomic_file(path) as handle:
+        handle.write(f"{len(vectors)} {vectors.dim}\n".encode())
+        for first in range(0, len(vectors), _BLOCK):
+            rows = np.ascontiguousarray(vectors.rows(first, first + _BLOCK), "<f4")
+            width, raw = vectors.dim * 4, rows.tobytes()
+            handle.writelines(
+                vectors.words[first + place].encode() + b" " + raw[place * width : (place + 1) * width] + b"\n"
+                for place in range(len(rows))
+            )
+
+
+# -- safetensors
+
+
+def read_safetensors(path: Path) -> WordVectors:
+    """Memory-mapped: opening costs the words only."""
+    arrays, metadata = map_arrays(path)
+    if "vectors" not in arrays or "words" not in arrays:
+        raise FirthError(f"{path}: no word vectors in it (an array 'vectors' and an array 'words' are wanted)")
+    words = arrays["words"].tobytes().decode().split("\n")
+    matrix = arrays["vectors"]
+    if matrix.ndim != 2 or len(words) != len(matrix):
+        raise FirthError(f"{path}: {len(words)} words, but vectors of shape {list(matrix.shape)}; the file is damaged")
+    subwords = None
+    if "ngrams" in arrays:
+        shortest, longest = int(metadata["min_n"]), int(metadata["max_n"])
+        subwords = Subwords(arrays["ngrams"], shortest, longest, len(arrays["ngrams"]))
+    return WordVectors(words, matrix, arrays.get("scales"), subwords, arrays.get("counts"))
+
+
+def write_safetensors(vectors: WordVectors, path: Path) -> None:
+    for word in vectors.words:
+        if "\n" in word:
+            raise FirthError(f"{path}: the word {word!r} has a line feed in it, which no vector format can hold")
+    arrays: dict[str, NDArray[Any]] = {
+        "vectors": vectors.matrix,
+        "words": np.frombuffer("\n".join(vectors.words).encode(), np.uint8),
+    }
+    metadata = {"format": "firth-vectors"}
+    if vectors.scales is not None:
+        arrays["scales"] = vectors.scales
+    if vectors.counts is not None:
+        arrays["counts"] = vectors.counts
+    if vectors.subwords is not None:
+        arrays["ngrams"] = vectors.subwords.rows
+        metadata |= {"min_n": str(vectors.subwords.shortest), "max_n": str(vectors.subwords.longest)}
+    save_arrays(path, arrays, metadata)
+
+
+# -- fastText's model: settings, dictionary, input matrix (words, then buckets), output matrix
+
+
+def read_fasttext(path: Path) -> WordVectors:
+    """Words get the mean of their rows, as the original answers; buckets stay memory-mapped."""
+    size = path.stat().st_size
+    with open(path, "rb") as handle:
+        raw = handle.read(8 + _FASTTEXT_ARGS.size + 28)
+        try:
+            magic, version = struct.unpack_from("<2i", raw)
+            _dim, _, _, _, _, _, _, model, bucket, shortest, longest, _, _ = _FASTTEXT_ARGS.unpack_from(raw, 8)
+            entries, num_words, _, _, pruned = struct.unpack_from("<3i2q", raw, 8 + _FASTTEXT_ARGS.size)
+        except struct.error:
+            raise FirthError(f"{path}: cut off within its header; copy it again") from None
+        if magic != FASTTEXT_MAGIC or version > FASTTEXT_VERSION:
+            raise FirthError(f"{path}: fastText format {version}; up to {FASTTEXT_VERSION} is known")
+        if version == 11 and model == 3:
+            longest = 0
+        words, counts, place = _read_dictionary(path, entries)
+        words, counts = words[:num_words], counts[:num_words]
+        handle.seek(place)
+        tail = handle.read(17)
+        if len(tail) < 17:
+            raise FirthError(f"{path}: cut off behind its dictionary; copy it again")
+        if tail[0] or pruned > 0:
+            raise FirthError(f"{path}: a quantized fastText model; only whole ones (.bin) can be read")
+        rows, dim = struct.unpack("<2q", tail[1:])
+    place += 17
+    if place + rows * dim * 4 > size or rows < num_words or dim < 1:
+        raise FirthError(f"{path}: cut off within its matrix of {rows} x {dim}; copy it again")
+    table = np.memmap(path, "<f4", "r", place, (rows, dim))
+    subwords = None
+    if longest and rows > num_words:
+        subwords = Subwords(table[num_words:], shortest, longest, bucket)
+    matrix = _word_means(words, table, subwords)
+    check_rows(path, words, matrix, None)
+    return WordVectors(words, matrix, None, subwords, counts)
+
+
+def _read_dictionary(path: Path, entries: int) -> tuple[list[str], NDArray[np.int64], int]:
+    import mmap
+
+    words, counts = [], np.empty(entries, np.int64)
+    with open(path, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        place = 8 + _FASTTEXT_ARGS.size + 28
+        for number in range(entries):
+            end = view.find(b"\0", place)
+            if end < 0 or end + 10 > len(view):
+                raise FirthError(f"{path}, word {number + 1}: cut off within its dictionary; copy it again")
+            words.append(view[place:end].decode("utf-8", "surrogateescape"))
+            counts[number] = int.from_bytes(view[end + 1 : end + 9], "little")
+            place = end + 10
+    return words, counts, place
+
+
+def _word_means(words: list[str], table: NDArray[Any], subwords: Subwords | None) -> NDArray[np.float32]:
+    if subwords is None:
+        return np.asarray(table[: len(words)], np.float32)
+    matrix = np.empty((len(words), table.shape[1]), np.float32)
+    for number, word in enumerate(words):
+        buckets = word_buckets(word, subwords.shortest, subwords.longest, subwords.bucket)
+        total = np.asarray(subwords.rows[buckets], np.float32).sum(0) + table[number]
+        matrix[number] = total / np.float32(1 + len(buckets))
+    return matrix
+
+
+def write_fasttext(
+    path: Path,
+    words: list[str],
+    counts: NDArray[np.int64],
+    inputs: NDArray[np.float32],
+    used: NDArray[np.int64],
+    outputs: NDArray[np.float32],
+    settings: dict[str, Any],
+) -> None:
+    """The published .bin (version 12). ``inputs`` has the words, then the buckets ``used``; all other
+    buckets are zero and take no space on a disk that knows holes (the original has noise there)."""
+    check_words(words, path)
+    dim, bucket = inputs.shape[1], settings["bucket"]
+    width = dim * 4
+    with atomic_file(path) as handle:
+        handle.write(struct.pack("<2i", FASTTEXT_MAGIC, FASTTEXT_VERSION))
+        handle.write(
+            _FASTTEXT_ARGS.pack(
+                dim,
+                settings["window"],
+                settings["epochs"],
+                settings["min_count"],
+                settings["negatives"],
+                1,
+                {"hierarchical": 1, "negative": 2}[settings["loss"]],
+                {"cbow": 1, "skipgram": 2}[settings["architecture"]],
+                bucket,
+                settings["min_n"],
+                settings["max_n"],
+                100,
+                settings["sample"],
+            )
+        )
+        handle.write(struct.pack("<3i2q", len(words), len(words), 0, int(counts.sum()), -1))
+        for word, count in zip(words, counts.tolist(), strict=True):
+            handle.write(word.encode("utf-8", "surrogateescape") + b"\0" + struct.pack("<qb", count, 0))
+        handle.write(b"\0" + struct.pack("<2q", len(words) + bucket, dim))
+        handle.write(np.ascontiguousarray(inputs[: len(words)], "<f4").data)
+        start = handle.tell()
+        breaks = np.flatnonzero(np.diff(used) != 1) + 1
+        for some, rows in zip(np.split(used, breaks), np.split(inputs[len(words) :], breaks), strict=True):
+            if len(some):
+                handle.seek(start + int(some[0]) * width)
+                handle.write(np.ascontiguousarray(rows, "<f4").data)
+        handle.seek(start + bucket * width)
+        handle.write(b"\0" + struct.pack("<2q", len(outputs), dim))
+        handle.write(np.ascontiguousarray(outputs, "<f4").data)

@@ -1,0 +1,185 @@
+"""Co-occurrence counts for GloVe (Pennington et al. 2014, section 4.2): a pair at distance d counts 1/d.
+
+Counts are fixed-point (units of 2^-32), so that sums are exact and do not depend on the number of
+threads or on how often the table was spilled. Each thread fills a hash table of bounded size; a
+full table goes to disk as a sorted run; the runs are merged by ranges of keys, each as large as
+memory allows, and the cells scattered into buckets by a hash, which shuffles them.
+"""
+
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.files import disk_errors
+from firth.core.seeds import hashed
+from firth.vectors.plan import Plan
+
+ONE = 2**32
+_FULLNESS = 0.7
+Counts = tuple[NDArray[np.int64], NDArray[np.int64]]  # sorted keys (row << 32 | column), values
+
+CELL = np.dtype([("row", "<i4"), ("column", "<i4"), ("count", "<f4")])
+
+
+def distance_weights(window: int) -> NDArray[np.int64]:
+    """1/d for d = 1.. in 2^-32; entry 0 is not used."""
+    return np.rint(ONE / np.maximum(np.arange(window + 1), 1)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """What is counted and how much memory that may take."""
+
+    tokens: NDArray[Any]
+    size: int
+    plan: Plan
+    window: int
+    symmetric: bool
+    memory_bytes: int
+    threads: int
+
+    @property
+    def slots(self) -> int:
+        """Of one table: the largest power of two that fits a thread's share, at least 1024."""
+        share = self.memory_bytes // (self.threads * 16)
+        return int(max(1024, 1 << (max(share, 1).bit_length() - 1)))
+
+    def write_runs(self, folder: Path) -> list[Path]:
+        """Counts everything; sorted runs on disk."""
+        with ThreadPoolExecutor(self.threads) as pool:
+            found = list(pool.map(lambda thread: self._count(folder, thread), range(self.threads)))
+        return [path for paths in found for path in paths]
+
+    def _count(self, folder: Path, thread: int) -> list[Path]:
+        from firth.vectors.glove_kernels import count_pairs
+
+        keys, values = np.full(self.slots, -1, np.int64), np.zeros(self.slots, np.int64)
+        weights = distance_weights(self.window)
+        limit = int(self.slots * _FULLNESS)
+        paths: list[Path] = []
+        used = 0
+        for chunk in range(thread, self.plan.num_chunks, self.threads):
+            first, last = self.plan.borders[chunk : chunk + 2]
+            starts = self.plan.starts[first : last + 1]
+            ids = self.tokens[int(starts[0]) : int(starts[-1])].astype(np.int32)
+            starts = starts - starts[0]
+            token = 0
+            while token < starts[-1]:
+                token, used = count_pairs(
+                    ids, starts, token, self.size, weights, self.symmetric, keys, values, used, limit
+                )
+                if used >= limit:
+                    paths.append(self._spill(folder, f"run-{thread}-{len(paths)}", keys, values))
+                    keys.fill(-1)
+                    used = 0
+        if used:
+            paths.append(self._spill(folder, f"run-{thread}-{len(paths)}", keys, values))
+        return paths
+
+    def _spill(self, folder: Path, name: str, keys: NDArray[np.int64], values: NDArray[np.int64]) -> Path:
+        full = np.flatnonzero(keys >= 0)
+        order = full[np.argsort(keys[full])]
+        path = folder / name
+        np.concatenate((keys[order], values[order])).tofile(path)
+        return path
+
+
+def _open_run(path: Path) -> Counts:
+    both = np.memmap(path, np.int64, "r").reshape(2, -1)
+    return both[0], both[1]
+
+
+def merge_runs(paths: list[Path], memory_bytes: int) -> Iterator[Counts]:
+    """All counts by rising key, in parts that fit into memory. Keys are cut where the runs together
+    hold about as much as a part may."""
+    runs = [_open_run(path) for path in paths]
+    total = sum(len(keys) for keys, _ in runs)
+    parts = max(1, -(-total * 64 // memory_bytes))
+    samples = np.sort(np.concatenate([keys[:: max(1, len(keys) // (64 * parts))] for keys, _ in runs]))
+    borders = samples[np.linspace(0, len(samples), parts + 1).astype(np.int64)[1:-1]]
+    cuts = np.asarray([np.searchsorted(keys, borders) for keys, _ in runs]).reshape(len(runs), -1)
+    ends = np.asarray([[len(keys)] for keys, _ in runs])
+    cuts = np.concatenate((np.zeros((len(runs), 1), np.int64), cuts, ends), axis=1)
+    for part in range(cuts.shape[1] - 1):
+        slices = [slice(cut[part], cut[part + 1]) for cut in cuts]
+        keys = np.concatenate([run[0][some] for run, some in zip(runs, slices, strict=True)])
+        values = np.concatenate([run[1][some] for run, some in zip(runs, slices, strict=True)])
+        if not len(keys):
+            continue
+        order = np.argsort(keys, kind="stable")
+        keys, values = keys[order], values[order]
+        first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        yield keys[first], np.add.reduceat(values, first)
+
+
+def cells_of(counts: Counts, symmetric: bool) -> NDArray[Any]:
+    """(row, column, count); a symmetric table was counted for row <= column only."""
+    keys, values = counts
+    cells = np.empty(len(keys), CELL)
+    cells["row"], cells["column"] = keys >> 32, keys & 0xFFFFFFFF
+    cells["count"] = values.astype(np.float64) / ONE
+    if not symmetric:
+        return cells
+    other = cells[cells["row"] != cells["column"]]
+    other["row"], other["column"] = other["column"], other["row"].copy()
+    return np.concatenate((cells, other))
+
+
+def write_buckets(counting: Counting, folder: Path, num_least: int, seed: int) -> int:
+    """Counts, merges and shuffles into ``folder/bucket-N``; returns the number of cells.
+
+    Within a bucket, cells are ordered by block (see ``block_of``) and then at random.
+    """
+    with disk_errors(folder):
+        runs = folder / "runs"
+        shutil.rmtree(runs, ignore_errors=True)
+        runs.mkdir(parents=True)
+        paths = counting.write_runs(runs)
+        total = 2 * sum(path.stat().st_size // 16 for path in paths)
+        num_buckets = max(num_least, -(-total * CELL.itemsize * 8 // counting.memory_bytes))
+        written = 0
+        with _Buckets(folder, num_buckets) as buckets:
+            for part in merge_runs(paths, counting.memory_bytes):
+                cells = cells_of(part, counting.symmetric)
+                written += len(cells)
+                buckets.add(cells, seed)
+        shutil.rmtree(runs)
+        for number in range(num_buckets):
+            path = folder / f"bucket-{number}"
+            cells = np.fromfile(path, CELL)
+            luck = hashed(seed, 1, cells["row"], cells["column"])
+            cells[np.lexsort((luck, block_of(cells, counting.threads)))].tofile(path)
+    return written
+
+
+def block_of(cells: NDArray[Any], threads: int) -> NDArray[np.int64]:
+    """round * threads + thread, so that within a round no two threads share a row or a column."""
+    row, column = cells["row"] % threads, cells["column"] % threads
+    return np.asarray((column - row) % threads * threads + row, np.int64)
+
+
+class _Buckets:
+    """Files that cells are scattered into."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.files = [open(folder / f"bucket-{number}", "wb") for number in range(count)]
+
+    def __enter__(self) -> "_Buckets":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self.files:
+            file.close()
+
+    def add(self, cells: NDArray[Any], seed: int) -> None:
+        place = (hashed(seed, 0, cells["row"], cells["column"]) % np.uint64(len(self.files))).astype(np.int64)
+        order = np.argsort(place, kind="stable")
+        borders = np.searchsorted(place[order], np.arange(len(self.files) + 1))
+        for number, file in enumerate(self.files):
+            cells[order[borders[number] : borders[number + 1]]].tofile(file)

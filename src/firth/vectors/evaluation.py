@@ -1,0 +1,142 @@
+"""How good vectors are by themselves: word similarity and analogies.
+
+A similarity file has two words and a human score a line, separated by tabs, commas or spaces; an
+analogy file has sections (``: name``) of lines with four words. ``#`` starts a comment. Coverage
+says how much of a file the vocabulary knows; only that is scored.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from firth.core.errors import FirthError
+from firth.vectors.word_vectors import WordVectors
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """Spearman's rank correlation with people's scores."""
+
+    file: str
+    spearman: float
+    pairs: int
+    known: int
+
+    @property
+    def coverage(self) -> float:
+        return self.known / self.pairs if self.pairs else 0.0
+
+
+@dataclass(frozen=True)
+class Section:
+    name: str
+    questions: int
+    known: int
+    right: int
+
+    @property
+    def accuracy(self) -> float:
+        """Of the questions that could be asked."""
+        return self.right / self.known if self.known else 0.0
+
+    @property
+    def coverage(self) -> float:
+        return self.known / self.questions if self.questions else 0.0
+
+
+@dataclass(frozen=True)
+class Analogies:
+    file: str
+    sections: list[Section]
+
+    @property
+    def total(self) -> Section:
+        parts = self.sections
+        return Section(
+            "total", sum(s.questions for s in parts), sum(s.known for s in parts), sum(s.right for s in parts)
+        )
+
+
+def _lines(path: Path) -> list[tuple[int, str]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise FirthError(f"{path}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise FirthError(f"{path}: not UTF-8 text (byte {error.start}); convert it first") from None
+    return [(n, line.strip()) for n, line in enumerate(text.split("\n"), 1) if line.strip() and line.strip()[0] != "#"]
+
+
+def _fitted(word: str, vectors: WordVectors, fold: bool) -> str | None:
+    """The word as the vocabulary has it, or None."""
+    if word in vectors:
+        return word
+    return word.lower() if fold and word.lower() in vectors else None
+
+
+def score_similarity(vectors: WordVectors, path: str | Path, fold: bool = True) -> Similarity:
+    """``fold`` looks for the lower-cased word where the word itself is unknown. A pair with an
+    unknown word is left out and told by the coverage (n-grams are not asked)."""
+    from scipy.stats import spearmanr
+
+    path = Path(path)
+    pairs: list[tuple[str, str, float]] = []
+    for number, line in _lines(path):
+        parts = line.split("\t") if "\t" in line else line.replace(",", " ").split()
+        try:
+            pairs.append((parts[0].strip(), parts[1].strip(), float(parts[2])))
+        except (IndexError, ValueError):
+            if number == 1:  # a line of column names
+                continue
+            raise FirthError(f"{path}, line {number}: not two words and a score; mend or remove the line") from None
+    if not pairs:
+        raise FirthError(f"{path}: no pair of words in it; it should have two words and a score a line")
+    known = [
+        (one, other, score)
+        for first, second, score in pairs
+        if (one := _fitted(first, vectors, fold)) and (other := _fitted(second, vectors, fold))
+    ]
+    if len(known) < 2:
+        return Similarity(path.name, float("nan"), len(pairs), len(known))
+    ours = vectors.similarity([one for one, _, _ in known], [other for _, other, _ in known])
+    result: Any = spearmanr(ours, [score for _, _, score in known])
+    return Similarity(path.name, float(result.statistic), len(pairs), len(known))
+
+
+def score_analogies(
+    vectors: WordVectors,
+    path: str | Path,
+    limit: int | None = None,
+    method: Literal["add", "mul"] = "add",
+    fold: bool = True,
+) -> Analogies:
+    """Accuracy by section. Only the first ``limit`` words ask and answer, as is usual (30,000)."""
+    path = Path(path)
+    size = len(vectors) if limit is None else limit
+    sections: list[tuple[str, list[tuple[str, ...]], int]] = []
+    for number, line in _lines(path):
+        if line.startswith(":"):
+            sections.append((line[1:].strip(), [], 0))
+            continue
+        words = tuple(line.split())
+        if len(words) != 4:
+            raise FirthError(
+                f"{path}, line {number}: {len(words)} words; a question has four, as in: a is to b as c to d"
+            )
+        if not sections:
+            sections.append(("", [], 0))
+        name, questions, asked = sections[-1]
+        fitted = [_fitted(word, vectors, fold) for word in words]
+        if all(word is not None and vectors.index[word] < size for word in fitted):
+            questions.append(tuple(str(word) for word in fitted))
+        sections[-1] = (name, questions, asked + 1)
+    if not sections:
+        raise FirthError(f"{path}: no question in it; it should have four words a line")
+    found = []
+    for name, questions, asked in sections:
+        answers = vectors.analogies([(a, b, c) for a, b, c, _ in questions], 1, method, limit) if questions else []
+        right = sum(bool(best) and best[0][0] == goal[3] for best, goal in zip(answers, questions, strict=True))
+        found.append(Section(name, asked, len(questions), int(np.int64(right))))
+    return Analogies(path.name, found)

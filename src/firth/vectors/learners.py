@@ -1,0 +1,214 @@
+"""word2vec and fastText as something that is trained leg by leg: tables, matrices, threads."""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.seeds import generator, hashed
+from firth.corpus.format import Corpus
+from firth.vectors.configs import FastTextConfig, Word2VecConfig
+from firth.vectors.plan import Plan, unit_starts
+from firth.vectors.subwords import Bags
+from firth.vectors.vocabulary import Vocabulary, huffman_paths, keep_table, no_paths, noise_table
+
+Matrix = NDArray[np.float32]
+Loss = tuple[float, int]
+
+_FREE_CHUNK = 32_768  # tokens that a thread takes at a time where threads share one matrix
+_FREE_LEG = 32  # chunks a thread between two places where a checkpoint may be written
+_OWN_CHUNK = 24_576  # tokens that each thread reads on its own copy before the copies are merged
+_LEAST_LEGS = 40  # an epoch of a small text is cut finer than that
+
+
+class Learner(Protocol):
+    """What the trainer drives. All state is in ``arrays()``; a leg is a pure function of it."""
+
+    num_legs: int
+    num_tokens: int  # of all legs
+
+    def tokens_before(self, leg: int) -> int: ...
+
+    def learning_rate(self, leg: int) -> float: ...
+
+    def run_leg(self, number: int, pool: ThreadPoolExecutor) -> Loss:
+        """Trains; returns the sum of the losses looked at and their number."""
+        ...
+
+    def arrays(self) -> dict[str, NDArray[Any]]: ...
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None: ...
+
+
+def padded(rows: int, dim: int) -> Matrix:
+    """Zeros [rows, dim rounded up to 8], at the start of a cache line."""
+    width = (dim + 7) // 8 * 8
+    raw = np.zeros(rows * width + 16, np.float32)
+    skip = (-raw.ctypes.data % 64) // 4
+    return raw[skip : skip + rows * width].reshape(rows, width)
+
+
+class WordLearner:
+    """The two matrices of word2vec or fastText and the text they learn from.
+
+    ``remap`` numbers the types of the corpus anew where the vocabulary is not a prefix of them.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        vocabulary: Vocabulary,
+        config: Word2VecConfig | FastTextConfig,
+        threads: int,
+        remap: NDArray[np.int32] | None = None,
+    ) -> None:
+        self.config, self.vocabulary, self.threads, self.remap = config, vocabulary, threads, remap
+        self.tokens = corpus.train.tokens
+        self.apart = config.reproducible and threads > 1
+        starts = unit_starts(corpus, config.unit)
+        most = max(1, int(starts[-1]) // (_LEAST_LEGS * threads))
+        self.plan = (
+            Plan(starts, min(_OWN_CHUNK, most), threads, config.epochs)
+            if self.apart
+            else Plan(starts, min(_FREE_CHUNK, most), _FREE_LEG * threads, config.epochs)
+        )
+        self.num_legs, self.num_tokens = self.plan.num_legs, self.plan.num_tokens * config.epochs
+        # Subsampling goes by this text alone, noise by all that was ever counted.
+        here = vocabulary.counts if remap is None else self._counts_here(starts)
+        self.keep = keep_table(here, config.sample)
+        self.noise = noise_table(vocabulary.counts, config.noise_power)
+        tree = config.loss == "hierarchical"
+        self.paths = huffman_paths(vocabulary.counts) if tree else no_paths()
+        self.negatives = 0 if tree else config.negatives
+        self.bags = (
+            Bags(vocabulary.words, config.min_n, config.max_n, config.bucket)
+            if isinstance(config, FastTextConfig)
+            else None
+        )
+        self._build_matrices()
+
+    def _counts_here(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        assert self.remap is not None
+        counts = np.zeros(len(self.vocabulary) + 1, np.int64)
+        for first in range(0, int(starts[-1]), 1 << 22):
+            part = self.remap[self.tokens[first : min(first + (1 << 22), int(starts[-1]))]]
+            counts += np.bincount(part, minlength=len(counts))
+        return counts[:-1]
+
+    def _build_matrices(self) -> None:
+        """Inputs uniform in +-1/(2 dim) (word2vec) or +-1/dim (fastText), outputs zero."""
+        size, dim = len(self.vocabulary), self.config.dim
+        rows = self.bags.num_rows if self.bags else size
+        self.inputs, self.outputs = padded(rows, dim), padded(size, dim)
+        width = 2.0 / dim if self.bags else 1.0 / dim
+        random = generator(self.config.seed, 1)
+        for first in range(0, rows, 65_536):
+            part = self.inputs[first : first + 65_536, :dim]
+            part[:] = (random.random(part.shape, np.float32) - np.float32(0.5)) * np.float32(width)
+        if self.apart:
+            self.input_copies = np.stack([self.inputs] * self.threads)
+            self.output_copies = np.stack([self.outputs] * self.threads)
+            self.touched_inputs = np.zeros((self.threads, rows), np.uint8)
+            self.touched_outputs = np.zeros((self.threads, size), np.uint8)
+
+    def tokens_before(self, leg: int) -> int:
+        return self.plan.tokens_before(leg)
+
+    def learning_rate(self, leg: int) -> float:
+        return self._rate(self.tokens_before(leg))
+
+    def _rate(self, tokens: int) -> float:
+        """Linear decay to 0, never below a ten-thousandth (word2vec.c)."""
+        return max(self.config.rate * (1 - tokens / self.num_tokens), self.config.rate * 1e-4)
+
+    def run_leg(self, number: int, pool: ThreadPoolExecutor) -> Loss:
+        epoch, chunks = self.plan.leg(number)
+        if self.apart:
+            jobs = [(epoch, chunk, self.input_copies[one], self.output_copies[one]) for one, chunk in enumerate(chunks)]
+            marks = list(zip(self.touched_inputs, self.touched_outputs, strict=True))[: len(jobs)]
+            losses = list(pool.map(lambda job, mark: self._chunk(*job, *mark), jobs, marks))
+            self._merge(pool)
+        else:
+            none = np.zeros(0, np.uint8)
+            losses = list(
+                pool.map(lambda chunk: self._chunk(epoch, chunk, self.inputs, self.outputs, none, none), chunks)
+            )
+        return sum(loss for loss, _ in losses), sum(count for _, count in losses)
+
+    def _chunk(self, epoch: int, chunk: int, inputs: Matrix, outputs: Matrix, in_marks: Any, out_marks: Any) -> Loss:
+        first, last = self.plan.borders[chunk : chunk + 2]
+        starts = self.plan.starts[first : last + 1]
+        begin = int(starts[0])
+        tokens = self.tokens[begin : int(starts[-1])]
+        ids = tokens.astype(np.int32) if self.remap is None else self.remap[tokens]
+        paths, key = self.paths, int(hashed(self.config.seed, 2, epoch, chunk))
+        before = epoch * self.plan.num_tokens + begin
+        rate, slope = self._rate(before), self.config.rate / self.num_tokens
+        tables = (ids, starts - begin, self.keep, self.noise, paths.starts, paths.nodes, paths.goals)
+        matrices = (inputs, outputs, in_marks, out_marks)
+        cbow = self.config.architecture == "cbow"
+        settings: tuple[Any, ...] = (
+            self.config.window,
+            self.negatives,
+            cbow,
+            rate,
+            slope,
+            self.config.rate * 1e-4,
+            np.uint64(key),
+        )
+        if self.bags:
+            from firth.vectors.subword_kernels import train_subwords
+
+            return train_subwords(*tables, self.bags.starts, self.bags.rows, *matrices, *settings)
+        from firth.vectors.kernels import train_words
+
+        return train_words(*tables, *matrices, *settings)
+
+    def _merge(self, pool: ThreadPoolExecutor) -> None:
+        from firth.vectors.merging import merge_rows
+
+        jobs = []
+        for base, copies, touched in (
+            (self.inputs, self.input_copies, self.touched_inputs),
+            (self.outputs, self.output_copies, self.touched_outputs),
+        ):
+            borders = np.linspace(0, len(base), 4 * self.threads + 1).astype(np.int64)
+            jobs += [(base, copies, touched, *borders[one : one + 2]) for one in range(len(borders) - 1)]
+        list(pool.map(lambda job: merge_rows(*job), jobs))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        dim = self.config.dim
+        found: dict[str, NDArray[Any]] = {
+            "input": self.inputs[:, :dim],
+            "output": self.outputs[:, :dim],
+            "counts": self.vocabulary.counts,
+        }
+        return found | ({"buckets": self.bags.used} if self.bags else {})
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Goes on from what ``arrays`` gave."""
+        self.inputs[:, : self.config.dim] = arrays["input"]
+        self.outputs[:, : self.config.dim] = arrays["output"]
+        self._equal_copies()
+
+    def inherit(self, words: list[str], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Takes over the rows of words (and buckets) that an earlier model had. A tree's inner nodes
+        mean something else in another tree, so they begin anew."""
+        dim = self.config.dim
+        place = {word: number for number, word in enumerate(words)}
+        known = np.asarray([place.get(word, -1) for word in self.vocabulary.words], np.int64)
+        ours = np.flatnonzero(known >= 0)
+        self.inputs[ours, :dim] = arrays["input"][known[ours]]
+        if self.negatives:
+            self.outputs[ours, :dim] = arrays["output"][known[ours]]
+        if self.bags:
+            _, here, there = np.intersect1d(self.bags.used, arrays["buckets"], return_indices=True)
+            self.inputs[len(self.vocabulary) + here, :dim] = arrays["input"][len(words) + there]
+        self._equal_copies()
+
+    def _equal_copies(self) -> None:
+        if self.apart:
+            self.input_copies[:] = self.inputs
+            self.output_copies[:] = self.outputs

@@ -1,0 +1,263 @@
+"""Training static vectors: from a corpus of words to a run folder. The room's front door.
+
+    train_vectors(corpus, config, out)                  a new run
+    train_vectors(corpus, config, out, resume=True)     goes on after a kill (same corpus and config)
+    train_vectors(corpus, config, out, start=old_run)   goes on from a finished run, on other text
+    load_run(folder)                                    the WordVectors of a finished run
+
+``config`` is a ``Word2VecConfig``, ``FastTextConfig`` or ``GloveConfig``. The run folder holds
+``vectors.bin`` (word2vec format), for fastText ``model.bin`` (fastText's own format), both readable by
+gensim and the originals, ``state.safetensors`` (all matrices, to go on from) and ``firth.json``.
+
+**Threads.** With ``reproducible`` (the default) every thread works on a copy of its own and the copies
+are merged after every few thousand words in a fixed order: the same seed and number of threads
+give the same bytes, also across a kill and a resume, for a moderate price in speed and in memory (a
+copy a thread). Without it all threads write into one matrix without locks (Hogwild, Niu et al. 2011),
+which is what word2vec.c, gensim and fastText do: the fastest, and never the same twice. One thread
+is reproducible either way, and GloVe always is (threads get disjoint rows). Reproducible is the
+default because results that cannot be had again cannot be compared, and it still is several times
+faster than the other programs (see the benchmarks).
+
+**A grown vocabulary.** With ``start`` the new vocabulary is all old words and all words of the new text
+that occur ``min_count`` times; old words keep their vectors, counts add up (they decide the
+noise), subsampling goes by the new text alone.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError, Interrupted
+from firth.core.runs import Run, versions
+from firth.core.types import Progress
+from firth.corpus.format import Corpus
+from firth.vectors.arrays_file import map_arrays, save_arrays
+from firth.vectors.binary_formats import write_fasttext, write_word2vec
+from firth.vectors.checkpoints import load_checkpoint, remove_checkpoints, save_checkpoint
+from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
+from firth.vectors.formats import load_vectors
+from firth.vectors.glove import GloveLearner
+from firth.vectors.learners import Learner, WordLearner
+from firth.vectors.vocabulary import Vocabulary, grow_vocabulary, view_vocabulary
+from firth.vectors.word_vectors import WordVectors
+
+_REPORT_S = 0.5
+
+
+def train_vectors(
+    corpus: Corpus,
+    config: AnyVectorsConfig,
+    out: Path,
+    progress: Progress | None = None,
+    resume: bool = False,
+    start: Path | None = None,
+    recipe: str | None = None,
+    overwrite: bool = False,
+) -> WordVectors:
+    """Trains and writes the run ``out``; ``progress`` is told ``train`` events twice a second."""
+    threads = config.threads or os.cpu_count() or 1
+    config = config.replace(threads=threads)
+    facts: dict[str, Any] = {
+        "kind": "vectors",
+        "recipe": recipe or config.kind,
+        "config": config.model_dump(),
+        "corpus": {"path": str(corpus.folder.absolute()), "fingerprint": corpus.fingerprint},
+        "start": str(start.absolute()) if start else None,
+    }
+    vocabulary, learner = _begin(corpus, config, threads, start, out)
+    run = _reopen(out, facts) if resume else Run.create(out, facts, overwrite)
+    with run.lock():
+        metrics = _Training(run, learner, config, progress or (lambda event: None)).run_legs()
+        return _finish(run, vocabulary, learner, config, metrics)
+
+
+def load_run(folder: Path) -> WordVectors:
+    """The vectors of a finished run (with n-grams where it has them)."""
+    run = Run.open(folder)
+    if run.facts["kind"] != "vectors":
+        raise FirthError(f"{folder}: a run of kind '{run.facts['kind']}', not one of static vectors")
+    if run.facts["status"] != "finished":
+        raise FirthError(f"{folder}: its training did not finish; go on with resume first")
+    model = folder / "model.bin"
+    return load_vectors(model if model.is_file() else folder / "vectors.bin")
+
+
+def _begin(
+    corpus: Corpus, config: AnyVectorsConfig, threads: int, start: Path | None, out: Path
+) -> tuple[Vocabulary, Learner]:
+    """The learner before its first leg; refuses what cannot be before anything is written."""
+    if start is None:
+        vocabulary = view_vocabulary(corpus, config.min_count, config.max_vocab)
+        if isinstance(config, GloveConfig):
+            return vocabulary, GloveLearner(corpus, vocabulary, config, threads, out)
+        return vocabulary, WordLearner(corpus, vocabulary, config, threads)
+    if isinstance(config, GloveConfig):
+        raise FirthError(
+            "GloVe learns from counts of the whole text, so it cannot go on from a run: count both texts together"
+        )
+    old = Run.open(start)
+    if old.facts["status"] != "finished" or old.facts["config"].get("kind") != config.kind:
+        raise FirthError(f"{start}: not a finished run of {config.kind}, so training cannot go on from it")
+    if old.facts["config"]["dim"] != config.dim:
+        raise FirthError(
+            f"{start}: its vectors have {old.facts['config']['dim']} dimensions, dim says {config.dim}; make them equal"
+        )
+    words = list(load_vectors(start / "vectors.bin").words)
+    arrays, _ = map_arrays(start / "state.safetensors")
+    vocabulary, remap = grow_vocabulary(corpus, config.min_count, config.max_vocab, words, np.asarray(arrays["counts"]))
+    learner = WordLearner(corpus, vocabulary, config, threads, remap)
+    learner.inherit(words, arrays)
+    return vocabulary, learner
+
+
+def _reopen(out: Path, facts: dict[str, Any]) -> Run:
+    run = Run.open(out)
+    if run.facts["status"] == "finished":
+        raise FirthError(f"{out}: finished already; nothing to resume")
+    if run.facts["corpus"]["fingerprint"] != facts["corpus"]["fingerprint"]:
+        raise FirthError(f"{out}: was begun on another corpus ({run.facts['corpus']['path']}); resume with that one")
+    changed = [name for name, value in facts["config"].items() if run.facts["config"].get(name) != value]
+    if changed:
+        raise FirthError(f"{out}: was begun with other settings ({', '.join(changed)}); resume with the same ones")
+    return run
+
+
+@contextlib.contextmanager
+def _stop_requests() -> Iterator[threading.Event]:
+    """Set when the user or the system asks to stop, so that the leg in hand is finished first."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Training:
+    """The loop over legs: reports, checkpoints, resuming, stopping."""
+
+    def __init__(self, run: Run, learner: Learner, config: AnyVectorsConfig, progress: Progress) -> None:
+        self.run, self.learner, self.config, self.progress = run, learner, config, progress
+        self.leg, self.seconds = 0, 0.0
+        found = load_checkpoint(run.folder)
+        if found:
+            state, arrays = found
+            learner.restore(arrays)
+            self.leg, self.seconds = state["leg"], state["seconds"]
+
+    def run_legs(self) -> dict[str, float]:
+        learner = self.learner
+        started = reported = saved = time.perf_counter() - self.seconds
+        first_tokens, before = learner.tokens_before(self.leg), self.seconds
+        loss, count, last = 0.0, 0, float("nan")
+        with _stop_requests() as stop, ThreadPoolExecutor(self.config.threads) as pool:
+            reported = saved = time.perf_counter()
+            while self.leg < learner.num_legs:
+                some_loss, some_count = learner.run_leg(self.leg, pool)
+                self.leg += 1
+                loss, count = loss + some_loss, count + some_count
+                now = time.perf_counter()
+                self.seconds = now - started
+                done = self.leg == learner.num_legs
+                if now - reported > _REPORT_S or done:
+                    last = loss / count if count else last
+                    if not np.isfinite(loss):
+                        raise FirthError(
+                            f"{self.run.folder}: the loss became NaN or infinite; train with a smaller learning_rate"
+                        )
+                    tokens = learner.tokens_before(self.leg)
+                    self.progress(
+                        {
+                            "event": "train",
+                            "step": self.leg,
+                            "steps": learner.num_legs,
+                            "loss": last,
+                            "learning_rate": learner.learning_rate(self.leg - 1),
+                            "tokens": tokens,
+                            "tokens_per_s": (tokens - first_tokens) / max(self.seconds - before, 1e-9),
+                            "seconds": self.seconds,
+                        }
+                    )
+                    loss, count, reported = 0.0, 0, now
+                if not done and (stop.is_set() or now - saved >= self.config.checkpoint_s):
+                    save_checkpoint(self.run.folder, self.leg, learner.arrays(), {"seconds": self.seconds})
+                    saved = time.perf_counter()
+                if stop.is_set() and not done:
+                    raise Interrupted(f"{self.run.folder}: stopped on request; resume this run to go on")
+        return {
+            "loss": last,
+            "seconds": self.seconds,
+            "tokens_per_s": (learner.num_tokens - first_tokens) / max(self.seconds - before, 1e-9),
+        }
+
+
+def _finish(
+    run: Run, vocabulary: Vocabulary, learner: Learner, config: AnyVectorsConfig, metrics: dict[str, float]
+) -> WordVectors:
+    """Writes the vectors, then ``firth.json`` as finished, then removes the checkpoints."""
+    arrays = learner.arrays()
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise FirthError(f"{run.folder}: the vectors hold NaN or infinity; train with a smaller learning_rate")
+    vectors = WordVectors(vocabulary.words, _result(learner, config), None, None, vocabulary.counts)
+    write_word2vec(vectors, run.folder / "vectors.bin")
+    save_arrays(run.folder / "state.safetensors", arrays)
+    if isinstance(config, FastTextConfig):
+        write_fasttext(
+            run.folder / "model.bin",
+            vocabulary.words,
+            vocabulary.counts,
+            arrays["input"],
+            arrays["buckets"],
+            arrays["output"],
+            config.model_dump(),
+        )
+    run.save(
+        status="finished",
+        metrics=metrics,
+        words=len(vocabulary),
+        versions=versions() | _numba_version(),
+    )
+    remove_checkpoints(run.folder)
+    if isinstance(learner, GloveLearner):
+        learner.close()
+    return load_run(run.folder)
+
+
+def _result(learner: Learner, config: AnyVectorsConfig) -> NDArray[np.float32]:
+    """The matrix that the user asked for: fastText's is the mean of each word's bag."""
+    if isinstance(learner, WordLearner) and learner.bags:
+        inputs, bags = learner.arrays()["input"], learner.bags
+        matrix = np.empty((len(bags.starts) - 1, config.dim), np.float32)
+        for word in range(len(matrix)):
+            rows = bags.rows[bags.starts[word] : bags.starts[word + 1]]
+            matrix[word] = inputs[rows].sum(0) / np.float32(len(rows))
+        return matrix
+    assert isinstance(config, (Word2VecConfig, GloveConfig))
+    arrays = learner.arrays()
+    if config.result == "input":
+        return arrays["input"]
+    if config.result == "output":
+        return arrays["output"]
+    total = arrays["input"] + arrays["output"]
+    return np.asarray(total / 2 if config.result == "mean" else total, np.float32)
+
+
+def _numba_version() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {"numba": version("numba")}

@@ -1,0 +1,153 @@
+"""What training draws from the counts of words: a view of the vocabulary, which words are passed
+over, which are noise, and where each stands in the tree."""
+
+import heapq
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.corpus.format import Corpus
+
+_FULL = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Words by falling frequency, so that id < len(words) tells a known word."""
+
+    words: list[str]
+    counts: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+def read_words(path: Path) -> list[str]:
+    """``words.txt``: a word a line; only a line feed ends one (others occur within words)."""
+    return path.read_bytes().decode().split("\n")[:-1]
+
+
+def view_vocabulary(corpus: Corpus, min_count: int, max_vocab: int | None) -> Vocabulary:
+    """The words seen often enough: a prefix, since a corpus numbers its words by frequency."""
+    if corpus.info.tokens.kind != "words":
+        raise FirthError(
+            f"{corpus.folder}: a corpus of {corpus.info.tokens.kind} pieces; static vectors need words: firth prepare --tokens words"
+        )
+    counts = np.fromfile(corpus.folder / "tokenizer" / "counts.bin", np.int64)
+    size = int(np.searchsorted(-counts, -min_count, side="right"))
+    if max_vocab is not None:
+        size = min(size, max_vocab)
+    if not size:
+        most = int(counts[0]) if len(counts) else 0
+        raise FirthError(
+            f"{corpus.folder}: no word occurs {min_count} times (the most frequent one {most} times); lower min_count or give more text"
+        )
+    return Vocabulary(read_words(corpus.folder / "tokenizer" / "words.txt")[:size], counts[:size])
+
+
+def grow_vocabulary(
+    corpus: Corpus, min_count: int, max_vocab: int | None, words: list[str], counts: NDArray[np.int64]
+) -> tuple[Vocabulary, NDArray[np.int32]]:
+    """All old words, and the words of the corpus seen often enough (at most ``max_vocab`` in all),
+    with added counts; and for each type of the corpus its number (the size means unknown)."""
+    here = np.fromfile(corpus.folder / "tokenizer" / "counts.bin", np.int64)
+    types = read_words(corpus.folder / "tokenizer" / "words.txt")
+    place = {word: number for number, word in enumerate(words)}
+    often = view_vocabulary(corpus, min_count, None)
+    room = max(0, max_vocab - len(words)) if max_vocab is not None else len(often)
+    fresh = [word for word in often.words if word not in place][:room]
+    known = words + fresh
+    place |= {word: len(words) + number for number, word in enumerate(fresh)}
+    number_of = np.fromiter((place.get(word, -1) for word in types), np.int64, len(types))
+    total = np.concatenate((counts, np.zeros(len(fresh), np.int64)))
+    np.add.at(total, number_of[number_of >= 0], here[number_of >= 0])
+    order = np.argsort(-total, kind="stable")
+    rank = np.empty(len(order) + 1, np.int32)
+    rank[order] = np.arange(len(order))
+    rank[-1] = len(order)
+    return Vocabulary([known[number] for number in order], total[order]), rank[number_of]
+
+
+def keep_probabilities(counts: NDArray[np.int64], sample: float) -> NDArray[np.float64]:
+    """How likely each word survives subsampling: sqrt(t/f) + t/f, as word2vec.c has it (the paper's
+    formula, section 2.3 of Mikolov et al. 2013b, lacks the second term). 0 keeps every word."""
+    if not sample:
+        return np.ones(len(counts))
+    ratio = sample * counts.sum() / np.maximum(counts, 1)
+    return np.minimum(1.0, np.sqrt(ratio) + ratio)
+
+
+def keep_table(counts: NDArray[np.int64], sample: float) -> NDArray[np.uint64]:
+    """The same in 2^-32, with a 0 at the end for words that are not in the vocabulary."""
+    kept = np.round(keep_probabilities(counts, sample) * 2.0**32).astype(np.uint64)
+    return np.append(kept, np.uint64(0))
+
+
+def noise_probabilities(counts: NDArray[np.int64], power: float) -> NDArray[np.float64]:
+    weights = counts.astype(np.float64) ** power
+    return np.asarray(weights / weights.sum())
+
+
+def noise_table(counts: NDArray[np.int64], power: float) -> NDArray[np.uint32]:
+    """Walker's alias table [V, 2]: exact probabilities in one look-up, 8 bytes a word."""
+    shares = noise_probabilities(counts, power) * len(counts)
+    table = np.empty((len(counts), 2), np.uint32)
+    table[:, 0] = _FULL
+    table[:, 1] = np.arange(len(counts))
+    order = np.arange(len(counts))
+    small, large = order[shares < 1].tolist(), order[shares >= 1].tolist()
+    left = shares.tolist()
+    while small and large:
+        low, high = small.pop(), large[-1]
+        table[low] = min(int(left[low] * 2.0**32), _FULL), high
+        left[high] -= 1 - left[low]
+        if left[high] < 1:
+            small.append(large.pop())
+    return table
+
+
+@dataclass(frozen=True)
+class Paths:
+    """For each word the inner nodes from the root to it, and the goal at each: 1 to go left."""
+
+    starts: NDArray[np.int64]  # [V+1]
+    nodes: NDArray[np.int32]
+    goals: NDArray[np.float32]
+
+
+def no_paths() -> Paths:
+    return Paths(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
+
+
+def huffman_paths(counts: NDArray[np.int64]) -> Paths:
+    """The Huffman tree over words (hierarchical softmax, Morin and Bengio 2005 with Mikolov's
+    coding): V-1 inner nodes, the root last; frequent words have short paths."""
+    size = len(counts)
+    heap = [(int(count), -number) for number, count in enumerate(counts)]
+    heapq.heapify(heap)
+    parent = np.zeros(2 * size, np.int64)
+    branch = np.zeros(2 * size, np.int8)
+    for inner in range(size, 2 * size - 1):
+        count_left, left = heapq.heappop(heap)
+        count_right, right = heapq.heappop(heap)
+        parent[-left] = parent[-right] = inner
+        branch[-right] = 1
+        heapq.heappush(heap, (count_left + count_right, -inner))
+    root = 2 * size - 2
+    nodes: list[int] = []
+    goals: list[float] = []
+    starts = np.zeros(size + 1, np.int64)
+    parents, branches = parent.tolist(), branch.tolist()
+    for word in range(size):
+        path, place = [], word
+        while place != root:
+            path.append((parents[place] - size, 1.0 - branches[place]))
+            place = parents[place]
+        for node, goal in reversed(path):
+            nodes.append(node)
+            goals.append(goal)
+        starts[word + 1] = len(nodes)
+    return Paths(starts, np.asarray(nodes, np.int32), np.asarray(goals, np.float32))
