@@ -31,7 +31,7 @@ from firth.text.readers import Document, ReadingConfig, read_documents
 from firth.text.sources import Source, find_sources
 from firth.text.vocabulary import train_pieces
 
-_BLOCK_CHARS = 1_500_000
+_BLOCK_BYTES = 1_000_000
 _HASHES = 2.0**64
 
 
@@ -76,7 +76,7 @@ def _described(tokenizer: Path, tokens: TokensConfig) -> TokensConfig:
         raise FirthError(f"{tokenizer}: a corpus of words has no tokenizer; leave it out or choose other --tokens")
     pieces = Pieces.load(tokenizer)
     kind = pieces.kind if pieces.kind != "other" else tokens.kind
-    return tokens.replace(kind=kind, lowercase=pieces.lowercase, byte_fallback=pieces.byte_ids is not None)
+    return tokens.replace(kind=kind, lowercase=pieces.lowercase, byte_fallback=pieces.byte_fallback)
 
 
 def _spool_stdin(inputs: list[str], staging: Path, reading: ReadingConfig) -> list[Source]:
@@ -176,20 +176,20 @@ class _Job:
 
     def blocks(self) -> Iterator[Block]:
         """Documents in blocks of about equal size, whatever the workers; held-out ones marked."""
-        documents: list[Document] = []
+        texts: list[bytes] = []
+        sentences: list[list[tuple[int, int]] | None] = []
         size = 0
         for document in self.documents():
-            documents.append(document)
-            size += len(document.text)
-            if size >= _BLOCK_CHARS:
-                yield self._block(documents)
-                documents, size = [], 0
-        if documents:
-            yield self._block(documents)
+            texts.append(document.text.encode())
+            sentences.append(document.sentences)
+            size += len(texts[-1])
+            if size >= _BLOCK_BYTES:
+                yield self._block(texts, sentences)
+                texts, sentences, size = [], [], 0
+        if texts:
+            yield self._block(texts, sentences)
 
-    def _block(self, documents: list[Document]) -> Block:
-        texts = [document.text.encode() for document in documents]
-        sentences = [document.sentences for document in documents]
+    def _block(self, texts: list[bytes], sentences: list[list[tuple[int, int]] | None]) -> Block:
         hashes = np.asarray([hash_bytes(text) for text in texts], np.uint64)
         if self.seen is not None:
             new = np.flatnonzero(~self.seen.add(hashes))
@@ -203,7 +203,7 @@ class _Job:
         folder = self.staging / "parts"
         folder.mkdir(exist_ok=True)
         tokenizer = self.staging / "tokenizer" if self.tokens.kind != "words" else None
-        wanted = min(num_workers, 1 + self.unpacked_bytes // (2 * _BLOCK_CHARS))
+        wanted = min(num_workers, 1 + self.unpacked_bytes // (2 * _BLOCK_BYTES))
         makers: list[Worker | PartMaker] = []
         if wanted == 1:
             makers.append(PartMaker(self.tokens, tokenizer, folder))

@@ -9,13 +9,16 @@ the plain path.
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.text.encoded import EncodedBlock, PlainEncoder, keep_full, sentences_of
+from firth.text.encoded import EncodedBlock, PlainEncoder, joined, keep_full, sentences_of
 from firth.text.pieces import Pieces
 from firth.text.readers import Document
 from firth.text.runs import RunNumbers, find_runs
+from firth.text.sentences import split_sentences
 from firth.text.words import cut, has_han
 
 _MAX_RUNS = 300_000
+_GROUP_CHARS = 200_000
+_BETWEEN = "\n\n"
 _MAX_WORD = 100  # letters; longer words are unknown to WordPiece
 
 
@@ -124,6 +127,18 @@ class ChunkEncoder:
         )
 
     def encode(self, documents: list[Document]) -> EncodedBlock:
+        """In small groups, whose arrays stay in the processor's cache."""
+        groups: list[list[Document]] = [[]]
+        size = 0
+        for document in documents:
+            groups[-1].append(document)
+            size += len(document.text)
+            if size > _GROUP_CHARS:
+                groups.append([])
+                size = 0
+        return joined([self._encode(group) for group in groups])
+
+    def _encode(self, documents: list[Document]) -> EncodedBlock:
         if len(self.table.runs) > _MAX_RUNS:
             self.table = _PieceTable(self.pieces)
         block = _Block(documents)
@@ -152,37 +167,57 @@ class ChunkEncoder:
 
 
 class _Block:
-    """Documents as one UTF-8 text, with what is known of sentences and words in it."""
+    """Documents as one UTF-8 text, with what is known of sentences and words in it.
+
+    Between documents stands an empty line, which ends a sentence and a word, so both can be
+    sought in the whole.
+    """
 
     def __init__(self, documents: list[Document]) -> None:
-        text = "\n".join(document.text for document in documents)
+        text = _BETWEEN.join(document.text for document in documents)
+        sizes = np.asarray([len(document.text) + len(_BETWEEN) for document in documents], np.int64)
+        self.bases = np.cumsum(sizes) - sizes
         self.data = text.encode()
         self.bytes = np.frombuffer(self.data, np.uint8)
         self.is_ascii = text.isascii()
-        self.sentences_a_document: list[int] = []
-        starts: list[int] = []
-        chinese: list[tuple[int, str]] = []
-        base = 0
-        for document in documents:
-            sentences = sentences_of(document)
-            starts += [base + start for start, _ in sentences]
-            self.sentences_a_document.append(len(sentences))
-            if not self.is_ascii and has_han(document.text):
-                chinese.append((base, document.text))
-            base += len(document.text) + 1
-        self.sentence_starts = np.asarray(starts, np.int64)
+        self.sentence_starts = self._sentence_starts(text, documents)
+        border = np.append(np.searchsorted(self.sentence_starts, self.bases), len(self.sentence_starts))
+        self.sentences_a_document = np.diff(border)
         self.word_at: NDArray[np.bool_] | None = None
         if not self.is_ascii:
             place = np.append(np.flatnonzero((self.bytes & 0xC0) != 0x80), len(self.bytes))  # of every character
             self.sentence_starts = place[self.sentence_starts]
-            if chinese:
-                self.word_at = np.ones(len(self.bytes), np.bool_)
-            for base, part in chinese:
-                assert self.word_at is not None
-                words = cut(part)
-                borders = base + np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
-                self.word_at[place[base] + 1 : place[base + len(part)]] = False
-                self.word_at[place[borders[:-1]]] = True
+            self.word_at = self._words(text, documents, place)
+
+    def _sentence_starts(self, text: str, documents: list[Document]) -> NDArray[np.int64]:
+        if all(document.sentences is None for document in documents):
+            return np.asarray([start for start, _ in split_sentences(text)], np.int64)
+        return np.asarray(
+            [
+                base + start
+                for base, document in zip(self.bases.tolist(), documents, strict=True)
+                for start, _ in sentences_of(document)
+            ],
+            np.int64,
+        )
+
+    def _words(self, text: str, documents: list[Document], place: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """At which bytes words begin for the segmenter; everywhere in documents without Chinese."""
+        chinese = [number for number, document in enumerate(documents) if has_han(document.text)]
+        if not chinese:
+            return None
+        word_at = np.ones(len(self.bytes), np.bool_)
+        for number in chinese:
+            base = self.bases[number]
+            word_at[place[base] : place[base + len(documents[number].text)]] = False
+        words = cut(_BETWEEN.join(documents[number].text for number in chinese))
+        lens = np.fromiter(map(len, words), np.int64, len(words))
+        starts = np.cumsum(lens) - lens
+        sizes = np.asarray([len(documents[number].text) + len(_BETWEEN) for number in chinese], np.int64)
+        bases = np.cumsum(sizes) - sizes
+        shift = self.bases[chinese] - bases
+        word_at[place[starts + shift[np.searchsorted(bases, starts, side="right") - 1]]] = True
+        return word_at
 
 
 def block_encoder(pieces: Pieces) -> ChunkEncoder | PlainEncoder:

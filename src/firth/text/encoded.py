@@ -23,13 +23,24 @@ class EncodedBlock:
 
 
 def keep_full(
-    ids: NDArray[np.uint32], starts: NDArray[np.bool_], lens: NDArray[np.int64], per_document: list[int]
+    ids: NDArray[np.uint32],
+    starts: NDArray[np.bool_],
+    lens: NDArray[np.int64],
+    per_document: list[int] | NDArray[np.int64],
 ) -> EncodedBlock:
     """Leaves out sentences without tokens and documents without sentences."""
     document_of = np.repeat(np.arange(len(per_document)), per_document)
     kept = lens > 0
     documents = np.bincount(document_of[kept], minlength=len(per_document))
     return EncodedBlock(ids, starts, lens[kept], documents[documents > 0].astype(np.int64))
+
+
+def joined(blocks: list[EncodedBlock]) -> EncodedBlock:
+    """One block after another."""
+    columns = zip(
+        *((block.ids, block.word_starts, block.sentence_lens, block.document_lens) for block in blocks), strict=True
+    )
+    return EncodedBlock(*map(np.concatenate, columns))
 
 
 def sentences_of(document: Document) -> list[tuple[int, int]]:

@@ -95,7 +95,15 @@ class Pieces:
 
     @property
     def lowercase(self) -> bool:
-        return bool((self.description.get("normalizer") or {}).get("lowercase", False))
+        """Whether capitals are folded, by BERT's normaliser or by a step of a sequence."""
+        normalizer = self.description.get("normalizer") or {}
+        steps = normalizer.get("normalizers", [normalizer])
+        return any(step.get("lowercase", False) or step.get("type") == "Lowercase" for step in steps)
+
+    @property
+    def byte_fallback(self) -> bool:
+        """Whether the unknown is spelled by byte tokens."""
+        return self.byte_ids is not None or bool(self.description["model"].get("byte_fallback"))
 
     def token(self, number: int) -> str:
         return self.backend.id_to_token(number) or ""

@@ -8,7 +8,7 @@ with the sentence they close; an empty line always ends one.
 import re
 
 _WIDE = frozenset("。！？｡")
-_BORDER = re.compile(r"([.!?…。！？｡\n]+)(?:(?<!\n)[\"'”’」』】》）)\]]+)?(\s*)")
+_BORDER = re.compile(r"([.!?…。！？｡]+|\n)(?:(?<!\n)[\"'”’」』】》）)\]]+)?(\s*)")
 _ABBREVIATIONS = frozenset(
     """mr mrs ms mx dr prof rev hon st sr jr gen col lt capt sgt cpl maj cmdr adm gov sen rep pres vs etc eg ie viz cf al
     ca approx inc ltd co corp plc dept univ assn bros est ed eds jan feb apr jun jul aug sep sept oct nov dec mon tue
@@ -27,18 +27,18 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
     for match in _BORDER.finditer(text, start, size):
         marks, space = match.groups()
         end = match.end()
-        if end < size:
-            if marks == ".":
-                if not space or not (_stops(text, match.start(), end) or space.count("\n") > 1):
-                    continue
-            elif not _closes(text, end, marks, space):
+        if end == size:
+            break
+        if marks == ".":
+            if not space or not (_stops(text, match.start(), end) or space.count("\n") > 1):
                 continue
-            close = end - len(space)
-            if marks[-1] == "\n" and close == match.end(1):
-                close = start + len(text[start:close].rstrip())
-            if close > start:
-                spans.append((start, close))
-            start = end
+        elif not _closes(text, end, marks, space):
+            continue
+        close = end - len(space)
+        if marks == "\n":
+            close = start + len(text[start:close].rstrip())
+        spans.append((start, close))
+        start = end
     if size > start:
         spans.append((start, size))
     return spans
@@ -65,13 +65,8 @@ def _stops(text: str, start: int, end: int) -> bool:
 
 def _closes(text: str, end: int, marks: str, space: str) -> bool:
     """Whether marks other than a single full stop close a sentence."""
-    if "\n" in marks:
-        space = marks[len(marks.rstrip("\n")) :] + space
-        marks = marks.strip("\n")
-        if "\n\n" in marks:
-            return True
-        if not marks and space.count("\n") < 2:
-            return False
+    if marks == "\n":
+        return "\n" in space
     if space.count("\n") >= 2:
         return True
     if not _WIDE.isdisjoint(marks) or "……" in marks:

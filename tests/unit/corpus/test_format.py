@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_word_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BLOCK_CHARS", 300)
+    monkeypatch.setattr(module, "_BLOCK_BYTES", 300)
     texts = build_documents(60, seed=3)
     prepare(
         [str(write_documents(tmp_path / "a.jsonl", texts))], tmp_path / "c", TokensConfig(vocab_size=400), heldout=0.0

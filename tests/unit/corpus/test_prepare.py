@@ -25,7 +25,7 @@ TOKENS = TokensConfig(vocab_size=400)
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BLOCK_CHARS", 3000)
+    monkeypatch.setattr(module, "_BLOCK_BYTES", 3000)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_the_corpus_holds_the_text(tmp_path: Path, source: Path) -> None:
 
 
 def test_held_out_documents_go_by_their_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BLOCK_CHARS", 100_000)
+    monkeypatch.setattr(module, "_BLOCK_BYTES", 100_000)
     documents = build_documents(2000)
     first = prepare([str(write_documents(tmp_path / "a.jsonl", documents))], tmp_path / "a", TOKENS, heldout=0.1)
     again = prepare(
@@ -134,7 +134,7 @@ class TestGoingOn:
         source = write_documents(tmp_path / "text.jsonl", build_documents(4000))
         script = (
             "import sys; from pathlib import Path; from firth.core.configs import TokensConfig; from firth.corpus import prepare as m\n"
-            "m._BLOCK_CHARS = 10000\n"
+            "m._BLOCK_BYTES = 10000\n"
             "m.prepare([sys.argv[1]], Path(sys.argv[2]), TokensConfig(vocab_size=400), workers=2, deduplicate=True)\n"
         )
         command = [sys.executable, "-c", script, str(source)]
@@ -232,7 +232,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path, limit: i
     script = (
         "import resource, sys; from pathlib import Path; from firth.core.configs import TokensConfig\n"
         "from firth.core.errors import FirthError; from firth.corpus import prepare as m\n"
-        "m._BLOCK_CHARS = 50000\n"
+        "m._BLOCK_BYTES = 50000\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
         "try:\n"
         f"    m.prepare([sys.argv[1]], Path(sys.argv[2]), TokensConfig(vocab_size=400), workers={workers})\n"

@@ -17,7 +17,7 @@ from firth.text.words import split_words
 
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
-    monkeypatch.setattr(module, "_BLOCK_CHARS", 3000)
+    monkeypatch.setattr(module, "_BLOCK_BYTES", 3000)
     source = write_documents(tmp_path / "text.jsonl", build_documents(300))
     prepare([str(source)], tmp_path / "c", TokensConfig(kind="words"), heldout=0.1)
     return Corpus.open(tmp_path / "c")

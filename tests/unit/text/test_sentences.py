@@ -52,8 +52,8 @@ def test_an_empty_line_ends_a_sentence_and_a_single_break_does_not() -> None:
 
 
 def test_an_empty_line_ends_a_sentence_even_before_a_small_letter() -> None:
-    text = "really?\n\nyes.\n\nwell"
-    assert [text[start:end] for start, end in split_sentences(text)] == ["really?", "yes.", "well"]
+    text = "really?\n\nyes.\n\nwell \n \n...and so"
+    assert [text[start:end] for start, end in split_sentences(text)] == ["really?", "yes.", "well", "...and so"]
 
 
 def test_a_quote_after_an_empty_line_opens_the_next_sentence() -> None:
@@ -76,3 +76,12 @@ def test_sentences_are_the_text_without_the_space_between(text: str) -> None:
     assert all(text[start:end] == text[start:end].strip() != "" for start, end in spans)
     gaps = [0, *(place for span in spans for place in span), len(text)]
     assert all(not text[gaps[n] : gaps[n + 1]].strip() for n in range(0, len(gaps), 2))
+
+
+@given(st.lists(st.text(st.sampled_from("ab I.!?…。！”\"') \n\t3\x0b\u3000"), max_size=12), max_size=5))
+def test_texts_with_an_empty_line_between_are_split_like_each_alone(texts: list[str]) -> None:
+    found, base = [], 0
+    for text in texts:
+        found += [(base + start, base + end) for start, end in split_sentences(text)]
+        base += len(text) + 2
+    assert split_sentences("\n\n".join(texts)) == found

@@ -33,6 +33,8 @@ class TestEveryKind:
         config = TokensConfig(kind=kind, vocab_size=600, byte_fallback=byte_fallback)
         first, second = (train_pieces(lambda: iter(build_texts()), config) for _ in range(2))
         assert first.backend.to_str() == second.backend.to_str()
+        assert first.lowercase
+        assert first.byte_fallback == (byte_fallback and kind != "bpe")
 
     def test_what_was_seen_is_known(self, kind: Any, byte_fallback: bool) -> None:
         config = TokensConfig(kind=kind, vocab_size=600, byte_fallback=byte_fallback, lowercase=False)
