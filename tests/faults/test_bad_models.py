@@ -245,3 +245,45 @@ def test_info_on_a_foreign_config(content: str, work: Path, capsys: Capture) -> 
     (work / "model").mkdir()
     (work / "model" / "config.json").write_text(content)
     refused(["info", "model"], capsys, "model/config.json: not")
+
+
+OWN = {"model_type": "firth-encoder"}
+
+
+@pytest.mark.parametrize(
+    "content", [OWN, {**OWN, "encoder": 5}, {**OWN, "encoder": {"hiden_dim": 8}}, {**OWN, "encoder": {}}]
+)
+def test_a_damaged_directory_of_our_own(content: dict[str, object], model: Path, capsys: Capture) -> None:
+    (model / "config.json").write_text(json.dumps(content))
+    refused(["fill", "model", "a [MASK]"], capsys, "model/")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["evaluate", "none"], ["none: no such run", "check the path"]),
+        (["evaluate", "model"], ["model: not a run of Firth"]),
+        (["plan", "bert-tinny", "--corpus", "none"], ["unknown recipe 'bert-tinny'", "did you mean 'bert-tiny'?"]),
+        (["plan", "bert-tiny", "--corpus", "none"], ["none: no such corpus", "firth prepare"]),
+        (["plan", "bert-tiny", "--corpus", "none", "--budget", "soon"], ["'soon' is not a duration"]),
+        (["plan", "bert-tiny", "--corpus", "none", "hiden_dim=2"], ["did you mean 'hidden_dim'?"]),
+    ],
+    ids=lambda value: " ".join(value[:3]),
+)
+def test_evaluate_and_plan(words: list[str], said: list[str], model: Path, capsys: Capture) -> None:
+    refused(words, capsys, *said)
+
+
+def test_out_that_may_not_be_written(model: Path, work: Path, capsys: Capture) -> None:
+    """Nobody may make folders in /sys, not even root."""
+    (work / "good.txt").write_text("One text.\n" * 30)
+    remedy = "choose another place"
+    refused(
+        ["encode", "model", "good.txt", "--out", "/sys/v.npy"],
+        capsys,
+        "/sys/v.npy: no permission to write there",
+        remedy,
+    )
+    refused(
+        ["prepare", "good.txt", "--out", "/sys/corpus"], capsys, "/sys/corpus: no permission to write there", remedy
+    )

@@ -179,6 +179,20 @@ def test_run_that_exists(corpus_here: Path, work: Path, run_folder: Path, capsys
     refused([*words, "--out", "run/firth.json/x"], capsys, "run/firth.json/x: cannot be made", "choose another place")
 
 
+def test_out_that_may_not_be_written(corpus_here: Path, capsys: Capture) -> None:
+    words = ["pretrain", "bert-tiny", "--corpus", "corpus", "--steps", "1"]
+    refused([*words, "--out", "/sys/run"], capsys, "/sys/run: no permission to write there", "choose another place")
+
+
+def test_base_that_is_none(corpus_here: Path, work: Path, run_folder: Path, capsys: Capture) -> None:
+    words = ["pretrain", "bert-continue", "--corpus", "corpus", "--out", "run", "--steps", "1"]
+    refused([*words, "--from", "none"], capsys, "none")
+    refused([*words, "--from", "corpus"], capsys, "corpus")
+    api.prepare(write_documents(work / "a.txt", 50), "other", vocab_size=500, layout="line", workers=1)
+    words[3] = "other"
+    refused([*words, "--from", run_folder], capsys, "other: made with another tokenizer", "--tokenizer")
+
+
 def test_resume_of_what_is_no_run(corpus_here: Path, work: Path, run_folder: Path, capsys: Capture) -> None:
     refused(["pretrain", "--resume", "none"], capsys, "none: no such run", "check the path")
     refused(

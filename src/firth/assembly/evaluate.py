@@ -44,7 +44,8 @@ def _pseudo_perplexity(model: EncoderRepresentation, corpus: Corpus, num_texts: 
         first = int(split.documents[document])
         start, end = int(split.sentences[first]), int(split.sentences[first + 1])
         inner = np.asarray(split.tokens[start:end], np.int64)[: model.config.max_positions - 2]
-        assert pieces.cls_id is not None and pieces.sep_id is not None
+        assert pieces.cls_id is not None
+        assert pieces.sep_id is not None
         ids = np.pad(inner, 1)
         ids[0], ids[-1] = pieces.cls_id, pieces.sep_id
         scores.append(model.score_ids(ids, np.arange(1, len(ids) - 1)))

@@ -16,7 +16,7 @@ class Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True)
 
     @classmethod
-    def build(cls, data: dict[str, Any], where: str | Path) -> Self:
+    def build(cls, data: Any, where: str | Path) -> Self:
         """From plain data; what is wrong is told in one sentence that starts with ``where``."""
         try:
             return cls.model_validate(data)

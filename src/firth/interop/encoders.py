@@ -33,7 +33,7 @@ def load_encoder(folder: Path) -> tuple[EncoderConfig, Weights, dict[str, Weight
         raise FirthError(f"{folder / 'config.json'}: not the description of a model; copy it again")
     if data.get("model_type") != _OWN:
         return load_bert(folder)
-    config = EncoderConfig.build(data["encoder"], folder / "config.json")
+    config = EncoderConfig.build(data.get("encoder"), folder / "config.json")
     parts: dict[str, Weights] = {}
     for name, tensor in load_tensors(folder / "model.safetensors").items():
         part, _, rest = name.partition(".")

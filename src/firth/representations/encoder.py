@@ -170,9 +170,9 @@ class EncoderRepresentation:
         self._check_fits(encoding)
         with torch.inference_mode():
             hidden = self.encoder.last(torch.from_numpy(encoding.ids)[None])[0, torch.from_numpy(places)]
-            scores = self.token_head(hidden, self.encoder.embeddings.tokens.weight)
+            scores = self.token_head(hidden, self.encoder.embeddings.tokens.weight)[:, : self.pieces.vocab_size]
             scores[:, self.pieces.special_ids] = float("-inf")
-            found = scores.softmax(-1).topk(min(top, scores.shape[-1]))
+            found = scores.softmax(-1).topk(min(top, scores.shape[-1] - len(self.pieces.special_ids)))
         guesses = []
         for row, place in enumerate(places.tolist()):
             start, end = encoding.offsets[place].tolist()

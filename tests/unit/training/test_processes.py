@@ -54,21 +54,29 @@ def free_port() -> str:
         return str(probe.getsockname()[1])
 
 
+def run_ranks(*words: object) -> None:
+    """The same command on two ranks, to their end."""
+    port = free_port()
+    environment = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+    for rank in [start(*words, RANK=str(rank), **environment) for rank in range(2)]:
+        _, told = rank.communicate(timeout=120)
+        assert rank.returncode == 0, told
+
+
+def test_two_ranks_agree_on_a_budget(tiny_settings: list[str], corpus_folder: Path, tmp_path: Path) -> None:
+    """Their clocks differ, yet they time as many steps and train as many."""
+    out = tmp_path / "run"
+    run_ranks("bert-tiny", "--corpus", corpus_folder, "--out", out, "--budget", "1s", *tiny_settings)
+    facts = json.loads((out / "firth.json").read_text())
+    assert facts["status"] == "finished"
+    assert (out / "checkpoints" / f"step-{facts['steps']}").is_dir()
+
+
 def test_two_ranks_equal_accumulation(
     tiny_config: RunConfig, tiny_settings: list[str], corpus_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "ranks"
-    words = ["bert-tiny", "--corpus", corpus_folder, "--out", out, "--steps", 6, *tiny_settings]
-    port = free_port()
-    ranks = [
-        start(
-            *words, WORLD_SIZE="2", RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT=port, GLOO_SOCKET_IFNAME="lo"
-        )
-        for rank in range(2)
-    ]
-    for rank in ranks:
-        _, told = rank.communicate(timeout=120)
-        assert rank.returncode == 0, told
+    run_ranks("bert-tiny", "--corpus", corpus_folder, "--out", out, "--steps", 6, *tiny_settings)
     api.pretrain(tiny_config.override(["accumulation=2"]), corpus=corpus_folder, out=tmp_path / "alone")
     together, alone = (load_file(folder / "model.safetensors") for folder in (out, tmp_path / "alone"))
     assert together.keys() == alone.keys()

@@ -1,0 +1,87 @@
+"""The commands when all is well: what is printed, and that JSON is JSON."""
+
+import io
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import firth
+from firth.cli.main import main
+from sample_text import write_documents
+
+Capture = pytest.CaptureFixture[str]
+
+
+def said(words: list[object], capsys: Capture) -> str:
+    main([str(word) for word in words])
+    return capsys.readouterr().out
+
+
+def said_json(words: list[object], capsys: Capture) -> Any:
+    return json.loads(said([*words, "--json"], capsys))
+
+
+def test_the_road(work: Path, tiny_settings: list[str], capsys: Capture) -> None:
+    write_documents(work / "a.txt", 80)
+    facts = said_json(["prepare", "a.txt", "--out", "corpus", "--vocab-size", 400, "--layout", "line"], capsys)
+    assert facts["train"]["documents"] + facts["heldout"]["documents"] == 80
+    assert f"{facts['vocab_size']} wordpiece" in said(["info", "corpus"], capsys)
+    told = said(["pretrain", "bert-tiny", *tiny_settings, "--corpus", "corpus", "--out", "run", "--steps", 2], capsys)
+    assert "run: trained" in told
+    assert "report: run/report.html" in told
+    assert said_json(["info", "run"], capsys)["status"] == "finished"
+    assert "finished" in said(["pretrain", "--resume", "run"], capsys)  # nothing is left to do
+    again = ["pretrain", "bert-tiny", *tiny_settings, "--corpus", "corpus", "--out", "run", "--steps", 3, "--overwrite"]
+    assert said_json(again, capsys)["steps"] == 3
+
+
+def test_fill(run_folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "The [MASK] sold an apple."
+    found = said_json(["fill", run_folder, text, "--top", 3], capsys)
+    wanted = firth.load(run_folder).fill(text, 3)
+    assert [guess["token"] for guess in found[0]["masks"][0]] == [guess.token for guess in wanted[0]]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{text}\n\n老[MASK]看见了。\n".encode())))
+    assert len(said_json(["fill", run_folder, "-"], capsys)) == 2
+    assert said(["fill", run_folder, text], capsys).count("%") == 5
+
+
+def test_encode(run_folder: Path, work: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["One text.", "另一个。", "A third text, longer than the others."]
+    (work / "a.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    (work / "a.jsonl").write_text("".join(json.dumps({"body": text}) + "\n" for text in texts))
+    wanted = firth.load(run_folder).encode(texts, 1, "max")
+    options = ["--layer", 1, "--pool", "max"]
+    assert said_json(["encode", run_folder, "a.txt", "--out", "v.npy", *options], capsys) == {
+        "out": "v.npy",
+        "texts": 3,
+        "dim": 32,
+    }
+    np.testing.assert_allclose(np.load(work / "v.npy"), wanted, atol=1e-6)
+    lines = [
+        json.loads(line)
+        for line in said(["encode", run_folder, "a.jsonl", "--column", "body", *options], capsys).splitlines()
+    ]
+    assert [line["text"] for line in lines] == texts
+    np.testing.assert_allclose([line["vector"] for line in lines], wanted, atol=1e-5)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
+    assert len(said(["encode", run_folder, "-", *options], capsys).splitlines()) == 3
+
+
+def test_info_on_a_model(run_folder: Path, work: Path, capsys: Capture) -> None:
+    (work / "model").mkdir()
+    shutil.copy(run_folder / "config.json", work / "model")
+    assert "bert" in said(["info", "model"], capsys)
+    assert said_json(["info", "model"], capsys)["hidden_size"] == 32
+
+
+def test_help_without_words(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main([])
+    told = capsys.readouterr()
+    assert "prepare" in told.out
+    assert "firth:" not in told.err
