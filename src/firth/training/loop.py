@@ -131,7 +131,10 @@ class Loop:
         before = {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
         times: list[float] = []
         with prefetched(self.trainee.batch, self._numbers(0, 1 << 60)) as batches:
-            while len(times) < _MEASURED_STEPS and (len(times) < 3 or time.perf_counter() - begun < limit_s):
+            while len(times) < _MEASURED_STEPS:
+                # all ranks must stop after the same step: they wait for each other in every one
+                if len(times) >= 3 and self.ranks.any(time.perf_counter() - begun > limit_s):
+                    break
                 started = time.perf_counter()
                 self._step(batches, 0, 1000)
                 times.append(time.perf_counter() - started)
