@@ -6,9 +6,14 @@ with the sentence they close; an empty line always ends one.
 """
 
 import re
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 _WIDE = frozenset("。！？｡")
-_BORDER = re.compile(r"([.!?…。！？｡]+|\n)(?:(?<!\n)[\"'”’」』】》）)\]]+)?(\s*)")
+_CLOSERS = "\"'”’」』】》）)]"
+_BORDER = re.compile(rf"([.!?…。！？｡]+|\n)(?:(?<!\n)[{re.escape(_CLOSERS)}]+)?(\s*)")
 _ABBREVIATIONS = frozenset(
     """mr mrs ms mx dr prof rev hon st sr jr gen col lt capt sgt cpl maj cmdr adm gov sen rep pres vs etc eg ie viz cf al
     ca approx inc ltd co corp plc dept univ assn bros est ed eds jan feb apr jun jul aug sep sept oct nov dec mon tue
@@ -19,12 +24,54 @@ _LONGEST = max(map(len, _ABBREVIATIONS | _BEFORE_NUMBERS))
 _MAY_END = frozenset(("etc", "inc", "ltd", "co", "corp", "jr", "sr", "a.m", "p.m", "u.s", "u.k", "u.n", "ph.d"))
 
 
+_NARROW, _WIDE_MARK, _BREAK, _CLOSER, _BLANK = 1, 2, 3, 4, 5
+
+
+@cache
+def _kinds() -> NDArray[np.uint8]:
+    """What each character below U+10000 is to a border."""
+    kinds = np.zeros(0x10000, np.uint8)
+    for kind, chars in (
+        (_BLANK, [chr(code) for code in range(0x3001) if chr(code).isspace()]),
+        (_CLOSER, _CLOSERS),
+        (_NARROW, ".!?"),
+        (_WIDE_MARK, "…。！？｡"),
+        (_BREAK, "\n"),
+    ):
+        kinds[[ord(char) for char in chars]] = kind
+    return kinds
+
+
+def _candidates(text: str) -> list[int]:
+    """Where a border may be: the first mark of each, sought by NumPy because the regular
+    expression is slow to pass over the letters between."""
+    if text.isascii():
+        kind = _kinds()[np.frombuffer(text.encode(), np.uint8)]
+    else:
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        kind = _kinds()[np.minimum(codes, 0xFFFF)]
+    places = np.flatnonzero((kind > 0) & (kind <= _BREAK))
+    here = kind[places]
+    after = np.append(kind, np.uint8(0))[places + 1]
+    before = np.append(np.uint8(0), kind)[places]
+    nothing = ((here == _NARROW) & (after == 0)) | ((here == _BREAK) & (after != _BREAK) & (after != _BLANK))
+    again = (before > 0) & (before < _BREAK) & (here != _BREAK)
+    found: list[int] = places[~(nothing | again)].tolist()
+    return found
+
+
 def split_sentences(text: str) -> list[tuple[int, int]]:
     """(start, end) of each sentence, without the white space around it."""
     spans: list[tuple[int, int]] = []
     start = len(text) - len(text.lstrip())
     size = len(text.rstrip())
-    for match in _BORDER.finditer(text, start, size):
+    end = start
+    for place in _candidates(text):
+        if place < end:
+            continue  # part of the marks or the space before
+        match = _BORDER.match(text, place, size)
+        if match is None:
+            break
         marks, space = match.groups()
         end = match.end()
         if end == size:
