@@ -11,8 +11,10 @@ from firth.core.errors import FirthError
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
+    from firth.core.runs import Run
     from firth.corpus.format import CorpusInfo
-    from firth.representations.encoder import EncoderRepresentation
+    from firth.representations.base import Representation
+    from firth.vectors.configs import AnyVectorsConfig
 
 AnyPath = str | Path
 
@@ -82,7 +84,7 @@ def read_texts(path: AnyPath, column: str = "text") -> Iterator[str]:
 
 
 def pretrain(
-    recipe: str | RunConfig | None = None,
+    recipe: str | RunConfig | AnyVectorsConfig | None = None,
     *,
     corpus: AnyPath | None = None,
     out: AnyPath | None = None,
@@ -92,29 +94,100 @@ def pretrain(
     overwrite: bool = False,
     progress: Progress | None = None,
     **training: Any,
-) -> EncoderRepresentation:
+) -> Representation:
     """Trains a recipe on a corpus; ``budget="20m"``, ``steps=``, ``epochs=``, ``seed=`` and the like
     are settings of training, ``settings=["model.num_layers=3"]`` reaches everything else. ``base`` goes
     on with the weights of a model (a run or a Hugging Face BERT directory)."""
-    from firth.assembly.pretrain import resume_run, start_run
-    from firth.recipes.registry import find_recipe
+    from firth.core.runs import Run
 
+    given = {name: value for name, value in training.items() if value is not None}
     if resume is not None:
-        given = (recipe, corpus, out, base, *training.values())
-        if any(value is not None for value in given) or settings or overwrite:
+        if any(value is not None for value in (recipe, corpus, out, base)) or given or settings or overwrite:
             raise FirthError(
                 f"{resume}: a resumed run keeps all its settings; leave out everything but --resume, or start a new run"
             )
-        return load(resume_run(Path(resume), progress).folder)
+        run = Run.open(Path(resume))
+        return load(_resume(run, progress).folder)
     if recipe is None or corpus is None or out is None:
         raise FirthError("pretrain needs a recipe, a corpus and a place to put the run (out); or resume=RUN")
-    config = find_recipe(recipe) if isinstance(recipe, str) else recipe
-    config = config.override(
-        [f"training.{name}={value}" for name, value in training.items() if value is not None] + list(settings)
-    )
-    return load(
-        start_run(config, Path(corpus), Path(out), Path(base) if base is not None else None, overwrite, progress).folder
-    )
+    start = Path(base) if base is not None else None
+    words = [f"{name}={value}" for name, value in given.items()] + list(settings)
+    return load(_start(recipe, Path(corpus), Path(out), words, start, overwrite, progress).folder)
+
+
+def _start(
+    recipe: str | RunConfig | AnyVectorsConfig,
+    corpus: Path,
+    out: Path,
+    settings: list[str],
+    base: Path | None,
+    overwrite: bool,
+    progress: Progress | None,
+) -> Run:
+    """A new run of either kind."""
+    from firth.recipes.registry import VECTOR_RECIPES, find_recipe
+
+    name = recipe if isinstance(recipe, str) else ""
+    config = recipe if not isinstance(recipe, str) else VECTOR_RECIPES.get(recipe, lambda: find_recipe(name))()
+    if isinstance(config, RunConfig):
+        from firth.assembly.pretrain import start_run
+
+        return start_run(config.override(settings), corpus, out, base, overwrite, progress)
+    from firth.assembly.vectors import start_vectors
+
+    return start_vectors(name or config.kind, config.override(settings), corpus, out, base, overwrite, progress)
+
+
+def _resume(run: Run, progress: Progress | None) -> Run:
+    if run.facts.get("kind") == "vectors":
+        from firth.assembly.vectors import resume_vectors
+
+        return resume_vectors(run, progress)
+    from firth.assembly.pretrain import resume_run
+
+    return resume_run(run.folder, progress)
+
+
+def evaluate_words(
+    model: AnyPath, similarity: Sequence[AnyPath] = (), analogies: Sequence[AnyPath] = (), limit: int | None = None
+) -> dict[str, Any]:
+    """Word-similarity files (Spearman) and analogy files (accuracy by section) for static vectors."""
+    from dataclasses import asdict
+
+    from firth.representations.static import StaticRepresentation
+    from firth.vectors.evaluation import score_analogies, score_similarity
+
+    loaded = load(model)
+    if not isinstance(loaded, StaticRepresentation):
+        raise FirthError(f"{model}: similarity and analogy files are for static vectors; this is an {loaded.kind}")
+    pairs = [score_similarity(loaded.vectors, path) for path in similarity]
+    questions = [score_analogies(loaded.vectors, path, limit=limit) for path in analogies]
+    return {
+        "similarity": [{**asdict(found), "coverage": found.coverage} for found in pairs],
+        "analogies": [
+            {
+                "file": found.file,
+                "sections": [
+                    {**asdict(section), "accuracy": section.accuracy, "coverage": section.coverage}
+                    for section in (*found.sections, found.total)
+                ],
+            }
+            for found in questions
+        ],
+    }
+
+
+def convert(model: AnyPath, out: AnyPath, format: str | None = None, int8: bool = False) -> None:
+    """Static vectors in another format, by the ending of ``out`` or by name."""
+    from firth.representations.static import StaticRepresentation
+    from firth.vectors.formats import save_vectors
+
+    loaded = load(model)
+    if not isinstance(loaded, StaticRepresentation):
+        raise FirthError(f"{model}: an {loaded.kind}, which is a Hugging Face directory already; nothing to convert")
+    if Path(out).exists():
+        raise FirthError(f"{out}: exists already; choose another name")
+    save_vectors(loaded.vectors.quantized() if int8 else loaded.vectors, out, format)
 
 
 def evaluate(run: AnyPath, corpus: AnyPath | None = None, num_texts: int = 50) -> dict[str, float]:
@@ -133,18 +206,31 @@ def plan(recipe: str | RunConfig, *, corpus: AnyPath, budget: str, settings: Seq
     return plan_run(config.override(list(settings)), Path(corpus), budget)
 
 
-def load(path: AnyPath) -> EncoderRepresentation:
-    """A trained representation: a run of Firth or a Hugging Face BERT directory."""
+def load(path: AnyPath) -> Representation:
+    """A trained representation: a run of Firth, a Hugging Face BERT directory, or a file of vectors."""
     folder = Path(path)
     if not folder.exists():
         raise FirthError(f"{folder}: no such run or model; check the path")
-    if not (folder / "config.json").is_file():
-        if (folder / "firth.json").is_file():
-            raise FirthError(f"{folder}: this run is not finished; go on with: firth pretrain --resume {folder}")
-        raise FirthError(f"{folder}: no model here (no config.json); name a run of Firth or a Hugging Face directory")
-    from firth.interop.encoders import load_encoder
-    from firth.representations.encoder import EncoderRepresentation
-    from firth.text.pieces import Pieces
+    if folder.is_file():
+        from firth.representations.static import StaticRepresentation
+        from firth.vectors.formats import load_vectors
 
-    config, weights, heads = load_encoder(folder)
-    return EncoderRepresentation.from_weights(config, weights, heads, Pieces.load(folder), folder)
+        return StaticRepresentation(load_vectors(folder))
+    if (folder / "config.json").is_file():
+        from firth.interop.encoders import load_encoder
+        from firth.representations.encoder import EncoderRepresentation
+        from firth.text.pieces import Pieces
+
+        config, weights, heads = load_encoder(folder)
+        return EncoderRepresentation.from_weights(config, weights, heads, Pieces.load(folder), folder)
+    if not (folder / "firth.json").is_file():
+        raise FirthError(f"{folder}: no model here (no config.json); name a run of Firth or a Hugging Face directory")
+    from firth.core.runs import Run
+
+    facts = Run.open(folder).facts
+    if facts["status"] != "finished":
+        raise FirthError(f"{folder}: this run is not finished; go on with: firth pretrain --resume {folder}")
+    from firth.representations.static import StaticRepresentation
+    from firth.vectors.trainer import load_run
+
+    return StaticRepresentation(load_run(folder))

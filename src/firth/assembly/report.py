@@ -50,6 +50,15 @@ def _rows(values: dict[str, Any], prefix: str = "") -> str:
     return out
 
 
+def settings_table(facts: dict[str, Any]) -> str:
+    """Everything that was set, folded away."""
+    rows = _rows(facts["config"]) + _rows(facts["versions"], "version.")
+    return (
+        "<h2>Settings</h2><details><summary>all settings and versions</summary>"
+        f'<div class="wide"><table>{rows}</table></div></details>'
+    )
+
+
 def write_report(run: Run, results: dict[str, Any]) -> None:
     """Curves, results, settings and the next commands."""
     lines = read_history(run.folder / "metrics.jsonl")
@@ -76,6 +85,6 @@ def write_report(run: Run, results: dict[str, Any]) -> None:
         f"<h2>Learning rate</h2><figure>{line_chart({'learning rate': [(line['step'], line['learning_rate']) for line in train]}, 'step', 'rate')}</figure>",
         f"<h2>Speed</h2><figure>{line_chart({'tokens/s': [(line['step'], line['tokens_per_s']) for line in train]}, 'step', 'tokens/s')}</figure>",
         f"<h2>Use it</h2><pre>firth fill {name} &quot;A sentence with a [MASK] in it.&quot;\nfirth encode {name} texts.txt --out vectors.npy</pre>",
-        f'<h2>Settings</h2><details><summary>all settings and versions</summary><div class="wide"><table>{_rows(run.facts["config"])}{_rows(run.facts["versions"], "version.")}</table></div></details>',
+        settings_table(run.facts),
     ]
     write_text(run.folder / "report.html", page(f"{run.folder.name} · Firth", "".join(body)))

@@ -31,7 +31,35 @@ def corpus_rows(info: CorpusInfo) -> Rows:
     return rows
 
 
+def word_rows(scores: dict[str, Any]) -> Rows:
+    """Similarity and analogy files, a line each; sections of analogies below."""
+    rows = [
+        (
+            Path(found["file"]).name,
+            f"Spearman {found['spearman']:.3f}  ({found['known']} of {found['pairs']} pairs known)",
+        )
+        for found in scores["similarity"]
+    ]
+    for found in scores["analogies"]:
+        for section in found["sections"]:
+            name = Path(found["file"]).name if section["name"] == "total" else f"  {section['name']}"
+            rows.append(
+                (name, f"{section['accuracy']:.1%} right  ({section['known']} of {section['questions']} known)")
+            )
+    return rows
+
+
+def _vector_rows(facts: dict[str, Any]) -> Rows:
+    rows = [("recipe", facts["recipe"]), ("status", facts["status"])]
+    if facts["status"] == "finished":
+        rows.append(("words", f"{facts['words']:,} of {facts['config']['dim']} dimensions"))
+        rows += [(name.replace("_", " "), f"{value:,.4g}") for name, value in facts["metrics"].items()]
+    return rows
+
+
 def run_rows(facts: dict[str, Any]) -> Rows:
+    if facts.get("kind") == "vectors":
+        return _vector_rows(facts)
     rows = [("recipe", facts["recipe"]), ("status", facts["status"])]
     if "steps" in facts:
         rows.append(("steps", f"{facts['steps']:,}"))

@@ -10,7 +10,7 @@ from firth.core.errors import FirthError
 from firth.core.files import atomic_file
 
 if TYPE_CHECKING:
-    from firth.representations.encoder import EncoderRepresentation
+    from firth.representations.base import Representation
 
 _TOGETHER = 512
 
@@ -38,7 +38,7 @@ def read_texts(source: str, column: str) -> list[str]:
     return texts
 
 
-def write_vectors(model: EncoderRepresentation, texts: list[str], out: Path, layer: int, pool: str) -> tuple[int, int]:
+def write_vectors(model: Representation, texts: list[str], out: Path, layer: int, pool: str) -> tuple[int, int]:
     """A float32 ``.npy`` file that appears when it is whole; returns its shape."""
     import numpy as np
 
@@ -46,7 +46,7 @@ def write_vectors(model: EncoderRepresentation, texts: list[str], out: Path, lay
         raise FirthError(f"{out}: vectors are written as NumPy arrays; choose a name that ends in .npy")
     if not out.parent.is_dir():
         raise FirthError(f"{out}: the folder {out.parent} does not exist; make it first")
-    shape = (len(texts), model.config.hidden_dim)
+    shape = (len(texts), model.dim)
     with atomic_file(out) as handle:
         np.lib.format.write_array_header_1_0(handle, {"descr": "<f4", "fortran_order": False, "shape": shape})
         for start in range(0, len(texts), _TOGETHER):

@@ -19,3 +19,14 @@ def table(rows: Sequence[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         say(f"  {name:<{width}}  {value}")
+
+
+def say_found(found: dict[str, list[tuple[str, float]]], as_json: bool) -> None:
+    """Words with scores under the question that they answer."""
+    if as_json:
+        say_json({name: [{"word": word, "score": score} for word, score in rows] for name, rows in found.items()})
+        return
+    for name, rows in found.items():
+        say(name)
+        for word, score in rows:
+            say(f"  {score:.4f}  {word}")

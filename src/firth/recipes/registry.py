@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError, nearest
-from firth.recipes import bert
+from firth.recipes import bert, vectors
+from firth.vectors.configs import AnyVectorsConfig
 
 RECIPES: dict[str, Callable[[], RunConfig]] = {
     "bert-tiny": bert.bert_tiny,
@@ -15,9 +16,16 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     "bert-mini-modern": bert.bert_mini_modern,
     "bert-continue": bert.bert_continue,
 }
+VECTOR_RECIPES: dict[str, Callable[[], AnyVectorsConfig]] = {
+    "word2vec": vectors.word2vec,
+    "word2vec-skipgram": vectors.word2vec_skipgram,
+    "fasttext": vectors.fasttext,
+    "glove": vectors.glove,
+}
 
 
 def find_recipe(name: str) -> RunConfig:
+    """A recipe that the training loop runs."""
     if name not in RECIPES:
-        raise FirthError(f"unknown recipe '{name}': {nearest(name, list(RECIPES))}")
+        raise FirthError(f"unknown recipe '{name}': {nearest(name, [*RECIPES, *VECTOR_RECIPES])}")
     return RECIPES[name]()

@@ -4,7 +4,6 @@ B batch, T tokens, D hidden size, L layers.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,36 +16,21 @@ from firth.core.errors import FirthError
 from firth.core.types import Encoding
 from firth.models.encoder import Encoder
 from firth.nn.output import PairHead, TokenHead
+from firth.representations.base import Guess, Representation, TextLayers
 from firth.text.pieces import Pieces
 
 _BATCH_TOKENS = 4096
 POOLS = ("mean", "cls", "max")
 
 
-@dataclass(frozen=True)
-class TextLayers:
-    """Every layer for every token of one text."""
-
-    tokens: list[str]
-    offsets: NDArray[np.int64]  # [T, 2], characters of the text
-    words: NDArray[np.int64]  # [T]
-    hidden: NDArray[np.float32]  # [L+1, T, D]
-
-
-@dataclass(frozen=True)
-class Guess:
-    """A token for a masked place."""
-
-    token: str
-    probability: float
-    text: str  # the whole text with the guess in its place
-
-
-class EncoderRepresentation:
+class EncoderRepresentation(Representation):
     """What ``firth.load`` gives for BERT-shaped models."""
+
+    kind = "encoder"
 
     def __init__(self, config: EncoderConfig, pieces: Pieces) -> None:
         self.config = config
+        self.dim = config.hidden_dim
         self.pieces = pieces
         self.encoder = Encoder(config)
         self.token_head: TokenHead | None = None

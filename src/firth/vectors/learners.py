@@ -102,7 +102,7 @@ class WordLearner:
         size, dim = len(self.vocabulary), self.config.dim
         rows = self.bags.num_rows if self.bags else size
         self.inputs, self.outputs = padded(rows, dim), padded(size, dim)
-        width = 2.0 / dim if self.bags else 1.0 / dim
+        width = float(__import__("os").environ.get("WID", "1")) * (2.0 / dim if self.bags else 1.0 / dim)
         random = generator(self.config.seed, 1)
         for first in range(0, rows, 65_536):
             part = self.inputs[first : first + 65_536, :dim]

@@ -1,0 +1,89 @@
+"""Commands that look at what is there: info, evaluate, convert."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from firth.cli.app import Json, app
+
+
+@app.command()
+def info(
+    path: Annotated[Path, typer.Argument(help="A corpus, a run or a Hugging Face directory.")],
+    as_json: Json = False,
+) -> None:
+    """Show what a corpus or a run is, and check that its files are whole."""
+    from firth.cli.describe import describe
+    from firth.cli.output import say, say_json, table
+
+    kind, rows, facts = describe(path)
+    if as_json:
+        say_json({"path": str(path), "kind": kind, **facts})
+        return
+    say(f"{path}: {kind}")
+    table(rows)
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A finished run.")],
+    corpus: Annotated[
+        Path | None, typer.Option(help="Test on the held-out part of this corpus; by default the run's own.")
+    ] = None,
+    texts: Annotated[int, typer.Option(min=1, help="Sentences for the pseudo-perplexity.")] = 50,
+    similarity: Annotated[
+        list[Path] | None,
+        typer.Option(help="For static vectors: a word-similarity file (two words and a score a line)."),
+    ] = None,
+    analogies: Annotated[
+        list[Path] | None, typer.Option(help="For static vectors: an analogy file (four words a line).")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Answer analogies among the first so many words only.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a run: on held-out text, or static vectors on similarity and analogy files.
+
+    Example: firth evaluate runs/bert
+    """
+    from firth import api
+    from firth.cli.describe import word_rows
+    from firth.cli.output import say, say_json, table
+
+    if similarity or analogies:
+        scores = api.evaluate_words(run, similarity or (), analogies or (), limit)
+        if as_json:
+            say_json({"run": str(run), **scores})
+        else:
+            say(f"{run}: on words")
+            table(word_rows(scores))
+        return
+
+    found = api.evaluate(run, corpus, texts)
+    if as_json:
+        say_json({"run": str(run), **found})
+        return
+    say(f"{run}: on held-out text")
+    table([(name.replace("_", " "), f"{value:.4f}") for name, value in found.items()])
+
+
+@app.command()
+def convert(
+    model: Annotated[Path, typer.Argument(help="A run of static vectors, or a file of vectors.")],
+    out: Annotated[Path, typer.Argument(help="The file to write: .bin, .vec, .txt, .tsv or .safetensors.")],
+    to: Annotated[str | None, typer.Option(help="The format, where the ending does not say it.")] = None,
+    int8: Annotated[bool, typer.Option("--int8", help="Store a byte a number (safetensors only).")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write static vectors in another format.
+
+    Example: firth convert runs/word2vec vectors.txt
+    """
+    from firth import api
+    from firth.cli.output import say, say_json
+
+    api.convert(model, out, to, int8)
+    if as_json:
+        say_json({"out": str(out), "bytes": out.stat().st_size})
+    else:
+        say(f"{out}: written")

@@ -1,0 +1,149 @@
+"""Commands that ask a trained model: fill, encode, nearest, analogy, similarity."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from firth.cli.app import Json, app
+from firth.core.errors import FirthError
+
+
+@app.command()
+def fill(
+    run: Annotated[Path, typer.Argument(help="A run or a Hugging Face BERT directory.")],
+    texts: Annotated[
+        list[str], typer.Argument(help="Sentences with [MASK] in them; - reads them from standard input, one a line.")
+    ],
+    top: Annotated[int, typer.Option(min=1, help="How many guesses for each.")] = 5,
+    as_json: Json = False,
+) -> None:
+    """Guess the masked words of a sentence.
+
+    Example: firth fill runs/bert "The film was [MASK]."
+    """
+    from firth import api
+    from firth.cli.encode_texts import stdin_lines
+    from firth.cli.output import say, say_json
+
+    lines = [line for word in texts for line in (stdin_lines() if word == "-" else [word]) if line.strip()]
+    if not lines:
+        raise FirthError("no sentence given: write one with [MASK] in it")
+    if any("\ud800" <= char <= "\udfff" for line in lines for char in line):
+        raise FirthError("a sentence is not UTF-8: write it in a terminal that uses UTF-8, or pipe it in")
+    model = api.load(run)
+    results = [(line, model.fill(line, top)) for line in lines]
+    if as_json:
+        say_json(
+            [{"text": line, "masks": [[vars(guess) for guess in mask] for mask in masks]} for line, masks in results]
+        )
+        return
+    for line, masks in results:
+        say(line)
+        for guesses in masks:
+            say("  " + "  ".join(f"{guess.token} {guess.probability:.1%}" for guess in guesses))
+
+
+@app.command()
+def encode(
+    run: Annotated[Path, typer.Argument(help="A run or a Hugging Face BERT directory.")],
+    texts: Annotated[
+        str,
+        typer.Argument(help="A file with one text a line (or any format that prepare reads), or - for standard input."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write float32 vectors to this .npy file; without it, one JSON line a text is printed."),
+    ] = None,
+    layer: Annotated[int, typer.Option(help="Which layer: 0 is the token layer, -1 the last.")] = -1,
+    pool: Annotated[str, typer.Option(help="mean, cls or max.")] = "mean",
+    column: Annotated[str, typer.Option(help="The column or key that holds the text.")] = "text",
+    as_json: Json = False,
+) -> None:
+    """Turn texts into vectors.
+
+    Example: firth encode runs/bert texts.txt --out vectors.npy
+    """
+    import json
+
+    from firth import api
+    from firth.cli.encode_texts import read_texts, write_vectors
+    from firth.cli.output import say, say_json
+
+    lines = read_texts(texts, column)
+    model = api.load(run)
+    if out is None:
+        for text in lines:
+            say(json.dumps({"text": text, "vector": model.encode([text], layer, pool)[0].tolist()}, ensure_ascii=False))
+        return
+    shape = write_vectors(model, lines, out, layer, pool)
+    if as_json:
+        say_json({"out": str(out), "texts": shape[0], "dim": shape[1]})
+    else:
+        say(f"{out}: {shape[0]:,} vectors of {shape[1]} numbers")
+
+
+Model = Annotated[
+    Path, typer.Argument(help="A run of static vectors, or a file of vectors (word2vec, GloVe, fastText).")
+]
+Top = Annotated[int, typer.Option(min=1, help="How many.")]
+
+
+@app.command()
+def nearest(
+    model: Model,
+    words: Annotated[list[str], typer.Argument(help="Words to look up.")],
+    top: Top = 10,
+    as_json: Json = False,
+) -> None:
+    """Show the words nearest to a word.
+
+    Example: firth nearest runs/word2vec king queen
+    """
+    from firth import api
+    from firth.cli.output import say_found
+
+    loaded = api.load(model)
+    say_found({word: loaded.nearest(word, top) for word in words}, as_json)
+
+
+@app.command()
+def analogy(
+    model: Model,
+    first: Annotated[str, typer.Argument(help="man ...")],
+    second: Annotated[str, typer.Argument(help="... is to king ...")],
+    third: Annotated[str, typer.Argument(help="... as woman is to?")],
+    top: Top = 5,
+    method: Annotated[str, typer.Option(help="add (3CosAdd) or mul (3CosMul).")] = "add",
+    as_json: Json = False,
+) -> None:
+    """Solve first : second = third : ?
+
+    Example: firth analogy runs/word2vec man king woman
+    """
+    from firth import api
+    from firth.cli.output import say_found
+
+    found = api.load(model).analogy(first, second, third, top, method)
+    say_found({f"{first} : {second} = {third} : ?": found}, as_json)
+
+
+@app.command()
+def similarity(
+    model: Annotated[Path, typer.Argument(help="Any run, model directory or file of vectors.")],
+    first: Annotated[str, typer.Argument(help="A word (a text, for models of texts).")],
+    second: Annotated[str, typer.Argument(help="Another one.")],
+    as_json: Json = False,
+) -> None:
+    """Show how similar two words or texts are (cosine).
+
+    Example: firth similarity runs/word2vec king queen
+    """
+    from firth import api
+    from firth.cli.output import say, say_json
+
+    found = api.load(model).similarity(first, second)
+    if as_json:
+        say_json({"first": first, "second": second, "similarity": found})
+    else:
+        say(f"{found:.4f}")

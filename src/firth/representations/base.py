@@ -1,0 +1,80 @@
+"""What every trained representation answers; what one cannot do is said in a sentence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+
+
+@dataclass(frozen=True)
+class TextLayers:
+    """Every layer for every token of one text."""
+
+    tokens: list[str]
+    offsets: NDArray[np.int64]  # [T, 2], characters of the text
+    words: NDArray[np.int64]  # [T]
+    hidden: NDArray[np.float32]  # [L+1, T, D]
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A token for a masked place."""
+
+    token: str
+    probability: float
+    text: str  # the whole text with the guess in its place
+
+
+Found = tuple[str, float]
+
+
+class Representation:
+    """``encode`` and ``layers`` are for all; the rest is for those that can."""
+
+    kind = "representation"
+    dim: int
+
+    @property
+    def num_parameters(self) -> int:
+        """Numbers that were learned."""
+        return 0
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+        """A vector a text, float32 [N, D]."""
+        self._cannot("encode texts", "any model")
+
+    def layers(self, text: str | list[str]) -> TextLayers:
+        """Every layer for every token; a list is taken as words."""
+        self._cannot("show layers", "any model")
+
+    def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
+        """Guesses for each mask in the text."""
+        self._cannot("fill in masked words", "a masked model such as bert-tiny")
+
+    def follows(self, first: str, second: str) -> float:
+        """The probability that the second text follows the first."""
+        self._cannot("judge pairs of texts", "a model trained with pairs=next_sentence")
+
+    def score(self, text: str) -> float:
+        """The (pseudo-)log-likelihood of a text."""
+        self._cannot("score texts", "a language model or a masked model")
+
+    def nearest(self, word: str, top: int = 10) -> list[Found]:
+        """The words nearest to a word."""
+        self._cannot("look up single words", "static vectors such as word2vec")
+
+    def similarity(self, first: str, second: str) -> float:
+        """The cosine of two words or texts."""
+        units = [row / max(float(np.linalg.norm(row)), 1e-12) for row in self.encode([first, second])]
+        return float(units[0] @ units[1])
+
+    def analogy(self, first: str, second: str, third: str, top: int = 10, method: Any = "add") -> list[Found]:
+        """What is to the third word as the second is to the first."""
+        self._cannot("solve analogies", "static vectors such as word2vec")
+
+    def _cannot(self, what: str, who: str) -> NoReturn:
+        raise FirthError(f"this model ({self.kind}) cannot {what}: use {who}")
