@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import build_pieces, hard_text
+from piece_samples import build_pieces, hard_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer

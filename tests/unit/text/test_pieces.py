@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import build_pieces, build_vocab, hard_text
+from piece_samples import build_pieces, build_vocab, hard_text
 from hypothesis import given, settings
 
 from firth.core.errors import FirthError
