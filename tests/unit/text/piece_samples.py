@@ -1,6 +1,5 @@
 """Small tokenizers made from words at hand, shared by the tests of this room."""
 
-import pytest
 from hypothesis import strategies as st
 
 from firth.text.pieces import BYTE_TOKENS, SPECIALS, Pieces, bert_tokenizer
@@ -31,8 +30,3 @@ hard_text = st.one_of(
     st.lists(st.sampled_from([*HARD.split(" "), "The", " ", ". ", "\n\n", "。"]), max_size=25).map("".join),
     st.text(max_size=40),
 )
-
-
-@pytest.fixture(params=[True, False], ids=["uncased", "cased"])
-def lowercase(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from piece_samples import build_pieces, hard_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from piece_samples import build_pieces, hard_text
 from tokenizers import Tokenizer
 
 from firth.text import chunks

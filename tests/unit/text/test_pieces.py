@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from piece_samples import build_pieces, build_vocab, hard_text
 from hypothesis import given, settings
+from piece_samples import build_pieces, build_vocab, hard_text
 
 from firth.core.errors import FirthError
 from firth.text.pieces import BYTE_TOKENS, Pieces
