@@ -75,12 +75,17 @@ def corpus_info(path: AnyPath, verify: bool = True) -> CorpusInfo:
 
 
 def read_texts(path: AnyPath, column: str = "text") -> Iterator[str]:
-    """The texts of a file of any format that ``prepare`` reads: one a line, or one a row of a table."""
+    """The texts of a file: every line of a text file, also an empty one, so that results stay beside their
+    lines; of a table or jsonl, the rows of the column that hold something."""
+    from firth.text.lines import numbered_lines
     from firth.text.readers import ReadingConfig, read_documents
     from firth.text.sources import find_sources
 
-    reading = ReadingConfig(layout="line", column=column)
-    return (document.text for document in read_documents(find_sources([str(path)]), reading))
+    for source in find_sources([str(path)]):
+        if source.format == "txt":
+            yield from (line for _, line in numbered_lines(source, "utf-8"))
+        else:
+            yield from (document.text for document in read_documents([source], ReadingConfig(column=column)))
 
 
 def pretrain(

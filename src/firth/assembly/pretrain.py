@@ -12,6 +12,7 @@ from torch import nn
 from firth.assembly.report import write_report
 from firth.core.configs import EncoderConfig, RunConfig
 from firth.core.errors import FirthError
+from firth.core.files import checksum
 from firth.core.runs import Run
 from firth.core.types import Batch, Losses, Progress
 from firth.core.units import parse_duration
@@ -25,6 +26,7 @@ from firth.text.pieces import Pieces
 from firth.training.loop import Loop
 
 _HELDOUT_SEED = 1_000_003
+_PUBLISHED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
 
 def specials_of(pieces: Pieces, where: Path) -> Specials:
@@ -234,5 +236,6 @@ def _finish(run: Run, trainee: Pretraining, loop: Loop, metrics: dict[str, float
         "tokens": loop.tokens,
         "epochs": rows / len(trainee.rows),
     }
+    facts["checksums"] = {name: checksum(path) for name in _PUBLISHED if (path := run.folder / name).is_file()}
     write_report(run, facts)
     run.save(status="finished", **facts)

@@ -9,7 +9,7 @@ import numpy as np
 from firth.assembly.report import page, settings_table
 from firth.core.config import Config
 from firth.core.errors import FirthError
-from firth.core.files import write_text
+from firth.core.files import checksum, write_text
 from firth.core.runs import Run
 from firth.core.types import Progress
 from firth.core.units import show_count, show_duration
@@ -20,6 +20,7 @@ from firth.vectors.word_vectors import WordVectors
 
 _CONFIGS: dict[str, type[Config]] = {"word2vec": Word2VecConfig, "fasttext": FastTextConfig, "glove": GloveConfig}
 _SHOWN = 120
+_PUBLISHED = ("vectors.bin", "model.bin", "state.safetensors")
 
 
 def start_vectors(
@@ -58,6 +59,7 @@ def _finish(folder: Path) -> Run:
     chosen = list(vectors.words[: 4 * _SHOWN])
     words = [word for word in chosen if word.isalpha()][:_SHOWN] or chosen[:_SHOWN]
     write_text(folder / "report.html", _report(run, vectors, words))
+    run.save(checksums={path.name: checksum(path) for name in _PUBLISHED if (path := folder / name).is_file()})
     return run
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firth.core.errors import FirthError
+from firth.core.files import check_files
 from firth.core.units import show_bytes, show_count, show_duration
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ def describe(path: Path) -> tuple[str, Rows, dict[str, Any]]:
         from firth.core.runs import Run
 
         facts = Run.open(path).facts
-        return "a run", run_rows(facts), facts
+        check_files(path, facts.get("checksums", {}), "train it again, or copy it again from where it was whole")
+        return f"a run{', files whole' if 'checksums' in facts else ''}", run_rows(facts), facts
     if (path / "config.json").is_file():
         from firth.core.files import read_json
 

@@ -33,7 +33,7 @@ def read_texts(source: str, column: str) -> list[str]:
         from firth import api
 
         texts = list(api.read_texts(source, column))
-    if not texts:
+    if not any(text.strip() for text in texts):
         raise FirthError(f"{source}: no text in it; give one text a line")
     return texts
 

@@ -20,6 +20,15 @@ from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError, Interrupted
 from firth.corpus.parts import Block, PartMaker
 
+# A worker is one of many: it starts no threads, and keeps the memory of one block for the next
+# instead of giving it back to the system and asking again (a fifth of the time).
+_FRUGAL = {
+    "TOKENIZERS_PARALLELISM": "false",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(64 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+}
+
 
 def send_block(stream: BinaryIO, number: int, block: Block) -> None:
     head = {
@@ -55,7 +64,7 @@ class Worker:
             "tokenizer": str(tokenizer) if tokenizer else None,
             "parts": str(parts),
         }
-        environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = {**_FRUGAL, **os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-m", "firth.corpus.worker", json.dumps(settings)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 

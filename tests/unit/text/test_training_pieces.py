@@ -72,7 +72,7 @@ class TestEveryKind:
 def test_the_same_in_another_process(kind: Any) -> None:
     """Hash tables are seeded anew in each process; the vocabulary must not notice."""
     script = (
-        "import sys; sys.path.insert(0, sys.argv[2]); from test_vocabulary import build_texts\n"
+        "import sys; sys.path.insert(0, sys.argv[2]); from test_training_pieces import build_texts\n"
         "from firth.core.configs import TokensConfig; from firth.text.vocabulary import train_pieces\n"
         "pieces = train_pieces(lambda: iter(build_texts()), TokensConfig(kind=sys.argv[1], vocab_size=500))\n"
         "print(pieces.fingerprint)\n"
