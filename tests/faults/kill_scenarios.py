@@ -21,7 +21,6 @@ from pathlib import Path
 
 import torch
 
-import firth.assembly.pretrain
 import firth.corpus.prepare as preparing
 from firth import api
 
@@ -37,7 +36,9 @@ def write_text(path: Path, documents: int, seed: int = 1) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def attempt(job: Callable[[], None], seconds: float | None = None, event: int | None = None, limit: int | None = None) -> dict[str, object]:
+def attempt(
+    job: Callable[[], None], seconds: float | None = None, event: int | None = None, limit: int | None = None
+) -> dict[str, object]:
     """The job in a forked process, killed after some seconds or at the n-th operation on files."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -80,7 +81,9 @@ def digest(folder: Path, names: list[str]) -> str:
     return found.hexdigest()
 
 
-def kill_often(job: Callable[[Path], None], result: Callable[[Path], str], folder: Path, kills: int) -> dict[str, object]:
+def kill_often(
+    job: Callable[[Path], None], result: Callable[[Path], str], folder: Path, kills: int
+) -> dict[str, object]:
     """Half of the kills by the clock, half by operations; each followed by an undisturbed second try."""
     whole = attempt(lambda: job(folder / "whole"))
     assert whole["code"] == 0, whole
@@ -94,7 +97,9 @@ def kill_often(job: Callable[[Path], None], result: Callable[[Path], str], folde
         if number % 2:
             first = attempt(lambda goal=goal: job(goal), event=chance.randrange(1, int(str(whole["events"]))))
         else:
-            first = attempt(lambda goal=goal: job(goal), seconds=chance.uniform(0.02, 0.98) * float(str(again["seconds"])))
+            first = attempt(
+                lambda goal=goal: job(goal), seconds=chance.uniform(0.02, 0.98) * float(str(again["seconds"]))
+            )
         killed += bool(first["killed"])
         second = attempt(lambda goal=goal: job(goal))
         if second["code"] == 0 and result(goal) == wanted:
@@ -102,10 +107,24 @@ def kill_often(job: Callable[[Path], None], result: Callable[[Path], str], folde
         else:
             failures.append({"number": number, "first": first, "second": second})
         shutil.rmtree(goal, ignore_errors=True)
-    return {"kills": kills, "killed": killed, "equal": equal, "repeatable": result(folder / "again") == wanted, "failures": failures}
+    return {
+        "kills": kills,
+        "killed": killed,
+        "equal": equal,
+        "repeatable": result(folder / "again") == wanted,
+        "failures": failures,
+    }
 
 
-SMALL = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "max_positions=32", "row_len=32", "dropout_prob=0.1"]
+SMALL = [
+    "num_layers=2",
+    "hidden_dim=32",
+    "num_heads=2",
+    "ffn_dim=64",
+    "max_positions=32",
+    "row_len=32",
+    "dropout_prob=0.1",
+]
 SMALL += ["batch_rows=8", "evaluations=6", "checkpoints=12", "evaluation_batches=2"]
 
 

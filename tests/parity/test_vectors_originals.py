@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import fasttext
+import gensim
 import numpy as np
 import pytest
 
@@ -16,8 +18,6 @@ from firth.vectors.subwords import fnv1a, word_buckets, word_ngrams
 from firth.vectors.trainer import train_vectors
 from firth.vectors.word_vectors import WordVectors
 
-gensim = pytest.importorskip("gensim")
-fasttext = pytest.importorskip("fasttext")
 DATA = Path(gensim.__file__).parent / "test" / "test_data"
 STRANGE = ["kingdomish", "naïveté", "中文词", "日本", "a", "ab", "ｆｕｌｌ", "🙂x", "-", "x" * 60]
 
