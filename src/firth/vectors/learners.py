@@ -17,8 +17,8 @@ from firth.vectors.vocabulary import Vocabulary, huffman_paths, keep_table, no_p
 Matrix = NDArray[np.float32]
 Loss = tuple[float, int]
 
-_FREE_CHUNK = 32_768  # tokens that a thread takes at a time where threads share one matrix
-_FREE_LEG = 32  # chunks a thread between two places where a checkpoint may be written
+_FREE_CHUNK = 131_072  # tokens that a thread takes at a time where threads share one matrix
+_FREE_LEG = 8  # chunks a thread between two places where a checkpoint may be written
 _OWN_CHUNK = 24_576  # tokens that each thread reads on its own copy before the copies are merged
 _LEAST_LEGS = 40  # an epoch of a small text is cut finer than that
 
@@ -98,11 +98,12 @@ class WordLearner:
         return counts[:-1]
 
     def _build_matrices(self) -> None:
-        """Inputs uniform in +-1/(2 dim) (word2vec) or +-1/dim (fastText), outputs zero."""
+        """Inputs uniform in +-1/dim (fastText and gensim; word2vec.c begins with half that and learns a
+        little later), outputs zero."""
         size, dim = len(self.vocabulary), self.config.dim
         rows = self.bags.num_rows if self.bags else size
         self.inputs, self.outputs = padded(rows, dim), padded(size, dim)
-        width = float(__import__("os").environ.get("WID", "1")) * (2.0 / dim if self.bags else 1.0 / dim)
+        width = 2.0 / dim
         random = generator(self.config.seed, 1)
         for first in range(0, rows, 65_536):
             part = self.inputs[first : first + 65_536, :dim]
