@@ -23,7 +23,6 @@ from firth.core.files import check_files, read_json
 from firth.text.pieces import Pieces
 from firth.text.readers import ReadingConfig
 
-SPLITS = ("train", "heldout")
 FORMAT = 1
 
 

@@ -13,14 +13,14 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.configs import TokensConfig
 from firth.core.files import atomic_file
-from firth.corpus.format import SPLITS
 from firth.text.chunks import block_encoder
+from firth.text.document import Document
 from firth.text.encoded import EncodedBlock
 from firth.text.pieces import Pieces
-from firth.text.readers import Document
-from firth.text.word_blocks import WordEncoder
+from firth.text.word_blocks import WordEncoder, WordRules
+
+SPLITS = ("train", "heldout")
 
 
 def hash_bytes(data: bytes) -> int:
@@ -43,14 +43,14 @@ class Block(NamedTuple):
 class PartMaker:
     """Turns numbered blocks of documents into part files."""
 
-    def __init__(self, tokens: TokensConfig, tokenizer: Path | None, folder: Path) -> None:
+    def __init__(self, rules: WordRules | Path, folder: Path) -> None:
+        """``rules``: those of words, or where the tokenizer of pieces is."""
         self.folder = folder
-        if tokens.kind == "words":
-            self.words: WordEncoder | None = WordEncoder(tokens)
+        self.words: WordEncoder | None = None
+        if isinstance(rules, WordRules):
+            self.words = WordEncoder(rules)
         else:
-            assert tokenizer is not None
-            self.words = None
-            self.pieces = Pieces.load(tokenizer)
+            self.pieces = Pieces.load(rules)
             self.encoder = block_encoder(self.pieces)
 
     def make(self, number: int, block: Block) -> None:

@@ -26,10 +26,12 @@ from firth.corpus.parts import Block, PartMaker, has_part, hash_bytes, merge_par
 from firth.corpus.staging import begin, check_goal, publish, working_folder
 from firth.corpus.word_types import merge_types
 from firth.corpus.worker import Worker
+from firth.text.document import Document
 from firth.text.pieces import Pieces
-from firth.text.readers import Document, ReadingConfig, read_documents
+from firth.text.readers import ReadingConfig, read_documents
 from firth.text.sources import Source, find_sources
 from firth.text.vocabulary import train_pieces
+from firth.text.word_blocks import WordRules
 
 _BLOCK_BYTES = 1_000_000
 _HASHES = 2.0**64
@@ -202,13 +204,15 @@ class _Job:
         """Writes every part that is not there yet."""
         folder = self.staging / "parts"
         folder.mkdir(exist_ok=True)
-        tokenizer = self.staging / "tokenizer" if self.tokens.kind != "words" else None
+        rules: WordRules | Path = self.staging / "tokenizer"
+        if self.tokens.kind == "words":
+            rules = WordRules(self.tokens.lowercase, self.tokens.word_split == "whitespace")
         wanted = min(num_workers, 1 + self.unpacked_bytes // (2 * _BLOCK_BYTES))
         makers: list[Worker | PartMaker] = []
         if wanted == 1:
-            makers.append(PartMaker(self.tokens, tokenizer, folder))
+            makers.append(PartMaker(rules, folder))
         else:
-            makers += [Worker(self.tokens, tokenizer, folder) for _ in range(wanted)]
+            makers += [Worker(rules, folder) for _ in range(wanted)]
         idle: SimpleQueue[Worker | PartMaker] = SimpleQueue()
         for maker in makers:
             idle.put(maker)

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.files import atomic_folder
-from firth.corpus.format import SPLITS
-from firth.corpus.parts import read_part
+from firth.corpus.parts import SPLITS, read_part
 
 
 class _Types:

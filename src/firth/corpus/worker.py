@@ -13,12 +13,13 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError, Interrupted
 from firth.corpus.parts import Block, PartMaker
+from firth.text.word_blocks import WordRules
 
 # A worker is one of many: it starts no threads, and keeps the memory of one block for the next
 # instead of giving it back to the system and asking again (a fifth of the time).
@@ -58,12 +59,9 @@ def receive_block(stream: BinaryIO) -> tuple[int, Block] | None:
 class Worker:
     """The parent's side: hand over a block, wait for the word that its part is written."""
 
-    def __init__(self, tokens: TokensConfig, tokenizer: Path | None, parts: Path) -> None:
-        settings = {
-            "tokens": tokens.model_dump(),
-            "tokenizer": str(tokenizer) if tokenizer else None,
-            "parts": str(parts),
-        }
+    def __init__(self, rules: WordRules | Path, parts: Path) -> None:
+        words = asdict(rules) if isinstance(rules, WordRules) else None
+        settings = {"words": words, "tokenizer": None if words else str(rules), "parts": str(parts)}
         environment = {**_FRUGAL, **os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-m", "firth.corpus.worker", json.dumps(settings)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
@@ -92,8 +90,8 @@ def main() -> None:
     """The child's side."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = json.loads(sys.argv[1])
-    tokenizer = Path(settings["tokenizer"]) if settings["tokenizer"] else None
-    maker = PartMaker(TokensConfig.build(settings["tokens"], "worker"), tokenizer, Path(settings["parts"]))
+    rules = WordRules(**settings["words"]) if settings["words"] else Path(settings["tokenizer"])
+    maker = PartMaker(rules, Path(settings["parts"]))
     while (block := receive_block(sys.stdin.buffer)) is not None:
         answer = {"error": ""}
         try:

@@ -9,9 +9,9 @@ the plain path.
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.text.document import Document
 from firth.text.encoded import EncodedBlock, PlainEncoder, joined, keep_full, sentences_of
 from firth.text.pieces import Pieces
-from firth.text.readers import Document
 from firth.text.runs import RunNumbers, find_runs
 from firth.text.sentences import split_sentences
 from firth.text.words import cut, has_han
@@ -203,13 +203,11 @@ class _Block:
 
     def _words(self, text: str, documents: list[Document], place: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         """At which bytes words begin for the segmenter; everywhere in documents without Chinese."""
-        chinese = [number for number, document in enumerate(documents) if has_han(document.text)]
-        if not chinese:
+        is_chinese = np.asarray([has_han(document.text) for document in documents], np.bool_)
+        chinese = np.flatnonzero(is_chinese)
+        if not len(chinese):
             return None
-        word_at = np.ones(len(self.bytes), np.bool_)
-        for number in chinese:
-            base = self.bases[number]
-            word_at[place[base] : place[base + len(documents[number].text)]] = False
+        word_at = np.repeat(~is_chinese, np.diff(np.append(place[self.bases], len(self.bytes))))
         words = cut(_BETWEEN.join(documents[number].text for number in chinese))
         lens = np.fromiter(map(len, words), np.int64, len(words))
         starts = np.cumsum(lens) - lens

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.types import Encoding
+from firth.text.document import Document
 from firth.text.pieces import Pieces
-from firth.text.readers import Document
 from firth.text.sentences import split_sentences
 from firth.text.words import has_han, split_words
 

@@ -7,10 +7,11 @@ blank lines between documents), ``line`` (a document a line).
 import csv
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
+from firth.text.document import Document
 from firth.text.lines import MAX_LINE_CHARS, numbered_lines, text_blocks
 from firth.text.sources import Source, seekable
 
@@ -26,13 +27,6 @@ class ReadingConfig(Config):
     layout: str = "auto"
     column: str = "text"
     encoding: str = "utf-8"
-
-
-class Document(NamedTuple):
-    """A text, and its sentences as (start, end) where the file says so itself."""
-
-    text: str
-    sentences: list[tuple[int, int]] | None = None
 
 
 def _bounded(blocks: Iterator[str]) -> Iterator[Document]:

@@ -78,7 +78,10 @@ class _Model:
 
 
 def load_sentencepiece(path: Path) -> Tokenizer:
-    """The same tokens as SentencePiece gives, with places in the original text."""
+    """The same tokens as SentencePiece gives, with places in the original text.
+
+    One difference: "<unk>" spelled in a text is read as that piece where "<" is no piece itself.
+    """
     try:
         model = _Model(path.read_bytes())
     except (ValueError, IndexError, KeyError, struct.error) as error:

@@ -79,7 +79,7 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
         if marks == ".":
             if not space or not (_stops(text, match.start(), end) or space.count("\n") > 1):
                 continue
-        elif not _closes(text, end, marks, space):
+        elif marks not in _WIDE and not _closes(text, end, marks, space):
             continue
         close = end - len(space)
         if marks == "\n":

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.configs import TokensConfig
+from firth.text.document import Document
 from firth.text.encoded import EncodedBlock, keep_full, sentences_of
-from firth.text.readers import Document
 from firth.text.words import WORD, cut, has_han
 
 
@@ -17,6 +16,14 @@ class Table(dict[str, int]):
     def __missing__(self, key: str) -> int:
         number = self[key] = len(self)
         return number
+
+
+@dataclass(frozen=True)
+class WordRules:
+    """What a word is: folded or not, split by the segmenter and letters or at white space only."""
+
+    lowercase: bool
+    whitespace_only: bool
 
 
 @dataclass(frozen=True)
@@ -30,13 +37,13 @@ class WordBlock:
 class WordEncoder:
     """Splits text into words (SPEC 0: token = word); Chinese is segmented first."""
 
-    def __init__(self, config: TokensConfig) -> None:
-        self.config = config
+    def __init__(self, rules: WordRules) -> None:
+        self.rules = rules
 
     def words(self, sentence: str, chinese: bool) -> list[str]:
-        if self.config.lowercase:
+        if self.rules.lowercase:
             sentence = sentence.lower()
-        if self.config.word_split == "whitespace":
+        if self.rules.whitespace_only:
             return sentence.split()
         if chinese:
             return [word for word in cut(sentence) if not word.isspace()]

@@ -9,9 +9,9 @@ from tokenizers import Tokenizer
 
 from firth.text import chunks
 from firth.text.chunks import ChunkEncoder, block_encoder
+from firth.text.document import Document
 from firth.text.encoded import PlainEncoder
 from firth.text.pieces import Pieces
-from firth.text.readers import Document
 
 PIECES = {(lower, byte): build_pieces(lower, byte) for lower in (True, False) for byte in (True, False)}
 ENCODERS = {key: ChunkEncoder(pieces) for key, pieces in PIECES.items()}

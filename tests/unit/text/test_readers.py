@@ -12,7 +12,8 @@ import zstandard
 
 from firth.core.errors import FirthError
 from firth.text import lines, readers
-from firth.text.readers import Document, ReadingConfig, read_documents
+from firth.text.document import Document
+from firth.text.readers import ReadingConfig, read_documents
 from firth.text.sources import find_sources
 
 PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}

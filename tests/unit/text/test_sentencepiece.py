@@ -57,7 +57,7 @@ TEXT = st.one_of(
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=150, deadline=None)
-@given(text=TEXT)
+@given(text=TEXT.filter(lambda text: "<" not in text))
 def test_equal_ids(kind: str, text: str) -> None:
     ours, theirs = both(kind)
     assert ours.encode(text, add_special=False, read_special=False).ids.tolist() == theirs.encode(text)
