@@ -22,6 +22,7 @@ from firth.vectors.plan import Plan
 
 ONE = 2**32
 _FULLNESS = 0.7
+_MOST_SLOTS = 1 << 22
 Counts = tuple[NDArray[np.int64], NDArray[np.int64]]  # sorted keys (row << 32 | column), values
 
 CELL = np.dtype([("row", "<i4"), ("column", "<i4"), ("count", "<f4")])
@@ -46,9 +47,10 @@ class Counting:
 
     @property
     def slots(self) -> int:
-        """Of one table: the largest power of two that fits a thread's share, at least 1024."""
-        share = self.memory_bytes // (self.threads * 16)
-        return int(max(1024, 1 << (max(share, 1).bit_length() - 1)))
+        """Of one table: the largest power of two that fits a thread's share; at least 1024, and at most
+        four million, since a larger one costs more in memory traffic than spilling does."""
+        share = max(self.memory_bytes // (self.threads * 16), 1024)
+        return int(min(1 << (share.bit_length() - 1), _MOST_SLOTS))
 
     def write_runs(self, folder: Path) -> list[Path]:
         """Counts everything; sorted runs on disk."""
@@ -59,7 +61,7 @@ class Counting:
     def _count(self, folder: Path, thread: int) -> list[Path]:
         from firth.vectors.glove_kernels import count_pairs
 
-        keys, values = np.full(self.slots, -1, np.int64), np.zeros(self.slots, np.int64)
+        table = np.full((self.slots, 2), -1, np.int64)
         weights = distance_weights(self.window)
         limit = int(self.slots * _FULLNESS)
         paths: list[Path] = []
@@ -71,22 +73,19 @@ class Counting:
             starts = starts - starts[0]
             token = 0
             while token < starts[-1]:
-                token, used = count_pairs(
-                    ids, starts, token, self.size, weights, self.symmetric, keys, values, used, limit
-                )
+                token, used = count_pairs(ids, starts, token, self.size, weights, self.symmetric, table, used, limit)
                 if used >= limit:
-                    paths.append(self._spill(folder, f"run-{thread}-{len(paths)}", keys, values))
-                    keys.fill(-1)
+                    paths.append(self._spill(folder, f"run-{thread}-{len(paths)}", table))
+                    table.fill(-1)
                     used = 0
         if used:
-            paths.append(self._spill(folder, f"run-{thread}-{len(paths)}", keys, values))
+            paths.append(self._spill(folder, f"run-{thread}-{len(paths)}", table))
         return paths
 
-    def _spill(self, folder: Path, name: str, keys: NDArray[np.int64], values: NDArray[np.int64]) -> Path:
-        full = np.flatnonzero(keys >= 0)
-        order = full[np.argsort(keys[full])]
+    def _spill(self, folder: Path, name: str, table: NDArray[np.int64]) -> Path:
+        full = table[table[:, 0] >= 0]
         path = folder / name
-        np.concatenate((keys[order], values[order])).tofile(path)
+        np.ascontiguousarray(full[np.argsort(full[:, 0])].T).tofile(path)
         return path
 
 
@@ -150,12 +149,19 @@ def write_buckets(counting: Counting, folder: Path, num_least: int, seed: int) -
                 written += len(cells)
                 buckets.add(cells, seed)
         shutil.rmtree(runs)
-        for number in range(num_buckets):
-            path = folder / f"bucket-{number}"
-            cells = np.fromfile(path, CELL)
-            luck = hashed(seed, 1, cells["row"], cells["column"])
-            cells[np.lexsort((luck, block_of(cells, counting.threads)))].tofile(path)
+        with ThreadPoolExecutor(counting.threads) as pool:
+            files = [folder / f"bucket-{number}" for number in range(num_buckets)]
+            list(pool.map(lambda path: _shuffle(path, counting.threads, seed), files))
     return written
+
+
+def _shuffle(path: Path, threads: int, seed: int) -> None:
+    """Orders the cells of a bucket by block and at random within; both in one number to sort by."""
+    cells = np.fromfile(path, CELL)
+    bits = np.uint64((threads * threads).bit_length())
+    luck = hashed(seed, cells["row"].astype(np.int64) << 32 | cells["column"]) >> bits
+    luck |= block_of(cells, threads).astype(np.uint64) << (np.uint64(64) - bits)
+    cells[np.argsort(luck)].tofile(path)
 
 
 def block_of(cells: NDArray[Any], threads: int) -> NDArray[np.int64]:
@@ -178,7 +184,8 @@ class _Buckets:
             file.close()
 
     def add(self, cells: NDArray[Any], seed: int) -> None:
-        place = (hashed(seed, 0, cells["row"], cells["column"]) % np.uint64(len(self.files))).astype(np.int64)
+        place = hashed(seed + 1, cells["row"].astype(np.int64) << 32 | cells["column"]) % np.uint64(len(self.files))
+        place = place.astype(np.int16 if len(self.files) < 2**15 else np.int64)  # few values sort faster when short
         order = np.argsort(place, kind="stable")
         borders = np.searchsorted(place[order], np.arange(len(self.files) + 1))
         for number, file in enumerate(self.files):

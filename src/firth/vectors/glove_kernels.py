@@ -12,17 +12,18 @@ _AHEAD = 4  # cells whose rows are asked for before they are needed
 
 
 @compiled
-def _slots(known: Any, place: int, window: int, symmetric: bool, keys: Any, pairs: Any, slots: Any) -> int:
+def _slots(known: Any, place: int, window: int, symmetric: bool, table: Any, pairs: Any, slots: Any) -> int:
     """Keys and home slots of the pairs of a word with the words before it; asks for their lines."""
     count = 0
-    mask = len(keys) - 1
+    mask = len(table) - 1
+    flat = table.reshape(-1)
     for other in range(max(0, place - window), place):
         left, right = known[other], known[place]
         if symmetric and left > right:
             left, right = right, left
         pairs[count] = (left << 32) | right
         slots[count] = np.int64(mixed(np.uint64(pairs[count]) * np.uint64(0x9E3779B97F4A7C15)) & np.uint64(mask))
-        prefetch(keys, slots[count])
+        prefetch(flat, slots[count] * 2)
         count += 1
     return count
 
@@ -35,14 +36,13 @@ def count_pairs(
     size: int,
     weights: Any,
     symmetric: bool,
-    keys: Any,
-    values: Any,
+    table: Any,
     used: int,
     limit: int,
 ) -> tuple[int, int]:
     """Counts from the token ``token`` on until the table holds ``limit`` keys or the text ends; returns
     where it stopped and how many keys there are. Unknown words (``size`` and above) are as if they
-    were not there. Empty slots have key -1; beyond ``limit`` there must be room for a window."""
+    were not there. ``table`` [slots, 2] has keys (-1: empty) and values side by side; beyond ``limit`` there must be room for a window."""
     window = len(weights) - 1
     unit = np.searchsorted(starts, token, side="right") - 1
     longest = 1
@@ -50,7 +50,7 @@ def count_pairs(
         longest = max(longest, starts[one + 1] - starts[one])
     known, origin = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
     pairs, slots = np.empty((2, window), np.int64), np.empty((2, window), np.int64)
-    mask = len(keys) - 1
+    mask = len(table) - 1
     while unit < len(starts) - 1:
         num: Any = 0
         first: Any = 0
@@ -58,23 +58,22 @@ def count_pairs(
             known[num], origin[num] = tokens[place], place
             num += np.int64(tokens[place] < size)
             first += np.int64((tokens[place] < size) & (place < token))
-        ahead = _slots(known, first, window, symmetric, keys, pairs[first & 1], slots[first & 1])
+        ahead = _slots(known, first, window, symmetric, table, pairs[first & 1], slots[first & 1])
         for place in range(first, num):
             if used >= limit:
                 return origin[place], used
             side = place & 1
             count = ahead
             if place + 1 < num:
-                ahead = _slots(known, place + 1, window, symmetric, keys, pairs[1 - side], slots[1 - side])
+                ahead = _slots(known, place + 1, window, symmetric, table, pairs[1 - side], slots[1 - side])
             for one in range(count):
                 slot, key = slots[side, one], pairs[side, one]
-                while keys[slot] != key and keys[slot] != -1:
+                while table[slot, 0] != key and table[slot, 0] != -1:
                     slot = (slot + 1) & mask
-                if keys[slot] == -1:
-                    keys[slot] = key
-                    values[slot] = 0
+                if table[slot, 0] == -1:
+                    table[slot, 0], table[slot, 1] = key, 0
                     used += 1
-                values[slot] += weights[count - one]
+                table[slot, 1] += weights[count - one]
         unit += 1
         token = starts[unit]
     return token, used

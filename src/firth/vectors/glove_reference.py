@@ -16,15 +16,14 @@ def count_pairs(
     size: int,
     weights: NDArray[np.int64],
     symmetric: bool,
-    keys: NDArray[np.int64],
-    values: NDArray[np.int64],
+    table: NDArray[np.int64],
     used: int,
     limit: int,
 ) -> tuple[int, int]:
     """The twin of glove_kernels.count_pairs; a dictionary does the looking up."""
     window = len(weights) - 1
-    place_of = {int(key): place for place, key in enumerate(keys) if key >= 0}
-    free = iter(np.flatnonzero(keys < 0).tolist())
+    place_of = {int(key): place for place, key in enumerate(table[:, 0]) if key >= 0}
+    free = iter(np.flatnonzero(table[:, 0] < 0).tolist())
     for begin, end in pairwise(starts):
         known = [(place, int(tokens[place])) for place in range(begin, end) if tokens[place] < size]
         for number, (place, word) in enumerate(known):
@@ -37,9 +36,9 @@ def count_pairs(
                 key = left << 32 | right
                 if key not in place_of:
                     place_of[key] = next(free)
-                    keys[place_of[key]], values[place_of[key]] = key, 0
+                    table[place_of[key]] = key, 0
                     used += 1
-                values[place_of[key]] += weights[distance]
+                table[place_of[key], 1] += weights[distance]
     return int(starts[-1]), used
 
 

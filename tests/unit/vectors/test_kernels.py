@@ -110,15 +110,13 @@ def test_counting_kernel_and_twin_agree(text: dict[str, Any], symmetric: bool, l
         total: dict[int, int] = {}
         token, stops = 0, []
         while token < 1500:
-            keys, values = np.full(1 << 15, -1, np.int64), np.zeros(1 << 15, np.int64)
+            table = np.full((1 << 15, 2), -1, np.int64)
             starts = text["starts"][:7]
-            token, used = module.count_pairs(
-                text["tokens"], starts, token, SIZE, weights, symmetric, keys, values, 0, limit
-            )
-            assert used == (keys >= 0).sum()
+            token, used = module.count_pairs(text["tokens"], starts, token, SIZE, weights, symmetric, table, 0, limit)
+            assert used == (table[:, 0] >= 0).sum()
             stops.append(token)
-            for place in np.flatnonzero(keys >= 0):
-                total[int(keys[place])] = total.get(int(keys[place]), 0) + int(values[place])
+            for key, value in table[table[:, 0] >= 0].tolist():
+                total[key] = total.get(key, 0) + value
         found.append((total, stops))
     assert found[0] == found[1]
 
