@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file
 from firth.vectors.arrays_file import map_arrays, save_arrays
-from firth.vectors.subwords import word_buckets
+from firth.vectors.subwords import all_buckets
 from firth.vectors.text_formats import check_rows, check_words
 from firth.vectors.word_vectors import Subwords, WordVectors
 
@@ -181,11 +181,16 @@ def _read_dictionary(path: Path, entries: int) -> tuple[list[str], NDArray[np.in
 def _word_means(words: list[str], table: NDArray[Any], subwords: Subwords | None) -> NDArray[np.float32]:
     if subwords is None:
         return np.asarray(table[: len(words)], np.float32)
-    matrix = np.empty((len(words), table.shape[1]), np.float32)
-    for number, word in enumerate(words):
-        buckets = word_buckets(word, subwords.shortest, subwords.longest, subwords.bucket)
-        total = np.asarray(subwords.rows[buckets], np.float32).sum(0) + table[number]
-        matrix[number] = total / np.float32(1 + len(buckets))
+    buckets, starts = all_buckets(words, subwords.shortest, subwords.longest, subwords.bucket)
+    matrix = np.array(table[: len(words)], np.float32)
+    for first in range(0, len(words), _BLOCK):
+        last = min(first + _BLOCK, len(words))
+        rows = np.asarray(subwords.rows[buckets[starts[first] : starts[last]]], np.float32)
+        some = starts[first:last] - starts[first]
+        full = np.diff(starts[first : last + 1]) > 0
+        if full.any():
+            matrix[first:last][full] += np.add.reduceat(rows, some[full], axis=0)
+        matrix[first:last] /= (1 + np.diff(starts[first : last + 1])).astype(np.float32)[:, None]
     return matrix
 
 

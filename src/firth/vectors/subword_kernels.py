@@ -114,3 +114,34 @@ def train_subwords(
             spread(inputs, rows, num_rows, error, dim)
             watched += watch
     return loss, watched
+
+
+@compiled
+def hash_words(text: Any, starts: Any, shortest: int, longest: int, bucket: int, ends: Any, found: Any) -> int:
+    """The buckets of many words at once: ``text`` holds each word as UTF-8 between ``<`` and ``>``,
+    ``starts`` where each begins. Writes where each word's buckets end into ``ends`` and the buckets
+    into ``found`` as far as it has room; returns how many there are. Twin: subwords.word_buckets."""
+    num = 0
+    for word in range(len(starts) - 1):
+        first, last = starts[word], starts[word + 1]
+        for begin in range(first, last):
+            if text[begin] & 0xC0 == 0x80:  # within a character
+                continue
+            value = np.uint32(2166136261)
+            size, place = 0, begin
+            while place < last and size < longest:
+                size += 1
+                whole = False
+                while not whole:
+                    byte = np.uint32(text[place])
+                    if byte >= 0x80:
+                        byte |= np.uint32(0xFFFFFF00)
+                    value = np.uint32((value ^ byte) * np.uint32(16777619))
+                    place += 1
+                    whole = place == last or text[place] & 0xC0 != 0x80
+                if size >= shortest and not (size == 1 and (begin == first or place == last)):
+                    if num < len(found):
+                        found[num] = value % np.uint32(bucket)
+                    num += 1
+        ends[word] = num
+    return num

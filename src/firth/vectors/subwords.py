@@ -40,7 +40,31 @@ def word_buckets(word: str, shortest: int, longest: int, bucket: int) -> list[in
     """The bucket of each n-gram; an n-gram that occurs twice is listed twice, as in the original."""
     if not bucket:
         return []
-    return [fnv1a(gram.encode()) % bucket for gram in word_ngrams(word, shortest, longest)]
+    return [fnv1a(gram.encode("utf-8", "surrogateescape")) % bucket for gram in word_ngrams(word, shortest, longest)]
+
+
+def all_buckets(
+    words: list[str], shortest: int, longest: int, bucket: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The buckets of all words one after another, and [V+1] where each word's begin. A short list is
+    not worth loading the compiler for."""
+    if len(words) < 1000 or not bucket or not longest:
+        some = [word_buckets(word, shortest, longest, bucket) for word in words]
+        lens = np.asarray([len(one) for one in some], np.int64)
+        flat = np.fromiter((number for one in some for number in one), np.int64, int(lens.sum()))
+        return flat, np.concatenate((np.zeros(1, np.int64), np.cumsum(lens)))
+    from firth.vectors.subword_kernels import hash_words
+
+    marked = [
+        b"" if word == END_OF_SENTENCE else b"<" + word.encode("utf-8", "surrogateescape") + b">" for word in words
+    ]
+    text = np.frombuffer(b"".join(marked), np.uint8)
+    starts = np.concatenate((np.zeros(1, np.int64), np.cumsum([len(one) for one in marked], dtype=np.int64)))
+    ends = np.empty(len(words), np.int64)
+    count = hash_words(text, starts, shortest, longest, bucket, ends, np.empty(0, np.int64))
+    found = np.empty(count, np.int64)
+    hash_words(text, starts, shortest, longest, bucket, ends, found)
+    return found, np.concatenate((np.zeros(1, np.int64), ends))
 
 
 class Bags:
@@ -52,11 +76,9 @@ class Bags:
     """
 
     def __init__(self, words: list[str], shortest: int, longest: int, bucket: int) -> None:
-        buckets = [word_buckets(word, shortest, longest, bucket) for word in words]
-        flat = np.fromiter((one for some in buckets for one in some), np.int64, sum(map(len, buckets)))
+        flat, starts = all_buckets(words, shortest, longest, bucket)
         self.used, place = np.unique(flat, return_inverse=True)
-        lens = np.asarray([1 + len(some) for some in buckets], np.int64)
-        self.starts: NDArray[np.int64] = np.concatenate((np.zeros(1, np.int64), np.cumsum(lens)))
+        self.starts: NDArray[np.int64] = starts + np.arange(len(starts))
         self.rows: NDArray[np.int32] = np.empty(int(self.starts[-1]), np.int32)
         own = np.zeros(len(self.rows), np.bool_)
         own[self.starts[:-1]] = True

@@ -22,6 +22,11 @@ def check_words(words: Sequence[str], path: Path) -> None:
             raise FirthError(
                 f"{path}: the word {word!r} is empty or has white space in it, which this format cannot hold; write safetensors instead"
             )
+        if not word.isascii():
+            try:
+                word.encode()
+            except UnicodeEncodeError:
+                raise FirthError(f"{path}: the word {word!r} is not Unicode text and cannot be written") from None
 
 
 def check_rows(path: Path, words: Sequence[str], matrix: NDArray[Any], first_line: int | None) -> None:

@@ -243,9 +243,10 @@ def _result(learner: Learner, config: AnyVectorsConfig) -> NDArray[np.float32]:
     if isinstance(learner, WordLearner) and learner.bags:
         inputs, bags = learner.arrays()["input"], learner.bags
         matrix = np.empty((len(bags.starts) - 1, config.dim), np.float32)
-        for word in range(len(matrix)):
-            rows = bags.rows[bags.starts[word] : bags.starts[word + 1]]
-            matrix[word] = inputs[rows].sum(0) / np.float32(len(rows))
+        for first in range(0, len(matrix), 16_384):
+            starts = bags.starts[first : first + 16_385]
+            sums = np.add.reduceat(inputs[bags.rows[starts[0] : starts[-1]]], starts[:-1] - starts[0], axis=0)
+            matrix[first : first + 16_384] = sums / np.diff(starts)[:, None].astype(np.float32)
         return matrix
     assert isinstance(config, (Word2VecConfig, GloveConfig))
     arrays = learner.arrays()

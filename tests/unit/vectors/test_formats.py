@@ -101,6 +101,21 @@ def test_a_fasttext_model_there_and_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.subwords.rows, full)
 
 
+def test_words_that_are_not_unicode_are_read_but_not_written(tmp_path: Path) -> None:
+    settings = {
+        "bucket": 20, "window": 5, "epochs": 1, "min_count": 1, "negatives": 5, "loss": "negative",
+        "architecture": "skipgram", "min_n": 3, "max_n": 6, "sample": 1e-4,
+    }  # fmt: skip
+    rows = np.ones((2, 4), np.float32)
+    write_fasttext(tmp_path / "m.bin", ["zaz"], np.asarray([5]), rows, np.asarray([3]), rows[:1], settings)
+    raw = (tmp_path / "m.bin").read_bytes().replace(b"zaz\0", b"z\xff\xfe\0")
+    (tmp_path / "m.bin").write_bytes(raw)
+    vectors = load_vectors(tmp_path / "m.bin")
+    assert vectors.nearest(vectors.words[0]) == []
+    with pytest.raises(FirthError, match="not Unicode"):
+        save_vectors(vectors, tmp_path / "v.vec")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -189,6 +189,11 @@ def test_a_rate_that_is_too_high_is_told(words: Corpus, tmp_path: Path) -> None:
         train_vectors(words, KINDS["cbow"].replace(learning_rate=1e30), tmp_path / "run")
 
 
+def test_the_room_opens_without_compiler_and_torch() -> None:
+    code = "import sys, firth.vectors.trainer, firth.vectors.evaluation; sys.exit(bool({'numba', 'torch', 'scipy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_a_tree_has_no_output_vectors_of_words() -> None:
     with pytest.raises(ValueError, match="inner nodes"):
         Word2VecConfig(loss="hierarchical", result="output")

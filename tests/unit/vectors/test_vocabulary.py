@@ -12,7 +12,7 @@ from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
 from firth.vectors.plan import MAX_UNIT, Plan, unit_starts
-from firth.vectors.subwords import Bags, fnv1a, word_buckets, word_ngrams
+from firth.vectors.subwords import Bags, all_buckets, fnv1a, word_buckets, word_ngrams
 from firth.vectors.vocabulary import (
     grow_vocabulary,
     huffman_paths,
@@ -102,6 +102,18 @@ def test_the_hash_is_fnv_with_signed_bytes() -> None:
     assert fnv1a(b"a") == 0xE40C292C  # the published test vectors of FNV-1a
     assert fnv1a(b"foobar") == 0xBF9CF968
     assert fnv1a("é".encode()) != ((((2166136261 ^ 0xC3) * 16777619 % 2**32) ^ 0xA9) * 16777619 % 2**32)
+
+
+def test_hashing_kernel_and_twin_agree() -> None:
+    random = np.random.default_rng(0)
+    letters = list("abcé中🙂-")
+    words = ["".join(random.choice(letters, random.integers(1, 9))) for _ in range(1200)] + ["</s>", "ß"]
+    for shortest, longest in ((3, 6), (1, 2), (2, 2)):
+        flat, starts = all_buckets(words, shortest, longest, 777)
+        for number, word in enumerate(words):
+            expected = word_buckets(word, shortest, longest, 777)
+            assert flat[starts[number] : starts[number + 1]].tolist() == expected
+    assert all_buckets(words, 3, 0, 777)[0].size == 0
 
 
 def test_bags_have_the_word_first_and_only_buckets_in_use() -> None:
