@@ -19,8 +19,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """Machine code on first call, kept on disk, run without the interpreter's lock."""
-    made: Any = njit(nogil=True, fastmath=True, cache=True, error_model="numpy")(function)
+    """Machine code on first call, kept on disk where some folder can be written to, run without the
+    interpreter's lock."""
+    options: dict[str, Any] = {"nogil": True, "fastmath": True, "error_model": "numpy"}
+    try:
+        made: Any = njit(cache=True, **options)(function)
+    except RuntimeError:  # no place for a cache
+        made = njit(**options)(function)
     return cast(Function, made)
 
 
