@@ -33,8 +33,8 @@ class Subwords:
 class WordVectors:
     """Vectors of words, by falling frequency where the file says so.
 
-    ``scales`` given means int8 storage: row = codes * scale. It takes a quarter of the space; on
-    100-dimensional word2vec vectors cosines move by less than 0.01 and scores in the third decimal.
+    ``scales`` given means int8 storage: row = codes * scale. It takes a quarter of the space; a test holds
+    that on random vectors cosines move by less than 0.01 and 19 of 20 nearest words stay the same.
     """
 
     def __init__(
