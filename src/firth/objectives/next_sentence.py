@@ -18,7 +18,7 @@ from firth.core.errors import FirthError
 from firth.core.seeds import uniform
 from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows, cut_documents
-from firth.objectives.rows import Rows, RowWriter, Specials
+from firth.objectives.rows import Rows, RowWriter, Specials, fill_rows
 
 _TARGET, _CUT, _FALSE, _OTHER, _PLACE, _TRIM = range(20, 26)  # what a random number is for
 FOLLOWS, OTHER = 0, 1  # labels as published
@@ -70,21 +70,18 @@ def build_pairs(
     seed: int,
 ) -> Rows:
     """[CLS] A [SEP] B [SEP] of each chunk of each row, with the label of the pair."""
-    out = Rows.empty(len(numbers), config.row_len, specials.pad_id)
-    for place, (row, turn) in enumerate(zip(numbers.tolist(), turns.tolist(), strict=True)):
-        writer = RowWriter(out, split, config, specials, place, (seed, row, turn))
-        for chunk in rows.sequences(row).tolist():
-            first, last = int(rows.chunk_first[chunk]), int(rows.chunk_last[chunk])
-            if last - first == 1:
-                writer.add((int(rows.starts[chunk]), int(rows.lens[chunk])))
-                continue
-            label, parts = _pair(
-                rows, chunk, config.pairs, uniform(seed, chunk, turn, np.arange(_CUT, _TRIM + 2)).tolist()
-            )
-            out.pair_rows.append(place)
-            out.pair_columns.append(writer.add(*parts))
-            out.pair_labels.append(label)
-    return out
+
+    def write(writer: RowWriter, chunk: int, turn: int) -> None:
+        if rows.chunk_last[chunk] - rows.chunk_first[chunk] == 1:
+            writer.add((int(rows.starts[chunk]), int(rows.lens[chunk])))
+            return
+        draws = uniform(seed, chunk, turn, np.arange(_CUT, _TRIM + 2)).tolist()
+        label, parts = _pair(rows, chunk, config.pairs, draws)
+        writer.rows.pair_rows.append(writer.row)
+        writer.rows.pair_columns.append(writer.add(*parts))
+        writer.rows.pair_labels.append(label)
+
+    return fill_rows(split, rows, numbers, turns, config, specials, seed, write)
 
 
 def _pair(rows: PairRows, chunk: int, kind: str, draws: list[float]) -> tuple[int, list[tuple[int, int]]]:

@@ -3,6 +3,7 @@
 B rows, T tokens.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -110,6 +111,25 @@ class RowWriter:
         return group
 
 
+def fill_rows(
+    split: Split,
+    rows: PackedRows,
+    numbers: NDArray[np.int64],
+    turns: NDArray[np.int64],
+    config: MaskedTokensConfig,
+    specials: Specials,
+    seed: int,
+    write: Callable[[RowWriter, int, int], None],
+) -> Rows:
+    """The rows of these numbers; ``write(writer, sequence, turn)`` adds each sequence of a row to it."""
+    out = Rows.empty(len(numbers), config.row_len, specials.pad_id)
+    for place, (row, turn) in enumerate(zip(numbers.tolist(), turns.tolist(), strict=True)):
+        writer = RowWriter(out, split, config, specials, place, (seed, row, turn))
+        for sequence in rows.sequences(row).tolist():
+            write(writer, sequence, turn)
+    return out
+
+
 def build_rows(
     split: Split,
     rows: PackedRows,
@@ -120,9 +140,8 @@ def build_rows(
     seed: int,
 ) -> Rows:
     """[CLS] sequence [SEP], one after another, positions from 0 in each."""
-    out = Rows.empty(len(numbers), config.row_len, specials.pad_id)
-    for place, (row, turn) in enumerate(zip(numbers.tolist(), turns.tolist(), strict=True)):
-        writer = RowWriter(out, split, config, specials, place, (seed, row, turn))
-        for sequence in rows.sequences(row).tolist():
-            writer.add((int(rows.starts[sequence]), int(rows.lens[sequence])))
-    return out
+
+    def write(writer: RowWriter, sequence: int, turn: int) -> None:
+        writer.add((int(rows.starts[sequence]), int(rows.lens[sequence])))
+
+    return fill_rows(split, rows, numbers, turns, config, specials, seed, write)

@@ -26,18 +26,17 @@ class Ranks:
         return self.rank == 0
 
     def sum_counts(self, counts: Mapping[str, int]) -> dict[str, int]:
-        if self.size == 1:
-            return dict(counts)
-        names = sorted(counts)
-        tensor = torch.tensor([counts[name] for name in names], dtype=torch.int64)
-        distributed.all_reduce(tensor)
-        return dict(zip(names, tensor.tolist(), strict=True))
+        return {name: int(value) for name, value in self._sum(counts, torch.int64).items()}
 
     def sum_values(self, values: Mapping[str, float]) -> dict[str, float]:
+        return self._sum(values, torch.float64)
+
+    def _sum(self, values: Mapping[str, float], dtype: torch.dtype) -> dict[str, float]:
+        """Name by name over all ranks."""
         if self.size == 1:
             return dict(values)
         names = sorted(values)
-        tensor = torch.tensor([values[name] for name in names], dtype=torch.float64)
+        tensor = torch.tensor([values[name] for name in names], dtype=dtype)
         distributed.all_reduce(tensor)
         return dict(zip(names, tensor.tolist(), strict=True))
 
