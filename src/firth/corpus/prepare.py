@@ -19,6 +19,7 @@ import numpy as np
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, write_json
+from firth.core.memory import release_memory
 from firth.core.types import Progress
 from firth.corpus.duplicates import SeenHashes
 from firth.corpus.format import CorpusInfo, SourceInfo, SplitInfo
@@ -34,6 +35,7 @@ from firth.text.vocabulary import train_pieces
 from firth.text.word_blocks import WordRules
 
 _BLOCK_BYTES = 1_000_000
+_BPE_SAMPLE_BYTES = 10_000_000  # its trainer holds every stretch of letters, which in Chinese is half a sentence
 _HASHES = 2.0**64
 
 
@@ -165,7 +167,8 @@ class _Job:
         if self.tokens.kind == "words" or goal.is_dir():
             return
         self.progress({"event": "vocabulary"})
-        limit = int(min(1.0, self.tokens.sample_bytes / max(self.unpacked_bytes, 1)) * (_HASHES - 1))
+        wanted = min(self.tokens.sample_bytes, _BPE_SAMPLE_BYTES if self.tokens.kind == "bpe" else 1 << 62)
+        limit = int(min(1.0, wanted / max(self.unpacked_bytes, 1)) * (_HASHES - 1))
 
         def sample() -> Iterator[str]:
             for document in self.documents():
@@ -175,6 +178,8 @@ class _Job:
         pieces = Pieces.load(given) if given else train_pieces(sample, self.tokens)
         with atomic_folder(goal) as folder:
             pieces.save(folder)
+        del pieces
+        release_memory()
 
     def blocks(self) -> Iterator[Block]:
         """Documents in blocks of about equal size, whatever the workers; held-out ones marked."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.types import Encoding
 from firth.text.document import Document
 from firth.text.pieces import Pieces
 from firth.text.sentences import split_sentences
@@ -52,32 +51,50 @@ class PlainEncoder:
 
     def __init__(self, pieces: Pieces) -> None:
         self.pieces = pieces
+        self.outer = np.asarray(
+            [not pieces.token(number).startswith("##") for number in range(pieces.vocab_size)], np.bool_
+        )
 
     def encode(self, documents: list[Document]) -> EncodedBlock:
         ids, starts, lens, per_document = [], [], [], []
         for document in documents:
-            encoding = self.pieces.encode(document.text, add_special=False, read_special=False)
+            found, ends, outer = self._pieces(document.text)
             sentences = sentences_of(document)
-            place = np.searchsorted([start for start, _ in sentences], encoding.offsets[:, 1], side="left") - 1
+            place = np.searchsorted([start for start, _ in sentences], ends, side="left") - 1
             place = np.clip(place, 0, None)
             lens.append(np.bincount(place, minlength=len(sentences)))
             per_document.append(len(sentences))
-            ids.append(encoding.ids.astype(np.uint32))
-            starts.append(self._word_starts(encoding, document.text, sentences, place))
+            ids.append(found)
+            starts.append(self._word_starts(ends, outer, document.text, sentences, place))
         if not ids:
             return keep_full(np.zeros(0, np.uint32), np.zeros(0, np.bool_), np.zeros(0, np.int64), [])
         return keep_full(
             np.concatenate(ids), np.concatenate(starts), np.concatenate(lens).astype(np.int64), per_document
         )
 
+    def _pieces(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.bool_]]:
+        """Ids, where each piece ends in the text, and whether it is an outer one (WordPiece)."""
+        if self.pieces.byte_ids is not None:
+            encoding = self.pieces.encode(text, add_special=False, read_special=False)
+            return encoding.ids.astype(np.uint32), encoding.offsets[:, 1], self.pieces.outer_pieces(encoding)
+        self.pieces.backend.encode_special_tokens = True
+        raw = self.pieces.backend.encode(text, add_special_tokens=False)
+        ids = np.asarray(raw.ids, np.uint32)
+        return ids, np.asarray([end for _, end in raw.offsets], np.int64), self.outer[ids]
+
     def _word_starts(
-        self, encoding: Encoding, text: str, sentences: list[tuple[int, int]], place: NDArray[np.int64]
+        self,
+        ends: NDArray[np.int64],
+        outer: NDArray[np.bool_],
+        text: str,
+        sentences: list[tuple[int, int]],
+        place: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
         """The first piece of each word; words are sought sentence by sentence."""
         if self.pieces.kind == "wordpiece" and not has_han(text):
-            return self.pieces.outer_pieces(encoding)
+            return outer
         words = [start + word for start, end in sentences for word, _ in split_words(text[start:end])]
-        word_of = np.searchsorted(words, encoding.offsets[:, 1], side="left")
+        word_of = np.searchsorted(words, ends, side="left")
         first = np.ones(len(word_of), np.bool_)
         first[1:] = (word_of[1:] != word_of[:-1]) | (place[1:] != place[:-1])
         return first
