@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 SPACE = "\u2581"
 _MAX_WORDS = 300_000
-_MAX_CHARS = 2_500_000
+_MAX_CHARS = 3_500_000
 _SEEDS_A_PIECE = 15
 _MIN_SEEDS = 100_000
 _SHRINK = 0.75
