@@ -78,9 +78,7 @@ def run_quickstart(folder: Path, lang: str, budget: str) -> None:
             if (run / "firth.json").exists():
                 api.pretrain(resume=run, progress=progress)
             else:
-                api.pretrain(
-                    "bert-tiny", corpus=corpus, out=run, budget=budget, settings=["row_len=64"], progress=progress
-                )
+                api.pretrain("bert-tiny-modern", corpus=corpus, out=run, budget=budget, progress=progress)
     table(run_rows(Run.open(run).facts))
     say("3. what it would put in the place of [MASK]")
     model = api.load(run)

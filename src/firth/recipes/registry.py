@@ -13,6 +13,7 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     "bert-small": bert.bert_small,
     "bert-base": bert.bert_base,
     "bert-large": bert.bert_large,
+    "bert-tiny-modern": bert.bert_tiny_modern,
     "bert-mini-modern": bert.bert_mini_modern,
     "bert-continue": bert.bert_continue,
 }
