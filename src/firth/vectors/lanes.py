@@ -9,7 +9,7 @@ Offsets count floats in a flat array; nothing here checks borders.
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic as untyped_intrinsic
