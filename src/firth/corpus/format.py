@@ -124,6 +124,10 @@ class Corpus:
             raise FirthError(
                 f"{folder / 'corpus.json'}: made by another version of Firth (format {data.get('format')}, wanted {FORMAT}); prepare it again"
             )
+        if isinstance(data, dict) and data.get("kind") == "pairs":
+            raise FirthError(
+                f"{folder}: a corpus of sentence pairs, which only translation recipes read; prepare plain text"
+            )
         info = CorpusInfo.build(data, folder / "corpus.json")
         if verify:
             check_files(folder, info.checksums, "prepare the corpus again")
@@ -140,7 +144,12 @@ class Corpus:
     @property
     def fingerprint(self) -> str:
         """Equal for corpora with equal content."""
-        import hashlib
-        import json
+        return fingerprint_of(self.info.checksums)
 
-        return hashlib.sha256(json.dumps(self.info.checksums, sort_keys=True).encode()).hexdigest()[:16]
+
+def fingerprint_of(checksums: dict[str, str]) -> str:
+    """One word for all files of a corpus."""
+    import hashlib
+    import json
+
+    return hashlib.sha256(json.dumps(checksums, sort_keys=True).encode()).hexdigest()[:16]

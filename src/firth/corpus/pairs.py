@@ -1,0 +1,138 @@
+"""A parallel corpus on disk: like a corpus, with two sides.
+
+``corpus.json``   what it is (``kind`` is ``pairs``), how it was made, checksums
+``tokenizer/``    of both sides, or of the source; ``tokenizer-target/`` where the target has its own
+``train/`` and ``heldout/``, each with
+    ``source.bin``, ``target.bin``                uint16 or uint32 ids, one sentence after another
+    ``source_starts.bin``, ``target_starts.bin``  int64 [N+1]: where each sentence begins
+``heldout/source.txt``, ``heldout/target.txt``    the same as text, to score translations with
+"""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.config import Config
+from firth.core.configs import TokensConfig
+from firth.core.errors import FirthError
+from firth.core.files import check_files, read_json
+from firth.corpus.format import FORMAT, SourceInfo, fingerprint_of
+from firth.text.pieces import Pieces
+
+SIDES = ("source", "target")
+
+
+class PairSplitInfo(Config):
+    pairs: int
+    source_tokens: int
+    target_tokens: int
+    unknown: int
+
+
+class PairsInfo(Config):
+    """The content of ``corpus.json`` of a parallel corpus."""
+
+    format: int = FORMAT
+    kind: str = "pairs"
+    tokens: TokensConfig
+    separate: bool  # each side has a tokenizer of its own
+    tokenizers: list[str]  # fingerprints
+    vocab_size: int
+    target_vocab_size: int
+    dtype: str
+    sources: list[SourceInfo]
+    languages: list[str]  # as the names of the files say; "" where they do not
+    left_out: dict[str, int]  # pairs, by reason
+    train: PairSplitInfo
+    heldout: PairSplitInfo
+    checksums: dict[str, str]
+
+
+class PairSplit:
+    """One part of a parallel corpus as memory-mapped arrays."""
+
+    def __init__(self, folder: Path, dtype: str) -> None:
+        self.folder = folder
+        self.dtype = np.dtype(dtype)
+
+    def _map(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+        path = self.folder / name
+        return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype)
+
+    @cached_property
+    def ids(self) -> dict[str, NDArray[np.integer]]:
+        return {side: self._map(f"{side}.bin", self.dtype) for side in SIDES}
+
+    @cached_property
+    def starts(self) -> dict[str, NDArray[np.int64]]:
+        return {side: self._map(f"{side}_starts.bin", np.dtype(np.int64)) for side in SIDES}
+
+    @property
+    def num_pairs(self) -> int:
+        return len(self.starts["source"]) - 1
+
+    def lens(self, side: str) -> NDArray[np.int64]:
+        """Tokens of every sentence of a side, [N]."""
+        return np.diff(self.starts[side])
+
+    def sentence(self, side: str, number: int) -> NDArray[np.integer]:
+        starts = self.starts[side]
+        return self.ids[side][starts[number] : starts[number + 1]]
+
+    def texts(self, side: str) -> list[str]:
+        """The sentences as they were written (held-out part)."""
+        return (self.folder / f"{side}.txt").read_text(encoding="utf-8").split("\n")[:-1]
+
+
+class PairsCorpus:
+    """A prepared parallel corpus, opened for reading."""
+
+    def __init__(self, folder: Path, info: PairsInfo) -> None:
+        self.folder = folder
+        self.info = info
+        self.train = PairSplit(folder / "train", info.dtype)
+        self.heldout = PairSplit(folder / "heldout", info.dtype)
+
+    @classmethod
+    def open(cls, folder: str | Path, verify: bool = True) -> "PairsCorpus":
+        """``verify`` reads every file once and compares checksums; a damaged one is named."""
+        folder = Path(folder)
+        make = "firth prepare-pairs SOURCE TARGET --out"
+        if not folder.exists():
+            raise FirthError(f"{folder}: no such corpus; make one with: {make} {folder}")
+        if not is_pairs(folder):
+            raise FirthError(f"{folder}: not a corpus of sentence pairs; make one with: {make} NEW_FOLDER")
+        data = read_json(folder / "corpus.json")
+        if data.get("format") != FORMAT:
+            raise FirthError(
+                f"{folder / 'corpus.json'}: made by another version of Firth (format {data.get('format')}, wanted {FORMAT}); prepare it again"
+            )
+        info = PairsInfo.build(data, folder / "corpus.json")
+        if verify:
+            check_files(folder, info.checksums, "prepare the corpus again")
+        return cls(folder, info)
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The tokenizer of the source (and of the target, where they share one)."""
+        return Pieces.load(self.folder / "tokenizer")
+
+    @cached_property
+    def target_pieces(self) -> Pieces:
+        return Pieces.load(self.folder / "tokenizer-target") if self.info.separate else self.pieces
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for corpora with equal content."""
+        return fingerprint_of(self.info.checksums)
+
+
+def is_pairs(folder: Path) -> bool:
+    """Whether a folder is a parallel corpus."""
+    if not (folder / "corpus.json").is_file():
+        return False
+    data = read_json(folder / "corpus.json")
+    return isinstance(data, dict) and data.get("kind") == "pairs"

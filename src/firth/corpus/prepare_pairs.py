@@ -1,0 +1,242 @@
+"""Parallel text to a parallel corpus: filter, learn the pieces, write the ids.
+
+A pair is left out, and counted, where a side is empty, longer than ``max_len`` tokens, or more
+than ``max_ratio`` times as long as the other; given test files are never filtered.
+"""
+
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from firth.core.config import Config
+from firth.core.configs import TokensConfig
+from firth.core.errors import FirthError
+from firth.core.files import checksum, disk_errors, write_json
+from firth.core.types import Progress
+from firth.corpus.format import SourceInfo
+from firth.corpus.pairs import SIDES, PairsInfo, PairSplitInfo
+from firth.corpus.parts import hash_bytes
+from firth.corpus.staging import check_goal, publish, working_folder
+from firth.text.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
+from firth.text.pieces import Pieces
+from firth.text.sources import Source
+from firth.text.vocabulary import train_pieces
+
+_TOGETHER = 2000
+_HASHES = 2.0**64
+
+
+class PairFilters(Config):
+    """Which pairs are left out of training."""
+
+    max_len: int = 250
+    max_ratio: float = 5.0
+
+
+def prepare_pairs(
+    inputs: list[str],
+    out: Path,
+    tokens: TokensConfig,
+    reading: PairsReadingConfig | None = None,
+    dev: list[str] | None = None,
+    tokenizer: Path | None = None,
+    separate: bool = False,
+    heldout: float | None = None,
+    filters: PairFilters | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> PairsInfo:
+    """Makes the corpus ``out``; ``dev`` are files for testing, otherwise a share of the pairs is held out."""
+    check_goal(out, overwrite)
+    if tokens.kind == "words":
+        raise FirthError("sentence pairs are made of pieces: choose --tokens bpe, unigram or wordpiece")
+    if heldout is not None and not 0 <= heldout < 1:
+        raise FirthError(f"heldout is {heldout}: it is a share of the pairs, at least 0 and below 1")
+    if tokenizer is not None and separate:
+        raise FirthError("a given tokenizer serves both sides: leave out --separate or --tokenizer")
+    sources, dev_sources = find_pair_sources(inputs), find_pair_sources(dev) if dev else []
+    share = 0.0 if dev else (0.02 if heldout is None else heldout)
+    with working_folder(out) as staging:
+        for old in staging.iterdir():
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+        job = _Job(staging / "corpus", sources, dev_sources, tokens, reading or PairsReadingConfig(), share)
+        job.progress = progress or (lambda event: None)
+        job.filters = filters or PairFilters()
+        job.learn(tokenizer, separate)
+        info = job.write()
+        publish(job.goal, out)
+        shutil.rmtree(staging, ignore_errors=True)
+        return info
+
+
+class _Writer:
+    """The growing files of one split."""
+
+    def __init__(self, folder: Path, dtype: str, with_text: bool) -> None:
+        folder.mkdir(parents=True)
+        self.dtype = np.dtype(dtype)
+        self.files: dict[str, BinaryIO] = {side: open(folder / f"{side}.bin", "wb") for side in SIDES}
+        self.texts: dict[str, BinaryIO] = (
+            {side: open(folder / f"{side}.txt", "wb") for side in SIDES} if with_text else {}
+        )
+        self.folder = folder
+        self.lens: dict[str, list[int]] = {side: [] for side in SIDES}
+        self.unknown = 0
+
+    def add(self, pair: Pair, ids: tuple[list[int], list[int]], unknown: int) -> None:
+        self.unknown += unknown
+        for side, text, numbers in zip(SIDES, pair, ids, strict=True):
+            self.files[side].write(np.asarray(numbers, self.dtype).tobytes())
+            self.lens[side].append(len(numbers))
+            if self.texts:
+                self.texts[side].write(f"{' '.join(text.split())}\n".encode())
+
+    def close(self) -> PairSplitInfo:
+        for handle in (*self.files.values(), *self.texts.values()):
+            handle.close()
+        for side in SIDES:
+            starts = np.concatenate(([0], np.cumsum(np.asarray(self.lens[side], np.int64))))
+            starts.astype(np.int64).tofile(self.folder / f"{side}_starts.bin")
+        return PairSplitInfo(
+            pairs=len(self.lens["source"]),
+            source_tokens=sum(self.lens["source"]),
+            target_tokens=sum(self.lens["target"]),
+            unknown=self.unknown,
+        )
+
+
+class _Job:
+    """One preparation, step by step."""
+
+    filters: PairFilters
+    progress: Progress
+
+    def __init__(
+        self,
+        goal: Path,
+        sources: list[Source],
+        dev: list[Source],
+        tokens: TokensConfig,
+        reading: PairsReadingConfig,
+        share: float,
+    ) -> None:
+        self.goal, self.sources, self.dev = goal, sources, dev
+        self.tokens, self.reading, self.share = tokens, reading, share
+        self.left_out = {"empty": 0, "long": 0, "ratio": 0}
+        self.pieces: list[Pieces] = []
+
+    def learn(self, given: Path | None, separate: bool) -> None:
+        """One tokenizer for both sides, or one for each; a large corpus is sampled."""
+        self.progress({"event": "vocabulary"})
+        size = sum(source.size * (4 if source.packing else 1) for source in self.sources)
+        limit = int(min(1.0, self.tokens.sample_bytes / max(size, 1)) * (_HASHES - 1))
+
+        def sample(*sides: int) -> Iterator[str]:
+            for pair in read_pairs(self.sources, self.reading):
+                if limit >= _HASHES - 2 or hash_bytes(b"sample" + pair.source.encode()) <= limit:
+                    yield from (pair[side] for side in sides)
+
+        if given is not None:
+            self.pieces = [Pieces.load(given)]
+        elif separate:
+            self.pieces = [train_pieces(lambda: sample(0), self.tokens), train_pieces(lambda: sample(1), self.tokens)]
+        else:
+            self.pieces = [train_pieces(lambda: sample(0, 1), self.tokens)]
+        for pieces in self.pieces:
+            if pieces.pad_id is None or pieces.eos_id is None:
+                raise FirthError(
+                    f"{given}: its tokenizer has no token for padding or for the end, which translation needs; choose another"
+                )
+        for pieces, name in zip(self.pieces, ("tokenizer", "tokenizer-target"), strict=False):
+            (self.goal / name).mkdir(parents=True)
+            pieces.save(self.goal / name)
+
+    def write(self) -> PairsInfo:
+        """Encodes every pair, writes both splits and ``corpus.json``."""
+        vocab_sizes = [pieces.vocab_size for pieces in self.pieces]
+        dtype = "uint16" if max(vocab_sizes) <= 1 << 16 else "uint32"
+        writers = {name: _Writer(self.goal / name, dtype, name == "heldout") for name in ("train", "heldout")}
+        for number, (pair, ids, unknown) in enumerate(self._encoded(read_pairs(self.sources, self.reading))):
+            if number % 10_000 == 0:
+                self.progress({"event": "pairs", "pairs": number})
+            reason = self._reason(len(ids[0]), len(ids[1]))
+            if reason:
+                self.left_out[reason] += 1
+                continue
+            key = hash_bytes(f"{pair.source}\t{pair.target}".encode())
+            writers["heldout" if key < self.share * (_HASHES - 1) else "train"].add(pair, ids, unknown)
+        if self.dev:
+            for pair, ids, unknown in self._encoded(read_pairs(self.dev, self.reading)):
+                writers["heldout"].add(pair, ids, unknown)
+        with disk_errors(self.goal):
+            splits = {name: writer.close() for name, writer in writers.items()}
+        if not splits["train"].pairs:
+            counts = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
+            raise FirthError(f"{self.sources[0].name}: no pair is left for training ({counts}); check the files")
+        names = self.sources + self.dev
+        info = PairsInfo(
+            tokens=self.tokens,
+            separate=len(self.pieces) > 1,
+            tokenizers=[pieces.fingerprint for pieces in self.pieces],
+            vocab_size=vocab_sizes[0],
+            target_vocab_size=vocab_sizes[-1],
+            dtype=dtype,
+            sources=[SourceInfo(name=source.name, bytes=source.size) for source in names],
+            languages=self._languages(),
+            left_out=self.left_out,
+            checksums={
+                str(file.relative_to(self.goal)): checksum(file)
+                for file in sorted(self.goal.rglob("*"))
+                if file.is_file()
+            },
+            train=splits["train"],
+            heldout=splits["heldout"],
+        )
+        write_json(self.goal / "corpus.json", info.model_dump())
+        return info
+
+    def _encoded(self, pairs: Iterable[Pair]) -> Iterator[tuple[Pair, tuple[list[int], list[int]], int]]:
+        """Pairs with the ids of both sides and how many of them are unknown."""
+        stream = iter(pairs)
+        while block := list(islice(stream, _TOGETHER)):
+            columns = []
+            for side, pieces in enumerate((self.pieces[0], self.pieces[-1])):
+                columns.append(encode_ids(pieces, [pair[side].strip() for pair in block]))
+            for pair, source, target in zip(block, *columns, strict=True):
+                unknown = sum(number == self.pieces[0].unk_id for number in source)
+                unknown += sum(number == self.pieces[-1].unk_id for number in target)
+                yield pair, (source, target), unknown
+
+    def _reason(self, source_len: int, target_len: int) -> str:
+        """Why a pair is left out; one is added to both lengths so that a word may become a few."""
+        shorter, longer = sorted((source_len, target_len))
+        if not shorter:
+            return "empty"
+        if longer > self.filters.max_len:
+            return "long"
+        return "ratio" if longer + 1 > self.filters.max_ratio * (shorter + 1) else ""
+
+    def _languages(self) -> list[str]:
+        """What the settings or the endings of two files say: ``train.en.gz`` is English."""
+        if self.reading.source and self.reading.target:
+            return [self.reading.source, self.reading.target]
+        if self.sources[0].format != "txt":
+            return ["", ""]
+        endings = [Path(source.name.removesuffix(source.packing)).suffix.lstrip(".").lower() for source in self.sources]
+        return [
+            ending if re.fullmatch(r"[a-z]{2,3}([-_][a-z]+)?", ending) and ending != "txt" else "" for ending in endings
+        ]
+
+
+def encode_ids(pieces: Pieces, texts: list[str]) -> list[list[int]]:
+    """The ids of many texts without any special token; what is written in a text is never special."""
+    if pieces.byte_ids is not None:
+        return [pieces.encode(text, add_special=False, read_special=False).ids.tolist() for text in texts]
+    pieces.backend.encode_special_tokens = True
+    found: list[Any] = pieces.backend.encode_batch_fast(texts, add_special_tokens=False)
+    return [encoding.ids for encoding in found]
