@@ -1,0 +1,256 @@
+"""All steps of a recurrent layer at once: the same numbers as the cells, with a hand-written backward pass.
+
+The inputs arrive already multiplied (one large product for all steps, outside). Forward, a step is
+one product and a few calls that write in place. Backward, everything that does not depend on later
+steps (the slopes of the gates) is computed for all steps together beforehand; a step is then again
+one product and a few calls, and the gradient of the recurrent matrix is one product at the end.
+
+T steps, B batch, H hidden size, G rows of all gates. Sequences of states are [T+1, B, H]: the start first.
+"""
+
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+Gradients = tuple[torch.Tensor | None, ...]
+
+
+def _states(start_BH: torch.Tensor, num_steps: int) -> torch.Tensor:
+    states = start_BH.new_empty(num_steps + 1, *start_BH.shape)
+    states[0] = start_BH
+    return states
+
+
+def _by_step(gates_TBG: torch.Tensor, first: int, last: int, size: int) -> tuple[torch.Tensor, ...]:
+    """Gates ``first`` to ``last`` of every step, as views."""
+    return gates_TBG[:, :, first * size : last * size].unbind(0)
+
+
+class SimpleSteps(torch.autograd.Function):
+    """tanh or ReLU of input plus U h."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, inputs_TBH: torch.Tensor, start_BH: torch.Tensor, weight_HH: torch.Tensor, relu: bool
+    ) -> torch.Tensor:
+        states = _states(start_BH, len(inputs_TBH))
+        steps, weight_t = states.unbind(0), weight_HH.t()
+        for at, now in enumerate(inputs_TBH.unbind(0)):
+            torch.addmm(now, steps[at], weight_t, out=steps[at + 1])
+            if relu:
+                steps[at + 1].relu_()
+            else:
+                steps[at + 1].tanh_()
+        ctx.save_for_backward(states, weight_HH)
+        ctx.relu = relu
+        return states[1:]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_TBH: torch.Tensor) -> Gradients:
+        states, weight = ctx.saved_tensors
+        outputs = states[1:]
+        slopes = (outputs > 0).to(outputs.dtype) if ctx.relu else 1 - outputs * outputs
+        grads, inner = grad_TBH.unbind(0), torch.empty_like(outputs)
+        inners, slope = inner.unbind(0), slopes.unbind(0)
+        torch.mul(grads[-1], slope[-1], out=inners[-1])
+        for at in range(len(grads) - 2, -1, -1):
+            torch.addmm(grads[at], inners[at + 1], weight, out=inners[at])
+            inners[at].mul_(slope[at])
+        return inner, inners[0] @ weight, inner.flatten(0, 1).t() @ states[:-1].flatten(0, 1), None
+
+
+class LSTMSteps(torch.autograd.Function):
+    """LSTM, with peepholes if given; gates in the order o, i, f, g. Returns hidden and cell states, [T, B, H] each."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs_TBG: torch.Tensor,
+        start_BH: torch.Tensor,
+        cell_BH: torch.Tensor,
+        weight_GH: torch.Tensor,
+        peephole_3H: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        size, num_steps = weight_GH.shape[1], len(inputs_TBG)
+        states, cells = _states(start_BH, num_steps), _states(cell_BH, num_steps)
+        gates, squashed = torch.empty_like(inputs_TBG), torch.empty_like(states[1:])
+        sums, inputs = gates.unbind(0), inputs_TBG.unbind(0)
+        h, c, tanh_c = states.unbind(0), cells.unbind(0), squashed.unbind(0)
+        o, i, f, g = (_by_step(gates, gate, gate + 1, size) for gate in range(4))
+        sigmoids = _by_step(gates, 0 if peephole_3H is None else 1, 3, size)
+        seeing_c = gates.unflatten(2, (4, size))[:, :, 1:3].unbind(0)
+        weight_t = weight_GH.t()
+        for at in range(num_steps):
+            torch.addmm(inputs[at], h[at], weight_t, out=sums[at])
+            if peephole_3H is not None:
+                seeing_c[at].addcmul_(peephole_3H[1:], c[at][:, None])
+            sigmoids[at].sigmoid_()
+            g[at].tanh_()
+            torch.mul(f[at], c[at], out=c[at + 1]).addcmul_(i[at], g[at])
+            if peephole_3H is not None:
+                o[at].addcmul_(peephole_3H[0], c[at + 1]).sigmoid_()
+            torch.tanh(c[at + 1], out=tanh_c[at])
+            torch.mul(o[at], tanh_c[at], out=h[at + 1])
+        ctx.save_for_backward(gates, states, cells, squashed, weight_GH, peephole_3H)
+        ctx.set_materialize_grads(False)
+        return states[1:], cells[1:]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_TBH: torch.Tensor | None, grad_cells_TBH: torch.Tensor | None) -> Gradients:
+        gates, states, cells, squashed, weight, peephole = ctx.saved_tensors
+        size = weight.shape[1]
+        o, i, f, g = gates.split(size, -1)
+        slopes = torch.empty_like(gates)
+        torch.mul(1 - o, o, out=slopes[..., :size]).mul_(squashed)  # of o
+        torch.mul(1 - i, i, out=slopes[..., size : 2 * size]).mul_(g)
+        torch.mul(1 - f, f, out=slopes[..., 2 * size : 3 * size]).mul_(cells[:-1])
+        torch.mul(1 - g * g, i, out=slopes[..., 3 * size :])
+        to_cell = (1 - squashed * squashed).mul_(o)
+        inner, grad_start, grad_cell = _lstm_back(
+            slopes, to_cell, f.unbind(0), 3, weight, peephole, grad_TBH, grad_cells_TBH
+        )
+        grad_peephole = None
+        if peephole is not None:
+            inner_o, inner_i, inner_f, _ = inner.split(size, -1)
+            seen = ((inner_o, cells[1:]), (inner_i, cells[:-1]), (inner_f, cells[:-1]))
+            grad_peephole = torch.stack([(part * cell).sum((0, 1)) for part, cell in seen])
+        grad_weight = inner.flatten(0, 1).t() @ states[:-1].flatten(0, 1)
+        return inner, grad_start, grad_cell, grad_weight, grad_peephole
+
+
+class CoupledSteps(torch.autograd.Function):
+    """Coupled LSTM (f = 1 - i); gates in the order o, i, g. Returns hidden and cell states, [T, B, H] each."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, inputs_TBG: torch.Tensor, start_BH: torch.Tensor, cell_BH: torch.Tensor, weight_GH: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        size, num_steps = weight_GH.shape[1], len(inputs_TBG)
+        states, cells = _states(start_BH, num_steps), _states(cell_BH, num_steps)
+        gates, squashed = torch.empty_like(inputs_TBG), torch.empty_like(states[1:])
+        sums, inputs = gates.unbind(0), inputs_TBG.unbind(0)
+        h, c, tanh_c = states.unbind(0), cells.unbind(0), squashed.unbind(0)
+        o, i, g = (_by_step(gates, gate, gate + 1, size) for gate in range(3))
+        sigmoids, weight_t = _by_step(gates, 0, 2, size), weight_GH.t()
+        for at in range(num_steps):
+            torch.addmm(inputs[at], h[at], weight_t, out=sums[at])
+            sigmoids[at].sigmoid_()
+            g[at].tanh_()
+            torch.lerp(c[at], g[at], i[at], out=c[at + 1])
+            torch.tanh(c[at + 1], out=tanh_c[at])
+            torch.mul(o[at], tanh_c[at], out=h[at + 1])
+        ctx.save_for_backward(gates, states, cells, squashed, weight_GH)
+        ctx.set_materialize_grads(False)
+        return states[1:], cells[1:]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_TBH: torch.Tensor | None, grad_cells_TBH: torch.Tensor | None) -> Gradients:
+        gates, states, cells, squashed, weight = ctx.saved_tensors
+        size = weight.shape[1]
+        o, i, g = gates.split(size, -1)
+        slopes = torch.empty_like(gates)
+        torch.mul(1 - o, o, out=slopes[..., :size]).mul_(squashed)
+        torch.mul(1 - i, i, out=slopes[..., size : 2 * size]).mul_(g - cells[:-1])
+        torch.mul(1 - g * g, i, out=slopes[..., 2 * size :])
+        to_cell = (1 - squashed * squashed).mul_(o)
+        inner, grad_start, grad_cell = _lstm_back(
+            slopes, to_cell, (1 - i).unbind(0), 2, weight, None, grad_TBH, grad_cells_TBH
+        )
+        return inner, grad_start, grad_cell, inner.flatten(0, 1).t() @ states[:-1].flatten(0, 1)
+
+
+def _lstm_back(
+    slopes_TBG: torch.Tensor,
+    to_cell_TBH: torch.Tensor,
+    kept: tuple[torch.Tensor, ...],
+    num_on_cell: int,
+    weight_GH: torch.Tensor,
+    peephole_3H: torch.Tensor | None,
+    grad_TBH: torch.Tensor | None,
+    grad_cells_TBH: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The gradient at the sums before the gates [T, B, G], at the first state and at the first cell.
+
+    ``slopes`` turn the gradient of h (for o) or of c (for the ``num_on_cell`` others) into that of a gate's
+    sum, ``to_cell`` the gradient of h into that of c; ``kept`` is the share of the old cell in the new.
+    """
+    size, num_steps = weight_GH.shape[1], len(slopes_TBG)
+    grads = (torch.zeros_like(to_cell_TBH) if grad_TBH is None else grad_TBH).unbind(0)
+    inner = torch.empty_like(slopes_TBG)
+    inners, inner_o = inner.unbind(0), inner[:, :, :size].unbind(0)
+    on_cell = inner[:, :, size:].unflatten(2, (num_on_cell, size)).unbind(0)
+    slope_o = slopes_TBG[:, :, :size].unbind(0)
+    slope_on_cell = slopes_TBG[:, :, size:].unflatten(2, (num_on_cell, size)).unbind(0)
+    to_cell = to_cell_TBH.unbind(0)
+    grad_c, grad_h = torch.zeros_like(to_cell[0]), torch.empty_like(to_cell[0])
+    for at in range(num_steps - 1, -1, -1):
+        if at == num_steps - 1:
+            grad_h.copy_(grads[at])
+        else:
+            torch.addmm(grads[at], inners[at + 1], weight_GH, out=grad_h)
+        if grad_cells_TBH is not None:
+            grad_c.add_(grad_cells_TBH[at])
+        grad_c.addcmul_(grad_h, to_cell[at])
+        torch.mul(grad_h, slope_o[at], out=inner_o[at])
+        if peephole_3H is not None:
+            grad_c.addcmul_(inner_o[at], peephole_3H[0])
+        torch.mul(grad_c[:, None], slope_on_cell[at], out=on_cell[at])
+        grad_c.mul_(kept[at])
+        if peephole_3H is not None:
+            grad_c.addcmul_(on_cell[at][:, 0], peephole_3H[1]).addcmul_(on_cell[at][:, 1], peephole_3H[2])
+    return inner, inners[0] @ weight_GH, grad_c
+
+
+class GRUSteps(torch.autograd.Function):
+    """GRU as published: the reset before the matrix, so that a step has two products. Gates z, r, n."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs_TBG: torch.Tensor, start_BH: torch.Tensor, weight_GH: torch.Tensor) -> torch.Tensor:
+        size, num_steps = weight_GH.shape[1], len(inputs_TBG)
+        states, reset = _states(start_BH, num_steps), torch.empty_like(inputs_TBG[..., :size])
+        gates = inputs_TBG.clone()
+        h, reset_h = states.unbind(0), reset.unbind(0)
+        zr = _by_step(gates, 0, 2, size)
+        z, r, n = (_by_step(gates, gate, gate + 1, size) for gate in range(3))
+        weight_zr, weight_n = weight_GH[: 2 * size].t(), weight_GH[2 * size :].t()
+        for at in range(num_steps):
+            zr[at].addmm_(h[at], weight_zr).sigmoid_()
+            torch.mul(r[at], h[at], out=reset_h[at])
+            n[at].addmm_(reset_h[at], weight_n).tanh_()
+            torch.lerp(h[at], n[at], z[at], out=h[at + 1])
+        ctx.save_for_backward(gates, states, reset, weight_GH)
+        return states[1:]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_TBH: torch.Tensor) -> Gradients:
+        gates, states, reset, weight = ctx.saved_tensors
+        size, num_steps = weight.shape[1], len(gates)
+        z, r, n = gates.split(size, -1)
+        before = states[:-1]
+        slope_z = torch.mul(1 - z, z).mul_(n - before).unbind(0)
+        slope_r = torch.mul(1 - r, r).mul_(before).unbind(0)
+        slope_n = (1 - n * n).mul_(z).unbind(0)
+        kept, rs = (1 - z).unbind(0), r.unbind(0)
+        inner = torch.empty_like(gates)
+        inner_zr, inner_n = _by_step(inner, 0, 2, size), _by_step(inner, 2, 3, size)
+        inner_z, inner_r = _by_step(inner, 0, 1, size), _by_step(inner, 1, 2, size)
+        weight_zr, weight_n = weight[: 2 * size], weight[2 * size :]
+        grads, grad_reset = grad_TBH.unbind(0), torch.empty_like(states[0])
+        grad_h = torch.zeros_like(states[0])
+        for at in range(num_steps - 1, -1, -1):
+            grad_h.add_(grads[at])
+            torch.mul(grad_h, slope_z[at], out=inner_z[at])
+            torch.mul(grad_h, slope_n[at], out=inner_n[at])
+            torch.mm(inner_n[at], weight_n, out=grad_reset)
+            torch.mul(grad_reset, slope_r[at], out=inner_r[at])
+            grad_h.mul_(kept[at]).addcmul_(grad_reset, rs[at]).addmm_(inner_zr[at], weight_zr)
+        flat = inner.flatten(0, 1)
+        grad_weight = torch.cat(
+            (flat[:, : 2 * size].t() @ before.flatten(0, 1), flat[:, 2 * size :].t() @ reset.flatten(0, 1))
+        )
+        return inner, grad_h, grad_weight
