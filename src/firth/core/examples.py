@@ -1,0 +1,48 @@
+"""Labelled examples as plain data: what readers give and tasks take.
+
+``where`` says for messages where an example stands, ``file:line`` mostly. Places in a text are
+counted in characters (code points) of the original.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+@dataclass(frozen=True)
+class TextExample:
+    """One text, or two to be compared, with its class or (a number) its score."""
+
+    text: str
+    second: str | None = None
+    label: str | float | None = None
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class TagExample:
+    """Words with their tags, and the text in which each word stands at ``offsets``."""
+
+    words: list[str]
+    tags: list[str] | None = None
+    where: str = ""
+    text: str = ""
+    offsets: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Answer(NamedTuple):
+    """A stretch of a passage."""
+
+    text: str
+    start: int
+
+
+@dataclass(frozen=True)
+class AnswerExample:
+    """A question to a passage; ``impossible`` where the passage is known not to answer it."""
+
+    id: str
+    question: str
+    passage: str
+    answers: list[Answer] = field(default_factory=list)
+    impossible: bool = False
+    where: str = ""

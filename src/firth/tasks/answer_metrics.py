@@ -1,0 +1,171 @@
+"""Exact match and F1 of answers by the definitions of SQuAD 1.1, SQuAD 2.0 and CMRC 2018.
+
+All scores here are between 0 and 1; the published scripts print them times 100.
+"""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+class AnswerScore(NamedTuple):
+    exact: float
+    f1: float
+
+
+def normalized(answer: str) -> str:
+    """SQuAD's normal form: lower case, without ASCII punctuation, articles and needless white space."""
+    plain = answer.lower().translate(_WITHOUT_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", plain).split())
+
+
+def squad_score(guess: str, answers: Sequence[str], version: int = 2) -> AnswerScore:
+    """The best over the given answers (Rajpurkar et al. 2016; 2018). No answers: the guess must be empty.
+
+    Version 2 leaves out answers without content after normalization and calls two empty texts equal;
+    version 1 knows no empty answers.
+    """
+    if version == 2:
+        answers = [answer for answer in answers if normalized(answer)] or [""]
+    shape = normalized(guess)
+    exact = max((float(normalized(answer) == shape) for answer in answers), default=0.0)
+    words = shape.split()
+    return AnswerScore(
+        exact, max((_word_f1(words, normalized(answer).split(), version) for answer in answers), default=0.0)
+    )
+
+
+def _word_f1(guess: list[str], answer: list[str], version: int) -> float:
+    if version == 2 and (not guess or not answer):
+        return float(guess == answer)
+    shared = (Counter(guess) & Counter(answer)).total()
+    return _f1(shared, len(guess), len(answer))
+
+
+def _f1(shared: int, guessed: int, true: int) -> float:
+    if shared == 0:
+        return 0.0
+    precision, recall = shared / guessed, shared / true
+    return 2 * precision * recall / (precision + recall)
+
+
+# The marks that CMRC's script sets apart and leaves out; the hyphen and the dash of numbers are among them.
+_CMRC_MARKS = frozenset("-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
+_CMRC_HAN = re.compile("[\u4e00-\u9fa5]")
+# English words as the Treebank cuts them: clitics and punctuation apart, points and commas inside numbers and names kept.
+_LATIN = re.compile(r"\w+(?=n't\b)|n't\b|'(?:s|m|d|re|ve|ll)\b|\w+(?:\.\w+|,\d\w*)*|\.{2,}|\S")
+
+
+def mixed_segments(text: str, keep_marks: bool = False) -> list[str]:
+    """CMRC's units: Chinese characters singly, other stretches by words (Cui et al. 2019).
+
+    The published script cuts those stretches with NLTK's tokenizer; here a rule does it, which
+    differs for rare shapes only (double quotes, abbreviations with points).
+    """
+    segments, held = [], ""
+    for char in text.lower().strip():
+        mark = char in _CMRC_MARKS
+        if mark and not keep_marks:
+            continue
+        if mark or _CMRC_HAN.match(char):
+            segments += [*_LATIN.findall(held), char]
+            held = ""
+        else:
+            held += char
+    return segments + _LATIN.findall(held)
+
+
+def common_stretch(first: Sequence[str], second: Sequence[str]) -> int:
+    """The length of the longest stretch that both contain, unbroken."""
+    longest, before = 0, [0] * (len(second) + 1)
+    for unit in first:
+        row = [0] * (len(second) + 1)
+        for place, other in enumerate(second, 1):
+            if unit == other:
+                row[place] = before[place - 1] + 1
+                longest = max(longest, row[place])
+        before = row
+    return longest
+
+
+def cmrc_score(guess: str, answers: Sequence[str]) -> AnswerScore:
+    """CMRC 2018: F1 of the longest common stretch, exact match without marks; the best over the answers."""
+    units, bare = mixed_segments(guess), _without_marks(guess)
+    exact = f1 = 0.0
+    for answer in answers or [""]:
+        wanted = mixed_segments(answer)
+        exact = max(exact, float(_without_marks(answer) == bare))
+        shared = common_stretch(wanted, units)
+        f1 = max(f1, _f1(shared, len(units), len(wanted)) if units or wanted else float(not answers))
+    return AnswerScore(exact, f1)
+
+
+def _without_marks(text: str) -> str:
+    return "".join(char for char in text.lower().strip() if char not in _CMRC_MARKS)
+
+
+ANSWER_SCORES: dict[str, Callable[[str, Sequence[str]], AnswerScore]] = {
+    "squad1": lambda guess, answers: squad_score(guess, answers, version=1),
+    "squad2": lambda guess, answers: squad_score(guess, answers, version=2),
+    "cmrc": cmrc_score,
+}
+
+
+def answer_scores(
+    guesses: Sequence[str], answers: Sequence[Sequence[str]], kind: str = "squad2"
+) -> NDArray[np.float64]:
+    """Exact match and F1 of each question [N, 2]; the score of a set is the mean."""
+    assert len(guesses) == len(answers)
+    score = ANSWER_SCORES[kind]
+    return np.asarray(
+        [score(guess, wanted) for guess, wanted in zip(guesses, answers, strict=True)], np.float64
+    ).reshape(-1, 2)
+
+
+class Threshold(NamedTuple):
+    """The score of a set if questions whose null score is above ``value`` are left unanswered."""
+
+    score: float
+    value: float
+
+
+def best_threshold(scores: ArrayLike, null_scores: ArrayLike, answered: ArrayLike, answerable: ArrayLike) -> Threshold:
+    """The threshold for no answer that makes the mean largest, as SQuAD 2.0's script seeks it.
+
+    ``scores`` [N] are those of the best answers, before any is withheld; ``null_scores`` [N] say how
+    likely there is none; ``answered`` where the guess is not empty, ``answerable`` where the
+    question has an answer. Starts with nothing answered (threshold 0 if that is best). Of questions with equal
+    null scores either all are answered or none, where the script would split them.
+    """
+    scores_N, null_N = np.asarray(scores, np.float64), np.asarray(null_scores, np.float64)
+    answered_N, answerable_N = np.asarray(answered, np.bool_), np.asarray(answerable, np.bool_)
+    if len(scores_N) == 0:
+        return Threshold(0.0, 0.0)
+    gains = np.where(answerable_N, scores_N, -answered_N.astype(np.float64))
+    order = np.argsort(null_N, kind="stable")
+    totals = (~answerable_N).sum() + np.cumsum(gains[order])
+    sorted_nulls = null_N[order]
+    ends = np.append(sorted_nulls[1:] != sorted_nulls[:-1], True)
+    totals = np.where(ends, totals, -np.inf)
+    best = int(np.argmax(totals))
+    nothing = float((~answerable_N).sum())
+    if totals[best] <= nothing:
+        # Withholds everything: below every null score, unless the script's own 0 already does that.
+        return Threshold(nothing / len(scores_N), min(0.0, float(np.nextafter(sorted_nulls[0], -np.inf))))
+    return Threshold(float(totals[best]) / len(scores_N), float(sorted_nulls[best]))
+
+
+def with_threshold(
+    scores: ArrayLike, null_scores: ArrayLike, answerable: ArrayLike, threshold: float
+) -> NDArray[np.float64]:
+    """The scores of each question when those with a null score above the threshold are left unanswered."""
+    withheld = np.asarray(null_scores, np.float64) > threshold
+    return np.where(withheld, ~np.asarray(answerable, np.bool_), np.asarray(scores, np.float64)).astype(np.float64)

@@ -1,0 +1,51 @@
+"""Batches of like length."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firth.tasks.buckets import batches_by_length, batches_in_order, batches_longest_first, padding_share
+
+LENS = st.lists(st.integers(0, 60), max_size=80)
+
+
+@settings(deadline=None)
+@given(lens=LENS, max_tokens=st.integers(1, 200), max_rows=st.integers(1, 20), seed=st.integers(0, 5))
+def test_every_row_once_within_the_limits(lens: list[int], max_tokens: int, max_rows: int, seed: int) -> None:
+    for batches in (
+        batches_by_length(lens, max_tokens, max_rows, seed, epoch=1),
+        batches_in_order(lens, max_tokens, max_rows),
+        batches_longest_first(lens, max_tokens, max_rows),
+    ):
+        assert sorted(row for rows in batches for row in rows.tolist()) == list(range(len(lens)))
+        for rows in batches:
+            longest = max(lens[row] for row in rows)
+            assert 1 <= len(rows) <= max_rows
+            assert len(rows) == 1 or len(rows) * longest <= max_tokens
+
+
+def test_in_order_by_hand() -> None:
+    assert [rows.tolist() for rows in batches_in_order([3, 2, 5, 1, 9, 1], 10, 3)] == [[0, 1], [2, 3], [4], [5]]
+
+
+def test_shuffled_yet_of_like_length() -> None:
+    random = np.random.default_rng(0)
+    lens = random.integers(5, 200, 2000)
+    first = batches_by_length(lens, 4096, 32, seed=3, epoch=0)
+    again = batches_by_length(lens, 4096, 32, seed=3, epoch=0)
+    other = batches_by_length(lens, 4096, 32, seed=3, epoch=1)
+    assert all(np.array_equal(one, two) for one, two in zip(first, again, strict=True))
+    assert {tuple(sorted(rows.tolist())) for rows in first} != {tuple(sorted(rows.tolist())) for rows in other}
+    assert padding_share(first, lens) < 0.12
+    assert padding_share(batches_in_order(lens, 10**6, 32), lens) > 0.4
+    longest = np.asarray([lens[rows].max() for rows in first])
+    assert abs(np.corrcoef(np.arange(len(longest)), longest)[0, 1]) < 0.3  # no curriculum by accident
+
+
+def test_longest_first() -> None:
+    batches = batches_longest_first([1, 7, 3, 7], 100, 2)
+    assert [rows.tolist() for rows in batches] == [[1, 3], [2, 0]]
+    assert padding_share(batches, [1, 7, 3, 7]) == pytest.approx(2 / 20)
+    assert batches_longest_first([], 10, 2) == []
+    assert padding_share([], []) == 0
