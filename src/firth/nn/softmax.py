@@ -1,0 +1,135 @@
+"""The softmax over the vocabulary: its loss without a copy too many, and what every output layer answers.
+
+N positions, D hidden size, V vocabulary.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+_CHUNK = 1 << 24  # scores held at a time
+
+
+class FusedCrossEntropy(torch.autograd.Function):
+    """Sum of -log softmax(hidden table^T + bias)[label], with all gradients made while the scores are at hand.
+
+    The scores of a part of the positions exist at a time, and they become their own gradient in place, so
+    that neither memory nor passes over it grow with N x V.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden_ND: torch.Tensor, table_VD: torch.Tensor, bias_V: torch.Tensor, labels_N: torch.Tensor
+    ) -> torch.Tensor:
+        total = hidden_ND.new_zeros(())
+        grad_hidden = torch.empty_like(hidden_ND)
+        grad_table, grad_bias = torch.empty_like(table_VD), torch.zeros_like(bias_V)
+        size = max(1, _CHUNK // len(table_VD))
+        if not len(hidden_ND):
+            grad_table.zero_()
+        for first in range(0, len(hidden_ND), size):
+            hidden, labels = hidden_ND[first : first + size], labels_N[first : first + size, None]
+            scores = torch.addmm(bias_V, hidden, table_VD.t()).log_softmax(1)
+            total -= scores.gather(1, labels).sum()
+            scores.exp_().scatter_add_(1, labels, scores.new_full(labels.shape, -1.0))
+            torch.mm(scores, table_VD, out=grad_hidden[first : first + size])
+            torch.addmm(grad_table, scores.t(), hidden, beta=float(first > 0), out=grad_table)
+            grad_bias += scores.sum(0)
+        ctx.save_for_backward(grad_hidden, grad_table, grad_bias)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        grad_hidden, grad_table, grad_bias = ctx.saved_tensors
+        return grad_hidden * grad, grad_table * grad, grad_bias * grad, None
+
+
+class TokenOutput(nn.Module):
+    """From hidden vectors to the next token. ``tied``: the token table of the model is the last matrix."""
+
+    def __init__(self, hidden_dim: int, vocab_size: int, tied: bool) -> None:
+        super().__init__()
+        self.vocab_size = vocab_size
+        self.table = None if tied else nn.Parameter(torch.empty(vocab_size, hidden_dim))
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
+
+    @torch.no_grad()
+    def start(self, std: float, generator: torch.Generator) -> None:
+        if self.table is not None:
+            nn.init.normal_(self.table, std=std, generator=generator)
+        self.bias.zero_()
+
+    def rows(self, table_VD: torch.Tensor) -> torch.Tensor:
+        """The last matrix: its own, or the one that is handed in."""
+        return table_VD if self.table is None else self.table
+
+    def loss(self, hidden_ND: torch.Tensor, labels_N: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
+        """The sum over positions of what training makes small."""
+        table = self.rows(table_VD)
+        if torch.is_autocast_enabled(hidden_ND.device.type) or not torch.is_grad_enabled():
+            return functional.cross_entropy(
+                functional.linear(hidden_ND, table, self.bias).float(), labels_N, reduction="sum"
+            )
+        total: torch.Tensor = FusedCrossEntropy.apply(hidden_ND, table, self.bias, labels_N)
+        return total
+
+    def scores(self, hidden_ND: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
+        """Before any normalisation, [N, V]."""
+        return functional.linear(hidden_ND, self.rows(table_VD), self.bias)
+
+    def log_probs(self, hidden_ND: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
+        """Normalised over the whole vocabulary, [N, V]."""
+        return self.scores(hidden_ND, table_VD).float().log_softmax(-1)
+
+    def judge(
+        self, hidden_ND: torch.Tensor, labels_N: torch.Tensor, table_VD: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """At each position: log-probability of the label by full normalisation, log Z (the logarithm of the sum
+        of exp(scores), 0 where scores are normalised already), and whether the label is the likeliest."""
+        found: list[tuple[torch.Tensor, ...]] = []
+        size = max(1, _CHUNK // self.vocab_size)
+        for first in range(0, len(hidden_ND), size):
+            scores = self.scores(hidden_ND[first : first + size], table_VD).float()
+            labels = labels_N[first : first + size]
+            log_z = scores.logsumexp(-1)
+            found.append((scores.gather(1, labels[:, None])[:, 0] - log_z, log_z, scores.argmax(-1) == labels))
+        if not found:
+            return hidden_ND.new_zeros(0), hidden_ND.new_zeros(0), labels_N.bool()
+        log_probs, log_z, hits = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return log_probs, log_z, hits
+
+
+class AdaptiveOutput(TokenOutput):
+    """Adaptive softmax (Grave et al. 2017): frequent tokens in the head, rare ones in clusters of smaller width.
+
+    ``ranks_V`` numbers the tokens by falling frequency. It cannot be tied: its matrices have other shapes.
+    """
+
+    def __init__(self, hidden_dim: int, ranks_V: torch.Tensor, cutoffs: list[int] | None = None) -> None:
+        super().__init__(1, len(ranks_V), tied=True)
+        del self.bias
+        vocab_size = len(ranks_V)
+        # a fifth and three fifths of the tokens by default: some 95 % of running text is in the head
+        chosen = cutoffs or sorted({max(1, vocab_size // 5), max(2, vocab_size * 3 // 5)})
+        self.inner = nn.AdaptiveLogSoftmaxWithLoss(hidden_dim, vocab_size, chosen, head_bias=True)
+        self.register_buffer("ranks", ranks_V.clone())
+
+    ranks: torch.Tensor
+
+    @torch.no_grad()
+    def start(self, std: float, generator: torch.Generator) -> None:
+        for part in self.inner.modules():
+            if isinstance(part, nn.Linear):
+                nn.init.normal_(part.weight, std=std, generator=generator)
+                if part.bias is not None:
+                    part.bias.zero_()
+
+    def loss(self, hidden_ND: torch.Tensor, labels_N: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
+        return -self.inner(hidden_ND, self.ranks[labels_N]).output.sum()
+
+    def scores(self, hidden_ND: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
+        return self.inner.log_prob(hidden_ND).index_select(1, self.ranks)

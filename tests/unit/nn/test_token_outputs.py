@@ -1,0 +1,167 @@
+"""Output layers: the fused loss is the plain one, all are normalised, samples estimate what they should."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from firth.nn import softmax
+from firth.nn.nce import NCEOutput, SampledOutput
+from firth.nn.noise import Noise, alias_table, frequency_ranks, noise_shares
+from firth.nn.softmax import AdaptiveOutput, TokenOutput
+
+COUNTS = np.asarray([1, 40, 25, 0, 9, 3, 12, 30, 2, 5])
+
+
+def started(layer: TokenOutput, std: float = 0.5) -> TokenOutput:
+    layer.start(std, torch.Generator().manual_seed(0))
+    return layer
+
+
+@pytest.mark.parametrize("chunk", [1 << 24, 30])
+@pytest.mark.parametrize("tied", [False, True])
+def test_fused_loss_is_cross_entropy(chunk: int, tied: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(softmax, "_CHUNK", chunk)
+    layer = started(TokenOutput(4, 10, tied)).double()
+    torch.nn.init.normal_(layer.bias)
+    hidden = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
+    table = torch.randn(10, 4, dtype=torch.float64, requires_grad=True)
+    labels = torch.randint(10, (7,))
+    wanted = [hidden, layer.rows(table), layer.bias]
+    plain = functional.cross_entropy(layer.scores(hidden, table), labels, reduction="sum")
+    fused = layer.loss(hidden, labels, table)
+    torch.testing.assert_close(fused, plain)
+    for one, two in zip(torch.autograd.grad(fused * 3, wanted), torch.autograd.grad(plain * 3, wanted), strict=True):
+        torch.testing.assert_close(one, two)
+    with torch.no_grad():
+        torch.testing.assert_close(layer.loss(hidden, labels, table), plain.float())
+        log_probs, log_z, hits = layer.judge(hidden, labels, table)
+    torch.testing.assert_close(-log_probs.sum(), plain.float(), check_dtype=False)
+    assert log_z.shape == hits.shape == (7,)
+
+
+def test_no_positions() -> None:
+    layer = started(TokenOutput(4, 10, False))
+    loss = layer.loss(torch.zeros(0, 4, requires_grad=True), torch.zeros(0, dtype=torch.int64), torch.zeros(10, 4))
+    loss.backward()
+    assert float(loss.detach()) == 0
+    assert layer.table is not None
+    assert layer.table.grad is not None
+    assert not layer.table.grad.any()
+
+
+def test_shares() -> None:
+    assert noise_shares("uniform", COUNTS).tolist() == [0.1] * 10
+    np.testing.assert_allclose(noise_shares("unigram", COUNTS), np.maximum(COUNTS, 1) / 128)
+    by_rank = noise_shares("log_uniform", COUNTS)[np.argsort(-COUNTS, kind="stable")]
+    np.testing.assert_allclose(by_rank, [math.log((r + 2) / (r + 1)) / math.log(11) for r in range(10)])
+    assert frequency_ranks(COUNTS).tolist() == [8, 0, 2, 9, 4, 6, 3, 1, 7, 5]
+
+
+def test_alias_table_is_exact() -> None:
+    shares = noise_shares("unigram", COUNTS)
+    keep, other = alias_table(shares)
+    total = keep / 10
+    np.add.at(total, other, (1 - keep) / 10)
+    np.testing.assert_allclose(total, shares, atol=1e-12)
+    torch.manual_seed(0)
+    drawn = np.bincount(Noise(shares).draw(200_000).numpy(), minlength=10) / 200_000
+    np.testing.assert_allclose(drawn, shares, atol=0.005)
+
+
+def gradient(layer: TokenOutput, hidden: torch.Tensor, labels: torch.Tensor, full: bool) -> torch.Tensor:
+    table = torch.zeros(10, 4)
+    loss = TokenOutput.loss(layer, hidden, labels, table) if full else layer.loss(hidden, labels, table)
+    return torch.cat([part.flatten() for part in torch.autograd.grad(loss, [layer.table, layer.bias])])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("kind", ["unigram", "uniform"])
+def test_nce_tends_to_maximum_likelihood(kind: str) -> None:
+    """As k grows the gradient turns to that of maximum likelihood (with scores that are normalised)."""
+    torch.manual_seed(1)
+    hidden, labels = torch.randn(6, 4), torch.randint(10, (6,))
+    cosines = []
+    for num_noise in (2, 200, 100_000):
+        layer = started(NCEOutput(4, 10, False, Noise(noise_shares(kind, COUNTS)), num_noise))
+        with torch.no_grad():  # one position at a time can be normalised by its bias
+            found = [torch.zeros(50), torch.zeros(50)]
+            for at in range(6):
+                layer.bias.zero_()
+                layer.bias -= layer.judge(hidden[at : at + 1], labels[at : at + 1], torch.zeros(10, 4))[1]
+                with torch.enable_grad():
+                    for place, full in enumerate((False, True)):
+                        found[place] += gradient(layer, hidden[at : at + 1], labels[at : at + 1], full)
+        cosines.append(float(functional.cosine_similarity(found[0], found[1], dim=0)))
+    assert cosines[2] > 0.99
+    assert cosines[2] > cosines[0]
+
+
+def test_sampled_softmax_tends_to_the_full_one() -> None:
+    torch.manual_seed(1)
+    hidden, labels = torch.randn(6, 4), torch.randint(10, (6,))
+    layer = started(SampledOutput(4, 10, False, Noise(noise_shares("log_uniform", COUNTS)), 200_000))
+    one, two = (gradient(layer, hidden, labels, full) for full in (False, True))
+    torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-4)
+
+
+def test_sampled_softmax_by_hand() -> None:
+    """Over the label and the distinct noise tokens but the label, scores less log(1 - 0.9^k)."""
+    layer = started(SampledOutput(4, 10, False, Noise(noise_shares("uniform", COUNTS)), 6))
+    hidden = torch.randn(1, 4)
+    with torch.no_grad():
+        scores = layer.scores(hidden, torch.zeros(10, 4))[0].double().numpy()
+        torch.manual_seed(5)
+        noise = set(layer.noise.draw(6).tolist())
+        torch.manual_seed(5)
+        found = float(layer.loss(hidden, torch.tensor([4]), torch.zeros(10, 4)))
+    weights = np.exp(scores) / (1 - 0.9**6)
+    wanted = -math.log(weights[4] / (weights[4] + sum(weights[word] for word in noise - {4})))
+    assert found == pytest.approx(wanted, rel=1e-5)
+
+
+def test_nce_by_hand() -> None:
+    """-log s(s - log kq) for the label and -log s(-(s - log kq)) for each noise token."""
+    layer = started(NCEOutput(4, 10, False, Noise(noise_shares("uniform", COUNTS)), 3))
+    hidden = torch.randn(1, 4)
+    with torch.no_grad():
+        scores = layer.scores(hidden, torch.zeros(10, 4))[0].double().numpy()
+        torch.manual_seed(5)
+        noise = layer.noise.draw(3).tolist()
+        torch.manual_seed(5)
+        found = float(layer.loss(hidden, torch.tensor([4]), torch.zeros(10, 4)))
+    u, kq = np.exp(scores), 3 * 0.1
+    wanted = -math.log(u[4] / (u[4] + kq)) - sum(math.log(1 - u[word] / (u[word] + kq)) for word in noise)
+    assert found == pytest.approx(wanted, rel=1e-5)
+
+
+def test_nce_learns_normalised_scores() -> None:
+    """A table of three contexts: after training log Z is near 0 and the distributions are those of the text."""
+    torch.manual_seed(0)
+    truth = torch.rand(3, 10).softmax(-1) ** 2
+    truth /= truth.sum(-1, keepdim=True)
+    layer = started(NCEOutput(3, 10, False, Noise(noise_shares("uniform", COUNTS)), 50), std=0.1)
+    optimizer = torch.optim.Adam(layer.parameters(), 0.05)
+    contexts, table = torch.eye(3), torch.zeros(10, 3)
+    for step in range(400):
+        optimizer.param_groups[0]["lr"] = 0.05 * (1 - step / 400)
+        rows = torch.randint(3, (512,))
+        labels = torch.multinomial(truth[rows], 1)[:, 0]
+        optimizer.zero_grad()
+        layer.loss(contexts[rows], labels, table).backward()
+        optimizer.step()
+    with torch.no_grad():
+        _, log_z, _ = layer.judge(contexts, torch.zeros(3, dtype=torch.int64), table)
+        assert float(log_z.abs().max()) < 0.1
+        assert float((layer.log_probs(contexts, table).exp() - truth).abs().max()) < 0.03
+
+
+@pytest.mark.parametrize("cutoffs", [None, [2, 5]])
+def test_adaptive_softmax_is_normalised(cutoffs: list[int] | None) -> None:
+    layer = started(AdaptiveOutput(4, torch.from_numpy(frequency_ranks(COUNTS)), cutoffs))
+    hidden, table, labels = torch.randn(5, 4), torch.zeros(10, 4), torch.arange(5)
+    log_probs = layer.log_probs(hidden, table)
+    torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(5))
+    torch.testing.assert_close(layer.loss(hidden, labels, table), -log_probs[torch.arange(5), labels].sum())
+    assert layer.judge(hidden, labels, table)[1].abs().max() < 1e-5
