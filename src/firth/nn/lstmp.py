@@ -222,14 +222,15 @@ class StackedLSTMP(nn.Module):
         fresh_GTB: torch.Tensor | None = None,
         dropout_prob: float = 0.0,
     ) -> tuple[list[torch.Tensor], list[State]]:
-        """The outputs of every layer, and their states. ``dropout_prob`` is for the input of each layer."""
+        """The outputs of every layer, and their states. ``dropout_prob`` is for the input of each layer, and what
+        a residual adds is the same dropped input, as in the original."""
         outputs: list[torch.Tensor] = []
         after: list[State] = []
         below = inputs_GTBI
         for number, layer in enumerate(self.layers):
             dropped = nn.functional.dropout(below, dropout_prob) if self.training and dropout_prob else below
             out, state = layer(dropped, None if states is None else states[number], live_GTB, fresh_GTB)
-            below = out + below if self.residual and number else out
+            below = out + dropped if self.residual and number else out
             outputs.append(below)
             after.append(state)
         return outputs, after

@@ -6,6 +6,7 @@ Everything is shifted by one, so that 0 is free for places where there is no wor
 """
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 MAX_CHARS = 50
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = range(256, 261)
 NUM_IDS = PADDING + 2  # with the shift
+Integer = TypeVar("Integer", bound=np.integer)
 
 
 def character_ids(words: Sequence[str], max_chars: int = MAX_CHARS) -> NDArray[np.int64]:
@@ -35,6 +37,11 @@ def border_ids(max_chars: int = MAX_CHARS) -> NDArray[np.int64]:
     return ids + 1
 
 
-def used_len(ids: NDArray[np.int64]) -> int:
+def used_len(ids: NDArray[np.integer]) -> int:
     """How many characters the longest word has with its borders, before padding begins."""
     return int((ids != PADDING + 1).any(axis=0).nonzero()[0][-1]) + 1 if ids.size else 0
+
+
+def trimmed(ids: NDArray[Integer], widest: int) -> NDArray[Integer]:
+    """The same words with only as much padding as a convolution of that width can tell apart."""
+    return np.ascontiguousarray(ids[:, : used_len(ids) + widest])
