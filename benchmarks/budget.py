@@ -18,7 +18,8 @@ import torch
 from transformers import BertConfig, BertForMaskedLM
 
 from firth import api
-from firth.assembly.pretrain import Pretraining, configure
+from firth.assembly.families import find_family
+from firth.assembly.pretrain import configure
 from firth.cli.quickstart import write_sample
 from firth.core.configs import RunConfig
 from firth.core.runs import Run
@@ -32,7 +33,7 @@ def heldout(config: RunConfig, corpus: Corpus, folder: Path) -> dict[str, float]
     """The masked loss of a model directory, by Firth's own test with masked tokens alone."""
     objective = config.objective.replace(pairs="none", row_len=LENGTH).model_dump()
     training = config.training.replace(evaluation_batches=64).model_dump()
-    trainee = Pretraining(config.replace(objective=objective, training=training), corpus)
+    trainee = find_family(config)(config.replace(objective=objective, training=training), corpus)
     trainee.start_from(folder)
     return trainee.evaluate()
 

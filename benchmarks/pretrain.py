@@ -21,9 +21,11 @@ import torch
 from transformers import BertConfig, BertForMaskedLM
 
 from firth import api
-from firth.assembly.pretrain import specials_of
+from firth.assembly.masked_encoder import specials_of
 from firth.cli.quickstart import write_sample
-from firth.core.configs import EncoderConfig, MaskedTokensConfig, TrainingConfig
+from firth.core.configs import TrainingConfig
+from firth.core.model_configs import EncoderConfig
+from firth.core.objective_configs import MaskedTokensConfig
 from firth.core.types import Batch
 from firth.corpus.format import Corpus, Split
 from firth.corpus.rows import PackedRows

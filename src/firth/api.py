@@ -213,29 +213,6 @@ def plan(recipe: str | RunConfig, *, corpus: AnyPath, budget: str, settings: Seq
 
 def load(path: AnyPath) -> Representation:
     """A trained representation: a run of Firth, a Hugging Face BERT directory, or a file of vectors."""
-    folder = Path(path)
-    if not folder.exists():
-        raise FirthError(f"{folder}: no such run or model; check the path")
-    if folder.is_file():
-        from firth.representations.static import StaticRepresentation
-        from firth.vectors.formats import load_vectors
+    from firth.assembly.loading import load_model
 
-        return StaticRepresentation(load_vectors(folder))
-    if (folder / "config.json").is_file():
-        from firth.interop.encoders import load_encoder
-        from firth.representations.encoder import EncoderRepresentation
-        from firth.text.pieces import Pieces
-
-        config, weights, heads = load_encoder(folder)
-        return EncoderRepresentation.from_weights(config, weights, heads, Pieces.load(folder), folder)
-    if not (folder / "firth.json").is_file():
-        raise FirthError(f"{folder}: no model here (no config.json); name a run of Firth or a Hugging Face directory")
-    from firth.core.runs import Run
-
-    facts = Run.open(folder).facts
-    if facts["status"] != "finished":
-        raise FirthError(f"{folder}: this run is not finished; go on with: firth pretrain --resume {folder}")
-    from firth.representations.static import StaticRepresentation
-    from firth.vectors.trainer import load_run
-
-    return StaticRepresentation(load_run(folder))
+    return load_model(Path(path))

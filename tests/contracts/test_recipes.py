@@ -1,7 +1,7 @@
 """What every recipe must do: train, save, load, give the same output; stop, resume, end with the same bytes."""
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,55 +12,86 @@ from safetensors.torch import load_file
 
 import firth
 from firth import api
-from firth.assembly.pretrain import Pretraining, configure
+from firth.assembly.families import find_family
+from firth.assembly.pretrain import configure
 from firth.core.configs import RunConfig
 from firth.core.errors import Interrupted
+from firth.core.runs import Run
 from firth.corpus.format import Corpus
 from firth.recipes.registry import RECIPES, find_recipe
+from firth.representations.encoder import EncoderRepresentation
 
 TEXTS = ["The old doctor found a broken clock near the river.", "老师看见了一本书。", "An apple!"]
+LOOP = ["batch_rows=4", "evaluation_batches=2", "evaluations=2", "checkpoints=2"]
+TINY: dict[str, list[str]] = {
+    "encoder": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "max_positions=48", "row_len=32"],
+}
+"""Settings that make the recipes of each kind of model small."""
+DROPOUT: dict[str, list[str]] = {"encoder": ["dropout_prob=0.1", "attention_dropout_prob=0.1"]}
+CORPUS: dict[str, str] = {}
+"""The fixture that holds the corpus of a kind of model, where it is not ``corpus_folder``."""
 RECIPE = pytest.mark.parametrize("name", sorted(RECIPES))
+MASKED = pytest.mark.parametrize("name", [name for name in sorted(RECIPES) if name.startswith("bert-")])
 
 
-def shrunk(name: str, settings: list[str], *more: str) -> RunConfig:
-    return find_recipe(name).override([*settings, *more])
+def shrunk(name: str, *more: str) -> RunConfig:
+    config = find_recipe(name)
+    return config.override([*TINY[config.model.kind], *LOOP, *more])
+
+
+@pytest.fixture
+def corpus_of(request: pytest.FixtureRequest) -> Callable[[str], Path]:
+    """The corpus that a recipe trains on."""
+
+    def find(name: str) -> Path:
+        found: Path = request.getfixturevalue(CORPUS.get(find_recipe(name).model.kind, "corpus_folder"))
+        return found
+
+    return find
 
 
 @RECIPE
-def test_train_save_load_same_output(name: str, tiny_settings: list[str], corpus_folder: Path, tmp_path: Path) -> None:
-    config = shrunk(name, tiny_settings, "steps=1")
-    trained = firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
+def test_train_save_load_same_output(name: str, corpus_of: Callable[[str], Path], tmp_path: Path) -> None:
+    trained = firth.pretrain(shrunk(name, "steps=1"), corpus=corpus_of(name), out=tmp_path / "run")
     loaded = firth.load(tmp_path / "run")
     np.testing.assert_array_equal(trained.encode(TEXTS), loaded.encode(TEXTS))
-    assert loaded.encode(TEXTS).shape == (3, config.model.hidden_dim)
-    for layer in range(config.model.num_layers + 1):
+    assert loaded.encode(TEXTS).shape == (3, loaded.dim)
+    layers = loaded.layers(TEXTS[0])
+    assert layers.hidden.shape[1:] == (len(layers.tokens), loaded.dim)
+    for layer in range(len(layers.hidden)):
         vectors = [loaded.encode([text], layer)[0] for text in TEXTS]
         np.testing.assert_allclose(loaded.encode(TEXTS, layer), vectors, atol=1e-5)  # batching changes nothing
-    layers = loaded.layers(TEXTS[0])
-    assert layers.hidden.shape == (config.model.num_layers + 1, len(layers.tokens), config.model.hidden_dim)
     np.testing.assert_allclose(layers.hidden[-1].mean(0), loaded.encode(TEXTS[0])[0], atol=1e-5)
+    assert {"report.html", "metrics.jsonl", "firth.json"} <= {path.name for path in (tmp_path / "run").iterdir()}
+    assert "loss" in api.evaluate(tmp_path / "run", num_texts=2)
+
+
+@MASKED
+def test_masked_models_fill(name: str, corpus_folder: Path, tmp_path: Path) -> None:
+    trained = firth.pretrain(shrunk(name, "steps=1"), corpus=corpus_folder, out=tmp_path / "run")
+    loaded = firth.load(tmp_path / "run")
     guesses = loaded.fill("The old [MASK] found a clock. [MASK]", top=3)
     assert [len(of_mask) for of_mask in guesses] == [3, 3]
     assert guesses == trained.fill("The old [MASK] found a clock. [MASK]", top=3)
-    assert {"report.html", "metrics.jsonl", "firth.json", "config.json", "model.safetensors", "tokenizer.json"} <= {
-        path.name for path in (tmp_path / "run").iterdir()
-    }
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= {p.name for p in (tmp_path / "run").iterdir()}
 
 
-@RECIPE
+@MASKED
 def test_the_run_holds_the_weights_of_the_last_step(
-    name: str, tiny_settings: list[str], corpus_folder: Path, corpus: Corpus, tmp_path: Path
+    name: str, corpus_folder: Path, corpus: Corpus, tmp_path: Path
 ) -> None:
-    config = shrunk(name, tiny_settings, "steps=2")
+    config = shrunk(name, "steps=2")
     api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
-    trainee = Pretraining(configure(config, corpus), corpus)
+    trainee = find_family(config)(configure(config, corpus), corpus)
     trainee.module.load_state_dict(load_file(tmp_path / "run" / "checkpoints" / "step-2" / "model.safetensors"))
     loaded = firth.load(tmp_path / "run")
+    assert isinstance(loaded, EncoderRepresentation)
+    assert loaded.token_head is not None
     ids = torch.randint(5, corpus.info.vocab_size, (2, 16))
     with torch.inference_mode():
-        wanted = trainee.encoder.eval().last(ids)
+        wanted = trainee.model.eval().last(ids)
         assert torch.equal(loaded.encoder.last(ids), wanted)
-        table = trainee.encoder.embeddings.tokens.weight
+        table = trainee.model.embeddings.tokens.weight
         assert torch.equal(loaded.token_head(wanted, table), trainee.objective.head(wanted, table))
 
 
@@ -71,10 +102,12 @@ def stop(event: Mapping[str, Any]) -> None:
 
 @RECIPE
 def test_resuming_is_exact(
-    name: str, tiny_settings: list[str], corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, corpus_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also with dropout, whose draws depend on the step alone."""
-    config = shrunk(name, tiny_settings, "steps=4", "dropout_prob=0.1", "attention_dropout_prob=0.1")
+    config = shrunk(name, "steps=4")
+    config = config.override(DROPOUT.get(config.model.kind, []))
+    corpus_folder = corpus_of(name)
     monkeypatch.setattr("firth.training.loop._REPORT_S", 0.0)
     api.pretrain(config, corpus=corpus_folder, out=tmp_path / "whole")
     with pytest.raises(Interrupted):
@@ -82,8 +115,11 @@ def test_resuming_is_exact(
     with pytest.raises(Interrupted):
         api.pretrain(resume=tmp_path / "parts", progress=stop)
     api.pretrain(resume=tmp_path / "parts")
-    one, two = ((tmp_path / run / "model.safetensors").read_bytes() for run in ("whole", "parts"))
+    one, two = (
+        (tmp_path / run / "checkpoints" / "step-4" / "model.safetensors").read_bytes() for run in ("whole", "parts")
+    )
     assert one == two
+    assert Run.open(tmp_path / "whole").facts["checksums"] == Run.open(tmp_path / "parts").facts["checksums"]
 
 
 def test_overwrite_replaces_a_run(tiny_config: RunConfig, corpus_folder: Path, tmp_path: Path) -> None:

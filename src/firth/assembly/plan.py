@@ -4,7 +4,8 @@ import resource
 import tempfile
 from pathlib import Path
 
-from firth.assembly.pretrain import Pretraining, configure
+from firth.assembly.families import find_family
+from firth.assembly.pretrain import configure
 from firth.core.configs import RunConfig
 from firth.core.units import parse_duration
 from firth.corpus.format import Corpus
@@ -18,7 +19,7 @@ def plan_run(config: RunConfig, corpus_path: Path, budget: str) -> dict[str, flo
     seconds = parse_duration(budget)
     corpus = Corpus.open(corpus_path)
     config = configure(config, corpus)
-    trainee = Pretraining(config, corpus)
+    trainee = find_family(config)(config, corpus)
     parameters = sum(parameter.numel() for parameter in trainee.module.parameters())
     batch = trainee.batch(0)
     with tempfile.TemporaryDirectory() as folder:

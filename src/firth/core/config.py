@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 from types import UnionType
-from typing import Any, Self, Union, get_args, get_origin
+from typing import Annotated, Any, Self, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from firth.core.errors import FirthError, nearest
+
+Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+Positive = Annotated[int, Field(gt=0)]
 
 
 class Config(BaseModel):

@@ -1,4 +1,4 @@
-"""The settings of everything: tokens, models, objectives, training, a whole run.
+"""The settings of tokens, of training, and of a whole run (models and objectives have files of their own).
 
 They are plain data without torch, so that naming or listing a recipe costs nothing.
 """
@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Config
-
-Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
-Positive = Annotated[int, Field(gt=0)]
+from firth.core.config import Config, Positive, Probability
+from firth.core.model_configs import AnyModelConfig
+from firth.core.objective_configs import AnyObjectiveConfig
 
 
 class TokensConfig(Config):
@@ -22,64 +21,6 @@ class TokensConfig(Config):
     byte_fallback: bool = False
     word_split: Literal["words", "whitespace"] = "words"
     sample_bytes: Positive = 48_000_000
-
-
-class EncoderConfig(Config):
-    """A BERT-shaped Transformer encoder (Devlin et al. 2018), with the later choices as options."""
-
-    kind: Literal["encoder"] = "encoder"
-    vocab_size: Annotated[int, Field(gt=5)] = 30522
-    hidden_dim: Positive = 768
-    num_layers: Positive = 12
-    num_heads: Positive = 12
-    ffn_dim: Positive = 3072
-    max_positions: Positive = 512
-    num_segments: Positive = 2
-    dropout_prob: Probability = 0.1
-    attention_dropout_prob: Probability = 0.1
-    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
-    gated: bool = False
-    norm: Literal["layer", "rms"] = "layer"
-    norm_first: bool = False
-    positions: Literal["learned", "rotary", "relative", "none"] = "learned"
-    bias: bool = True
-    norm_eps: Annotated[float, Field(gt=0)] = 1e-12
-    init_std: Annotated[float, Field(gt=0)] = 0.02
-
-    @model_validator(mode="after")
-    def _heads_divide(self) -> "EncoderConfig":
-        if self.hidden_dim % self.num_heads:
-            raise ValueError(
-                f"num_heads ({self.num_heads}) does not divide hidden_dim ({self.hidden_dim}): choose heads that do"
-            )
-        if self.positions == "rotary" and self.hidden_dim // self.num_heads % 2:
-            raise ValueError(
-                f"rotary positions need heads of even size, not {self.hidden_dim // self.num_heads}: change num_heads or hidden_dim"
-            )
-        return self
-
-
-class MaskedTokensConfig(Config):
-    """Masked-token prediction (SPEC 5): which tokens are hidden, and how."""
-
-    kind: Literal["masked_tokens"] = "masked_tokens"
-    row_len: Annotated[int, Field(ge=8)] = 128
-    mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    mask_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.8
-    random_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
-    whole_words: bool = False
-    max_ngram: Annotated[int, Field(ge=1, le=8)] = 1  # above 1: runs of that many whole words are hidden together
-    copies: Annotated[int, Field(ge=0)] = 0  # 0: new masks in every epoch; k: the same k in turn
-    pairs: Literal["none", "next_sentence", "sentence_order"] = "none"
-    short_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
-    mask_weight: Annotated[float, Field(ge=0)] = 1.0
-    pair_weight: Annotated[float, Field(ge=0)] = 1.0
-
-    @model_validator(mode="after")
-    def _shares_fit(self) -> "MaskedTokensConfig":
-        if self.mask_token_prob + self.random_token_prob > 1:
-            raise ValueError("mask_token_prob and random_token_prob add up to more than 1: lower one of them")
-        return self
 
 
 class TrainingConfig(Config):
@@ -126,14 +67,15 @@ class RunConfig(Config):
     """Everything a pre-training run is made of; stored whole in the run."""
 
     recipe: str
-    model: EncoderConfig
-    objective: MaskedTokensConfig
+    model: AnyModelConfig
+    objective: AnyObjectiveConfig
     training: TrainingConfig = TrainingConfig()
 
     @model_validator(mode="after")
     def _positions_reach(self) -> "RunConfig":
-        if self.objective.row_len > self.model.max_positions:
+        most, needed = getattr(self.model, "max_positions", None), getattr(self.objective, "row_len", None)
+        if most is not None and needed is not None and needed > most:
             raise ValueError(
-                f"objective.row_len ({self.objective.row_len}) is longer than model.max_positions ({self.model.max_positions}): lower one or raise the other"
+                f"objective.row_len ({needed}) is longer than model.max_positions ({most}): lower one or raise the other"
             )
         return self

@@ -71,6 +71,28 @@ class Losses:
     metrics: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
+class SizedRows(Protocol):
+    """The rows of one pass over a split."""
+
+    def __len__(self) -> int: ...
+
+
+class Objective(Protocol):
+    """What is predicted from what: an nn.Module with the heads it needs."""
+
+    weights: Mapping[str, float]  # of each named loss in the sum
+
+    def rows(self, split: Any, seed: int) -> Any:
+        """The rows of an epoch (``SizedRows``), as this objective cuts them."""
+        ...
+
+    def batch(self, split: Any, rows: Any, seed: int, first: int, count: int) -> Batch:
+        """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
+        ...
+
+    def loss(self, model: Any, batch: Batch) -> Losses: ...
+
+
 class Trainee(Protocol):
     """What the loop trains: parameters, pure batches by number, their loss, and a test."""
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from firth.core.configs import EncoderConfig
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
+from firth.core.model_configs import EncoderConfig
 from firth.core.tensors import load_tensors, save_tensors
 
 _ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import torch
 
-from firth.core.configs import EncoderConfig
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
+from firth.core.model_configs import EncoderConfig
 from firth.core.tensors import load_tensors, save_tensors
 from firth.interop.bert import is_plain, load_bert, save_bert
 

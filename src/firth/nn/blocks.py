@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.core.configs import EncoderConfig
+from firth.core.model_configs import EncoderConfig
 from firth.nn.attention import Angles, SelfAttention
 from firth.nn.norms import build_norm
 

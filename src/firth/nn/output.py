@@ -6,7 +6,7 @@ N positions, D hidden size, V vocabulary.
 import torch
 from torch import nn
 
-from firth.core.configs import EncoderConfig
+from firth.core.model_configs import EncoderConfig
 from firth.nn.blocks import ACTIVATIONS
 from firth.nn.norms import build_norm
 

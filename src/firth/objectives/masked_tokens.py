@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from firth.core.configs import EncoderConfig, MaskedTokensConfig
 from firth.core.errors import FirthError
+from firth.core.model_configs import EncoderConfig
+from firth.core.objective_configs import MaskedTokensConfig
 from firth.core.seeds import uniform
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split

@@ -13,8 +13,8 @@ import bisect
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.configs import MaskedTokensConfig
 from firth.core.errors import FirthError
+from firth.core.objective_configs import MaskedTokensConfig
 from firth.core.seeds import uniform
 from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows, cut_documents

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.configs import MaskedTokensConfig
+from firth.core.objective_configs import MaskedTokensConfig
 from firth.core.seeds import uniform
 from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows

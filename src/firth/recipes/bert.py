@@ -1,6 +1,8 @@
 """BERT in its sizes (Devlin et al. 2018; Turc et al. 2019)."""
 
-from firth.core.configs import EncoderConfig, MaskedTokensConfig, RunConfig, TrainingConfig
+from firth.core.configs import RunConfig, TrainingConfig
+from firth.core.model_configs import EncoderConfig
+from firth.core.objective_configs import MaskedTokensConfig
 
 
 def _bert(name: str, num_layers: int, hidden_dim: int, learning_rate: float, dropout_prob: float) -> RunConfig:

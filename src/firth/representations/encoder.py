@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from firth.core.configs import EncoderConfig
 from firth.core.errors import FirthError
+from firth.core.model_configs import EncoderConfig
 from firth.core.types import Encoding
 from firth.models.encoder import Encoder
 from firth.nn.output import PairHead, TokenHead

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from firth.core.configs import EncoderConfig, MaskedTokensConfig, RunConfig, TokensConfig, TrainingConfig
+from firth.core.configs import RunConfig, TokensConfig, TrainingConfig
 from firth.core.errors import FirthError
+from firth.core.model_configs import EncoderConfig
+from firth.core.objective_configs import MaskedTokensConfig
 from firth.recipes.registry import RECIPES, find_recipe
 
 

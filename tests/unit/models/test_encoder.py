@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from firth.core.configs import EncoderConfig
+from firth.core.model_configs import EncoderConfig
 from firth.models.encoder import Encoder
 
 OPTIONS = [

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from firth.core.configs import EncoderConfig
+from firth.core.model_configs import EncoderConfig
 from firth.nn.attention import SelfAttention
 from firth.nn.blocks import Block
 

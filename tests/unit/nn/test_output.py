@@ -4,7 +4,7 @@ import numpy as np
 import numpy_twin as twin
 import torch
 
-from firth.core.configs import EncoderConfig
+from firth.core.model_configs import EncoderConfig
 from firth.models.encoder import Encoder
 from firth.nn.output import Pooler, TokenHead
 from firth.nn.start import initialize

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from firth.core.configs import EncoderConfig, MaskedTokensConfig
 from firth.core.errors import FirthError
+from firth.core.model_configs import EncoderConfig
+from firth.core.objective_configs import MaskedTokensConfig
 from firth.core.types import Batch
 from firth.corpus.format import Corpus, Split
 from firth.corpus.rows import PackedRows
@@ -253,7 +254,7 @@ def test_an_empty_split_is_refused(tmp_path: Path) -> None:
 
 
 def test_special_ids_of_a_real_corpus(corpus: Corpus) -> None:
-    from firth.assembly.pretrain import specials_of
+    from firth.assembly.masked_encoder import specials_of
 
     specials = specials_of(corpus.pieces, corpus.folder)
     assert len(specials.ordinary) == corpus.info.vocab_size - 5

@@ -8,8 +8,9 @@ import torch
 from torch.nn import functional
 
 from firth import api
-from firth.core.configs import EncoderConfig, MaskedTokensConfig
 from firth.core.errors import FirthError
+from firth.core.model_configs import EncoderConfig
+from firth.core.objective_configs import MaskedTokensConfig
 from firth.corpus.format import Corpus, Split
 from firth.models.encoder import Encoder
 from firth.objectives.masked_tokens import MaskedTokens
@@ -236,11 +237,11 @@ def test_a_tiny_bert_learns_a_hundred_sentences_by_heart(tmp_path: Path) -> None
         steps=900,
         settings=[*settings, "learning_rate=3e-3"],
     )
-    from firth.assembly.pretrain import Pretraining
+    from firth.assembly.masked_encoder import MaskedEncoder
     from firth.core.configs import RunConfig
     from firth.core.runs import Run
 
-    trainee = Pretraining(
+    trainee = MaskedEncoder(
         RunConfig.build(Run.open(tmp_path / "run").facts["config"], "test"), Corpus.open(tmp_path / "corpus")
     )
     trainee.start_from(tmp_path / "run")

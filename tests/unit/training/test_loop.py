@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from firth import api
-from firth.assembly.pretrain import Pretraining, configure
+from firth.assembly.families import find_family
+from firth.assembly.masked_encoder import MaskedEncoder
+from firth.assembly.pretrain import configure
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError, Interrupted
 from firth.core.types import Batch, Losses
@@ -22,7 +24,7 @@ from firth.training.prefetch import prefetched
 def build_loop(config: RunConfig, corpus: Corpus, folder: Path, *settings: str) -> Loop:
     config = configure(config.override(list(settings)), corpus)
     folder.mkdir(exist_ok=True)
-    return Loop(Pretraining(config, corpus), config.training, folder)
+    return Loop(find_family(config)(config, corpus), config.training, folder)
 
 
 def train(loop: Loop, steps: int) -> list[float]:
@@ -77,7 +79,7 @@ def test_clipping(
     assert seen[0] == pytest.approx(clip_norm or facts["norm"], rel=1e-3)
 
 
-class Poisoned(Pretraining):
+class Poisoned(MaskedEncoder):
     """The loss turns to NaN in batch number 4."""
 
     def batch(self, number: int) -> Batch:
@@ -193,7 +195,7 @@ def test_epochs_become_steps(tiny_config: RunConfig, corpus_folder: Path, corpus
     config = tiny_config.override(["steps=null", "epochs=0.5", "batch_rows=16"])
     api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
     facts = json.loads((tmp_path / "run" / "firth.json").read_text())
-    rows = len(Pretraining(configure(config, corpus), corpus).rows)
+    rows = len(find_family(config)(configure(config, corpus), corpus).rows)
     assert facts["steps"] == round(0.5 * rows / 16)
     assert facts["epochs"] == pytest.approx(0.5, abs=16 / rows)
 

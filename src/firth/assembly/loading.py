@@ -1,0 +1,72 @@
+"""From a path to the trained thing in it.
+
+A folder with ``config.json`` is told by its ``model_type``; to add one, enter its loader in ``LOADERS``.
+"""
+
+from importlib import import_module
+from pathlib import Path
+
+from firth.core.errors import FirthError
+from firth.core.files import read_json
+from firth.representations.base import Representation
+
+LOADERS: dict[str, str] = {
+    "bert": "firth.assembly.loading:load_encoder_model",
+    "firth-encoder": "firth.assembly.loading:load_encoder_model",
+}
+"""``model_type`` of config.json to the function that loads such a folder."""
+
+
+def load_model(path: Path) -> Representation:
+    """A run of Firth, a Hugging Face directory, or a file of vectors."""
+    if not path.exists():
+        raise FirthError(f"{path}: no such run or model; check the path")
+    if path.is_file():
+        return load_vectors_file(path)
+    if (path / "config.json").is_file():
+        return load_folder(path)
+    if not (path / "firth.json").is_file():
+        raise FirthError(f"{path}: no model here (no config.json); name a run of Firth or a Hugging Face directory")
+    return load_run(path)
+
+
+def load_folder(folder: Path) -> Representation:
+    """By the ``model_type`` of its config.json."""
+    data = read_json(folder / "config.json")
+    if not isinstance(data, dict):
+        raise FirthError(f"{folder / 'config.json'}: not the description of a model; copy it again")
+    kind = str(data.get("model_type"))
+    if kind not in LOADERS:
+        raise FirthError(
+            f"{folder / 'config.json'}: a model of type '{kind}', which Firth does not read; it reads {', '.join(LOADERS)}"
+        )
+    place, _, name = LOADERS[kind].partition(":")
+    found: Representation = getattr(import_module(place), name)(folder)
+    return found
+
+
+def load_run(folder: Path) -> Representation:
+    """A run without config.json: one that is not finished, or static vectors."""
+    from firth.core.runs import Run
+    from firth.representations.static import StaticRepresentation
+    from firth.vectors.trainer import load_run as load_vectors_run
+
+    if Run.open(folder).facts["status"] != "finished":
+        raise FirthError(f"{folder}: this run is not finished; go on with: firth pretrain --resume {folder}")
+    return StaticRepresentation(load_vectors_run(folder))
+
+
+def load_vectors_file(path: Path) -> Representation:
+    from firth.representations.static import StaticRepresentation
+    from firth.vectors.formats import load_vectors
+
+    return StaticRepresentation(load_vectors(path))
+
+
+def load_encoder_model(folder: Path) -> Representation:
+    from firth.interop.encoders import load_encoder
+    from firth.representations.encoder import EncoderRepresentation
+    from firth.text.pieces import Pieces
+
+    config, weights, heads = load_encoder(folder)
+    return EncoderRepresentation.from_weights(config, weights, heads, Pieces.load(folder), folder)

@@ -1,0 +1,93 @@
+"""BERT-shaped encoders under masked tokens: the family of BERT."""
+
+from pathlib import Path
+
+import numpy as np
+from torch import nn
+
+from firth.assembly.families import Family
+from firth.assembly.tokenizers import require_same_tokens
+from firth.core.configs import RunConfig
+from firth.core.errors import FirthError
+from firth.core.model_configs import EncoderConfig
+from firth.core.objective_configs import MaskedTokensConfig
+from firth.corpus.format import Corpus
+from firth.interop.encoders import load_encoder, save_encoder
+from firth.models.encoder import Encoder
+from firth.objectives.masked_tokens import MaskedTokens
+from firth.objectives.rows import Specials
+from firth.representations.encoder import EncoderRepresentation
+from firth.text.pieces import Pieces
+
+
+def specials_of(pieces: Pieces, where: Path) -> Specials:
+    """The special ids that masking needs, or a word about what is missing."""
+    wanted = {"cls_id": pieces.cls_id, "sep_id": pieces.sep_id, "mask_id": pieces.mask_id, "pad_id": pieces.pad_id}
+    missing = [name.removesuffix("_id") for name, number in wanted.items() if number is None]
+    if missing:
+        raise FirthError(
+            f"{where}: its tokenizer has no token for {', '.join(missing)}, which this recipe needs; prepare the corpus with --tokens wordpiece"
+        )
+    ordinary = np.setdiff1d(np.arange(pieces.vocab_size), np.asarray(pieces.special_ids, np.int64))
+    return Specials(ordinary=ordinary, **{name: int(number) for name, number in wanted.items() if number is not None})
+
+
+class MaskedEncoder(Family):
+    """An encoder that predicts hidden tokens, and pairs of segments if asked."""
+
+    published = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+    model: Encoder
+    objective: MaskedTokens
+
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+        assert isinstance(config.model, EncoderConfig)
+        assert isinstance(config.objective, MaskedTokensConfig)
+        specials = specials_of(corpus.pieces, corpus.folder)
+        return Encoder(config.model), MaskedTokens(config.objective, config.model, specials)
+
+    @classmethod
+    def fewest_documents(cls, config: RunConfig) -> int:
+        return 1 if getattr(config.objective, "pairs", "none") == "none" else 2
+
+    @classmethod
+    def base_config(cls, base: Path, corpus: Corpus) -> EncoderConfig:
+        config, _, _ = load_encoder(base)
+        require_same_tokens(Pieces.load(base), corpus, base)
+        return config
+
+    def start_from(self, base: Path) -> None:
+        _, encoder, heads = load_encoder(base)
+        self.model.load_state_dict(encoder)
+        if "token_head" in heads:
+            self.objective.head.load_state_dict(heads["token_head"])
+        pair_head = self.objective.pair_head
+        if pair_head is not None and "pooler" in heads:
+            pair_head.pooler.load_state_dict(heads["pooler"])
+        if pair_head is not None and "pair_head" in heads:
+            pair_head.out.load_state_dict(heads["pair_head"])
+
+    def export(self, folder: Path) -> None:
+        """A directory that transformers reads where it knows such a model."""
+        heads = {"token_head": dict(self.objective.head.state_dict())}
+        pair_head = self.objective.pair_head
+        if pair_head is not None:
+            heads["pooler"] = dict(pair_head.pooler.state_dict())
+            heads["pair_head"] = dict(pair_head.out.state_dict())
+        save_encoder(folder, self.model.config, dict(self.model.state_dict()), heads, self.objective.specials.pad_id)
+        self.corpus.pieces.save(folder)
+
+    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
+        """Pseudo-perplexity over the first sentences of held-out documents, each token hidden in turn."""
+        model = EncoderRepresentation.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
+        split, pieces = self.corpus.heldout, model.pieces
+        assert pieces.cls_id is not None
+        assert pieces.sep_id is not None
+        scores = []
+        for document in range(min(num_texts, split.num_documents)):
+            first = int(split.documents[document])
+            start, end = int(split.sentences[first]), int(split.sentences[first + 1])
+            inner = np.asarray(split.tokens[start:end], np.int64)[: model.config.max_positions - 2]
+            ids = np.pad(inner, 1)
+            ids[0], ids[-1] = pieces.cls_id, pieces.sep_id
+            scores.append(model.score_ids(ids, np.arange(1, len(ids) - 1)))
+        return {"pseudo_perplexity": float(np.exp(-np.concatenate(scores).mean()))}

@@ -1,0 +1,34 @@
+"""The settings of objectives: what is predicted from what; ``kind`` says which."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from firth.core.config import Config
+
+
+class MaskedTokensConfig(Config):
+    """Masked-token prediction (SPEC 5): which tokens are hidden, and how."""
+
+    kind: Literal["masked_tokens"] = "masked_tokens"
+    row_len: Annotated[int, Field(ge=8)] = 128
+    mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    mask_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.8
+    random_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
+    whole_words: bool = False
+    max_ngram: Annotated[int, Field(ge=1, le=8)] = 1  # above 1: runs of that many whole words are hidden together
+    copies: Annotated[int, Field(ge=0)] = 0  # 0: new masks in every epoch; k: the same k in turn
+    pairs: Literal["none", "next_sentence", "sentence_order"] = "none"
+    short_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
+    mask_weight: Annotated[float, Field(ge=0)] = 1.0
+    pair_weight: Annotated[float, Field(ge=0)] = 1.0
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> "MaskedTokensConfig":
+        if self.mask_token_prob + self.random_token_prob > 1:
+            raise ValueError("mask_token_prob and random_token_prob add up to more than 1: lower one of them")
+        return self
+
+
+AnyObjectiveConfig = MaskedTokensConfig
+"""Becomes a union told apart by ``kind`` as objectives are added."""
