@@ -87,8 +87,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "heads that do not divide": (config(num_attention_heads=5), ["model/config.json", "num_heads (5) does not divide"]),
     "a config with a wrong type": (config(hidden_size="wide"), ["model/config.json", "'hidden_dim' cannot be 'wide'"]),
     "another model type": (
-        config(model_type="gpt2"),
-        ["model/config.json", "a model of type 'gpt2', which is not BERT"],
+        config(model_type="mamba"),
+        ["model/config.json", "a model of type 'mamba', which Firth does not read"],
     ),
     "an unknown activation": (config(hidden_act="swish"), ["model/config.json", "swish"]),
     "relative positions": (config(position_embedding_type="relative_key"), ["model/config.json", "positions"]),
