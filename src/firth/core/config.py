@@ -79,12 +79,14 @@ def _assign(data: dict[str, Any], key: str, value: Any) -> None:
 
 def _explain(cls: type[BaseModel], error: ValidationError) -> str:
     first = error.errors()[0]
-    path = [str(part) for part in first["loc"]]
+    path = _without_tags(cls, [str(part) for part in first["loc"]])
     name = ".".join(path)
     if first["type"] == "extra_forbidden":
         return f"unknown setting '{name}': {nearest(path[-1], _fields_at(cls, path[:-1]))}"
     if first["type"] == "missing":
         return f"setting '{name}' is missing"
+    if first["type"] == "union_tag_not_found":
+        return f"setting '{name}.kind' is missing"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
         return f"{name + ': ' if name else ''}{message}"
@@ -92,6 +94,16 @@ def _explain(cls: type[BaseModel], error: ValidationError) -> str:
     found = found if len(found) <= 60 else f"{found[:57]}..."
     what = f"setting '{name}'" if name else "the whole"
     return f"{what} cannot be {found}: {message[:1].lower()}{message[1:]}"
+
+
+def _without_tags(cls: type[BaseModel], path: list[str]) -> list[str]:
+    """A place as the user writes it: which config of a union it was is no part of its name."""
+    kept: list[str] = []
+    for place, part in enumerate(path):
+        inner = 0 < place < len(path) - 1 and not part.isdigit()
+        if not inner or part in _fields_at(cls, kept):
+            kept.append(part)
+    return kept
 
 
 def _fields_at(cls: type[BaseModel], path: list[str]) -> list[str]:

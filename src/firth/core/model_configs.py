@@ -42,5 +42,79 @@ class EncoderConfig(Config):
         return self
 
 
-AnyModelConfig = EncoderConfig
-"""Becomes a union told apart by ``kind`` as shapes are added: ``Annotated[A | B, Field(discriminator="kind")]``."""
+class EncoderDecoderConfig(Config):
+    """A Transformer encoder and decoder (Vaswani et al. 2017), with T5's choices as options (Raffel et al. 2020).
+
+    ``target_vocab_size`` None: both sides share one table. ``score_scale`` None is 1/√K.
+    ``window`` limits how far self-attention looks.
+    """
+
+    kind: Literal["encoder_decoder"] = "encoder_decoder"
+    vocab_size: Annotated[int, Field(gt=2)] = 32000
+    target_vocab_size: Annotated[int, Field(gt=2)] | None = None
+    hidden_dim: Positive = 512
+    num_layers: Positive = 6
+    num_decoder_layers: Positive = 6
+    num_heads: Positive = 8
+    head_dim: Positive | None = None
+    ffn_dim: Positive = 2048
+    max_positions: Positive = 512
+    dropout_prob: Probability = 0.1
+    attention_dropout_prob: Probability = 0.0
+    activation_dropout_prob: Probability = 0.0
+    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "relu"
+    gated: bool = False
+    norm: Literal["layer", "rms"] = "layer"
+    norm_first: bool = False
+    norm_eps: Annotated[float, Field(gt=0)] = 1e-5
+    positions: Literal["sinusoidal", "learned", "relative", "none"] = "sinusoidal"
+    bias: bool = True
+    embedding_scale: Annotated[float, Field(gt=0)] | None = None  # None: √hidden_dim
+    score_scale: Annotated[float, Field(gt=0)] | None = None
+    output_scale: Annotated[float, Field(gt=0)] = 1.0
+    tied_output: bool = True
+    output_bias: bool = True
+    window: Positive | None = None
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> "EncoderDecoderConfig":
+        if self.head_dim is None and self.hidden_dim % self.num_heads:
+            raise ValueError(
+                f"num_heads ({self.num_heads}) does not divide hidden_dim ({self.hidden_dim}): choose heads that do"
+            )
+        return self
+
+
+class Seq2SeqConfig(Config):
+    """A recurrent encoder and decoder (Sutskever et al. 2014), with attention (Luong et al. 2015).
+
+    ``target_vocab_size`` None: both sides share one table. A bidirectional encoder has half of
+    ``hidden_dim`` in each direction.
+    """
+
+    kind: Literal["seq2seq"] = "seq2seq"
+    vocab_size: Annotated[int, Field(gt=2)] = 32000
+    target_vocab_size: Annotated[int, Field(gt=2)] | None = None
+    cell: Literal["lstm", "gru"] = "lstm"
+    hidden_dim: Positive = 512
+    num_layers: Positive = 2
+    bidirectional: bool = True
+    attention: Literal["none", "dot", "general", "additive"] = "none"
+    input_feeding: bool = False
+    dropout_prob: Probability = 0.2
+    tied_output: bool = True
+    init_bound: Annotated[float, Field(gt=0)] = 0.08
+
+    @model_validator(mode="after")
+    def _shapes_fit(self) -> "Seq2SeqConfig":
+        if self.bidirectional and self.hidden_dim % 2:
+            raise ValueError(
+                f"hidden_dim ({self.hidden_dim}) is odd, but a bidirectional encoder halves it: make it even"
+            )
+        if self.input_feeding and self.attention == "none":
+            raise ValueError("input_feeding feeds what attention found: choose attention=dot, general or additive too")
+        return self
+
+
+AnyModelConfig = Annotated[EncoderConfig | EncoderDecoderConfig | Seq2SeqConfig, Field(discriminator="kind")]
+"""Told apart by ``kind``."""

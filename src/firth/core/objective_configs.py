@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Config
+from firth.core.config import Config, Probability
 
 
 class MaskedTokensConfig(Config):
@@ -30,5 +30,13 @@ class MaskedTokensConfig(Config):
         return self
 
 
-AnyObjectiveConfig = MaskedTokensConfig
-"""Becomes a union told apart by ``kind`` as objectives are added."""
+class TranslationConfig(Config):
+    """Another language from a sentence, token by token under teacher forcing."""
+
+    kind: Literal["translation"] = "translation"
+    batch_tokens: Annotated[int, Field(ge=16)] = 4096  # of a side, padding counted
+    label_smoothing: Probability = 0.1
+
+
+AnyObjectiveConfig = Annotated[MaskedTokensConfig | TranslationConfig, Field(discriminator="kind")]
+"""Told apart by ``kind``."""

@@ -10,25 +10,52 @@ from torch.nn import functional
 from firth.nn.positions import rotate
 
 Angles = tuple[torch.Tensor, torch.Tensor]
+Past = tuple[torch.Tensor, torch.Tensor]  # keys and values that were computed before
 
 
 class SelfAttention(nn.Module):
     """Queries, keys and values from one matrix product; softmax(QKᵀ/√K)V by the fused kernel."""
 
-    def __init__(self, hidden_dim: int, num_heads: int, dropout_prob: float, bias: bool = True) -> None:
+    def __init__(
+        self,
+        hidden_dim: int,
+        num_heads: int,
+        dropout_prob: float,
+        bias: bool = True,
+        head_dim: int | None = None,
+        scale: float | None = None,
+    ) -> None:
+        """``scale`` multiplies the scores in place of 1/√K."""
         super().__init__()
         self.num_heads = num_heads
         self.dropout_prob = dropout_prob
-        self.qkv = nn.Linear(hidden_dim, 3 * hidden_dim, bias=bias)
-        self.out = nn.Linear(hidden_dim, hidden_dim, bias=bias)
+        self.scale = scale
+        inner_dim = num_heads * head_dim if head_dim else hidden_dim
+        self.qkv = nn.Linear(hidden_dim, 3 * inner_dim, bias=bias)
+        self.out = nn.Linear(inner_dim, hidden_dim, bias=bias)
 
     def _heads(self, hidden_BTD: torch.Tensor) -> torch.Tensor:
         return hidden_BTD.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
-    def forward(self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None) -> torch.Tensor:
-        """``mask`` is boolean (true: may look) or a number to add, broadcast to [B, H, T, T]."""
+    def forward(
+        self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None, causal: bool = False
+    ) -> torch.Tensor:
+        """``mask`` is boolean (true: may look) or a number to add, broadcast to [B, H, T, T]; ``causal``
+        without a mask lets a token look at itself and what is before it."""
         query, key, value = (self._heads(part) for part in self.qkv(hidden_BTD).chunk(3, dim=-1))
-        return self._attend(query, key, value, mask, angles, angles)
+        return self._attend(query, key, value, mask, angles, angles, causal)
+
+    def step(
+        self, hidden_N1D: torch.Tensor, past: Past | None, mask: torch.Tensor | None, most: int | None = None
+    ) -> tuple[torch.Tensor, Past]:
+        """The next token only, with the keys and values of those before it [N, H, T, K]; of these and its
+        own the last ``most`` are kept."""
+        query, key, value = (self._heads(part) for part in self.qkv(hidden_N1D).chunk(3, dim=-1))
+        if past is not None:
+            key, value = torch.cat((past[0], key), 2), torch.cat((past[1], value), 2)
+        if most is not None and key.shape[2] > most:
+            key, value = key[:, :, -most:], value[:, :, -most:]
+        return self._attend(query, key, value, mask, None, None), (key, value)
 
     def picked(
         self,
@@ -39,7 +66,7 @@ class SelfAttention(nn.Module):
         picked_angles: Angles | None,
     ) -> torch.Tensor:
         """Only some tokens ask; all are asked. The same numbers as ``forward`` at those tokens."""
-        dim = hidden_BTD.shape[-1]
+        dim = self.out.in_features
         weight, bias = self.qkv.weight, self.qkv.bias
         query = functional.linear(picked_BPD, weight[:dim], None if bias is None else bias[:dim])
         both = functional.linear(hidden_BTD, weight[dim:], None if bias is None else bias[dim:])
@@ -54,11 +81,14 @@ class SelfAttention(nn.Module):
         mask: torch.Tensor | None,
         query_angles: Angles | None,
         key_angles: Angles | None,
+        causal: bool = False,
     ) -> torch.Tensor:
         if query_angles is not None and key_angles is not None:
             query, key = rotate(query, query_angles), rotate(key, key_angles)
         dropout = self.dropout_prob if self.training else 0.0
-        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        mixed = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal and mask is None, scale=self.scale
+        )
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def weights(self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None) -> torch.Tensor:
@@ -66,7 +96,15 @@ class SelfAttention(nn.Module):
         query, key, _ = (self._heads(part) for part in self.qkv(hidden_BTD).chunk(3, dim=-1))
         if angles is not None:
             query, key = rotate(query, angles), rotate(key, angles)
-        scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
-        if mask is not None:
-            scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
-        return scores.softmax(-1)
+        return attention_weights(query, key, mask, self.scale)
+
+
+def attention_weights(
+    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scale: float | None = None
+) -> torch.Tensor:
+    """softmax(QKᵀ/√K), or with another scale, to be looked at."""
+    scores = query @ key.transpose(-1, -2)
+    scores = scores / query.shape[-1] ** 0.5 if scale is None else scores * scale
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+    return scores.softmax(-1)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.core.model_configs import EncoderConfig
+from firth.core.model_configs import EncoderConfig, EncoderDecoderConfig
 from firth.nn.attention import Angles, SelfAttention
 from firth.nn.norms import build_norm
 
@@ -18,15 +18,20 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "gelu": functional.gelu,
     "gelu_tanh": functools.partial(functional.gelu, approximate="tanh"),
     "relu": functional.relu,
+    "silu": functional.silu,
 }
 
 
 class FeedForward(nn.Module):
     """Two matrix products with an activation between; gated: one half switches the other (Shazeer 2020)."""
 
-    def __init__(self, hidden_dim: int, ffn_dim: int, activation: str, gated: bool, bias: bool) -> None:
+    def __init__(
+        self, hidden_dim: int, ffn_dim: int, activation: str, gated: bool, bias: bool, dropout_prob: float = 0.0
+    ) -> None:
+        """``dropout_prob`` is that of the inner activations."""
         super().__init__()
         self.gated = gated
+        self.dropout_prob = dropout_prob
         self.activation = ACTIVATIONS[activation]
         self.inner = nn.Linear(hidden_dim, 2 * ffn_dim if gated else ffn_dim, bias=bias)
         self.outer = nn.Linear(ffn_dim, hidden_dim, bias=bias)
@@ -35,20 +40,34 @@ class FeedForward(nn.Module):
         inner = self.inner(hidden)
         if self.gated:
             gate, value = inner.chunk(2, dim=-1)
-            return self.outer(self.activation(gate) * value)
-        return self.outer(self.activation(inner))
+            inner = self.activation(gate) * value
+        else:
+            inner = self.activation(inner)
+        if self.training and self.dropout_prob:
+            inner = functional.dropout(inner, self.dropout_prob)
+        return self.outer(inner)
 
 
 class Block(nn.Module):
     """Attention, then feed-forward, each with dropout, residual and norm."""
 
-    def __init__(self, config: EncoderConfig) -> None:
+    def __init__(
+        self,
+        config: EncoderConfig | EncoderDecoderConfig,
+        activation_dropout_prob: float = 0.0,
+        head_dim: int | None = None,
+        scale: float | None = None,
+    ) -> None:
         super().__init__()
         self.norm_first = config.norm_first
         self.dropout_prob = config.dropout_prob
-        self.attention = SelfAttention(config.hidden_dim, config.num_heads, config.attention_dropout_prob, config.bias)
+        self.attention = SelfAttention(
+            config.hidden_dim, config.num_heads, config.attention_dropout_prob, config.bias, head_dim, scale
+        )
         self.attention_norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
-        self.ffn = FeedForward(config.hidden_dim, config.ffn_dim, config.activation, config.gated, config.bias)
+        self.ffn = FeedForward(
+            config.hidden_dim, config.ffn_dim, config.activation, config.gated, config.bias, activation_dropout_prob
+        )
         self.ffn_norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
 
     def _drop(self, hidden: torch.Tensor) -> torch.Tensor:

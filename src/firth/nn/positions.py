@@ -1,4 +1,4 @@
-"""Where a token stands: rotary angles and bucketed relative bias.
+"""Where a token stands: sinusoids, rotary angles and bucketed relative bias.
 
 B batch, H heads, T tokens, D head size.
 """
@@ -7,6 +7,14 @@ import math
 
 import torch
 from torch import nn
+
+
+def sinusoids(num_positions: int, dim: int, base: float = 10000.0) -> torch.Tensor:
+    """[num_positions, dim]: sin in the first half, cos in the second, of one wave a column (Vaswani et al.
+    2017, 3.5, where the two take turns; which column is which makes no difference to a model)."""
+    frequencies = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    angles = torch.arange(num_positions, dtype=torch.float64)[:, None] * frequencies
+    return torch.cat((angles.sin(), angles.cos()[:, : dim // 2]), dim=1).float()
 
 
 def rotary_angles(

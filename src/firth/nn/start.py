@@ -11,3 +11,21 @@ def initialize(module: nn.Module, std: float, generator: torch.Generator) -> Non
             nn.init.normal_(part.weight, std=std, generator=generator)
         if isinstance(part, nn.Linear) and part.bias is not None:
             nn.init.zeros_(part.bias)
+
+
+def initialize_xavier(module: nn.Module, table_std: float, generator: torch.Generator) -> None:
+    """Matrices by their widths (Glorot & Bengio 2010), tables normal, zeros for biases; norms stay at one.
+    What Transformers with the norm after each sub-layer train well from."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.xavier_uniform_(part.weight, generator=generator)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+        if isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=table_std, generator=generator)
+
+
+def initialize_uniform(module: nn.Module, bound: float, generator: torch.Generator) -> None:
+    """All weights and biases even in (-bound, bound), as recurrent translators begin (Sutskever et al. 2014)."""
+    for parameter in module.parameters():
+        nn.init.uniform_(parameter, -bound, bound, generator=generator)

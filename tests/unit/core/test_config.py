@@ -92,7 +92,9 @@ def test_build_names_where_and_the_nearest_key() -> None:
     with pytest.raises(
         FirthError, match=r"^firth\.json: unknown setting 'model\.num_layer': did you mean 'num_layers'\?"
     ):
-        RunConfig.build({"recipe": "x", "model": {"num_layer": 2}, "objective": {}}, Path("firth.json"))
+        RunConfig.build(
+            {"recipe": "x", "model": {"kind": "encoder", "num_layer": 2}, "objective": {}}, Path("firth.json")
+        )
     with pytest.raises(FirthError, match="'recipe' is missing"):
         RunConfig.build({"model": {}, "objective": {}}, "here")
     with pytest.raises(FirthError, match=r"^here: the whole cannot be 5"):

@@ -1,0 +1,185 @@
+"""The Transformer (Vaswani et al. 2017): an encoder reads the source, a decoder writes the target.
+
+Training is one parallel pass; decoding is step by step with cached keys and values
+(``encoder_decoder_steps``). T5 is the same with other choices (Raffel et al. 2020).
+
+B batch, S source tokens, T target tokens, N positions, D hidden size, L layers, V vocabulary.
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from firth.core.model_configs import EncoderDecoderConfig
+from firth.core.types import Layers
+from firth.nn.attention import Past
+from firth.nn.blocks import Block
+from firth.nn.cross_attention import DecoderBlock
+from firth.nn.masks import visible, with_bias
+from firth.nn.norms import build_norm
+from firth.nn.positions import RelativeBias, sinusoids
+from firth.nn.start import initialize_xavier
+
+
+class PositionTable(nn.Module):
+    """What is added to the tokens for where they stand; sinusoids grow with the text."""
+
+    def __init__(self, config: EncoderDecoderConfig) -> None:
+        super().__init__()
+        learned = config.positions == "learned"
+        self.learned = nn.Embedding(config.max_positions, config.hidden_dim) if learned else None
+        self.fixed: torch.Tensor | None
+        waves = sinusoids(config.max_positions, config.hidden_dim) if config.positions == "sinusoidal" else None
+        self.register_buffer("fixed", waves, persistent=False)
+
+    def forward(self, hidden_BTD: torch.Tensor, first: int) -> torch.Tensor:
+        """The first token stands at ``first``."""
+        stop = first + hidden_BTD.shape[1]
+        if self.learned is not None:
+            return hidden_BTD + self.learned.weight[first:stop]
+        if self.fixed is None:
+            return hidden_BTD
+        if stop > len(self.fixed):
+            self.fixed = sinusoids(2 * stop, hidden_BTD.shape[-1]).to(hidden_BTD.device)
+        return hidden_BTD + self.fixed[first:stop]
+
+
+class EncoderDecoder(nn.Module):
+    """Two stacks of blocks over token tables that may be one."""
+
+    def __init__(self, config: EncoderDecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        target_size = config.target_vocab_size or config.vocab_size
+        self.tokens = nn.Embedding(config.vocab_size, config.hidden_dim)
+        self.target_tokens = nn.Embedding(target_size, config.hidden_dim) if config.target_vocab_size else None
+        self.output = None if config.tied_output else nn.Linear(config.hidden_dim, target_size, bias=False)
+        self.output_bias = nn.Parameter(torch.zeros(target_size)) if config.output_bias else None
+        self.encoder_positions, self.decoder_positions = PositionTable(config), PositionTable(config)
+        extra = (config.activation_dropout_prob, config.head_dim, config.score_scale)
+        self.encoder_blocks = nn.ModuleList(Block(config, *extra) for _ in range(config.num_layers))
+        self.decoder_blocks = nn.ModuleList(DecoderBlock(config) for _ in range(config.num_decoder_layers))
+        relative = config.positions == "relative"
+        self.encoder_relative = RelativeBias(config.num_heads) if relative else None
+        self.decoder_relative = RelativeBias(config.num_heads, both_ways=False) if relative else None
+        norm = (config.norm, config.hidden_dim, config.norm_eps, config.bias)
+        self.encoder_norm = build_norm(*norm) if config.norm_first else None
+        self.decoder_norm = build_norm(*norm) if config.norm_first else None
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Tables so that scaled tokens have variance one."""
+        scale = self.config.embedding_scale or self.config.hidden_dim**0.5
+        initialize_xavier(self, 1.0 / scale, generator)
+
+    @property
+    def target_vocab_size(self) -> int:
+        return self.config.target_vocab_size or self.config.vocab_size
+
+    # -- the source
+
+    def embed(self, ids_BT: torch.Tensor, target: bool, first: int = 0) -> torch.Tensor:
+        table = self.target_tokens if target and self.target_tokens is not None else self.tokens
+        scale = self.config.embedding_scale or self.config.hidden_dim**0.5
+        positions = self.decoder_positions if target else self.encoder_positions
+        hidden = positions(table(ids_BT) * scale, first)
+        drop = self.config.dropout_prob if self.training else 0.0
+        return functional.dropout(hidden, drop) if drop else hidden
+
+    def finish(self, norm: nn.Module | None, hidden: torch.Tensor) -> torch.Tensor:
+        """The last norm, where norms come first."""
+        return hidden if norm is None else norm(hidden)
+
+    def _source_mask(self, num_tokens: int, tokens_BS: torch.Tensor | None) -> torch.Tensor | None:
+        device = self.tokens.weight.device
+        mask = visible(num_tokens, tokens_BS, window=self.config.window, device=device)
+        places = torch.arange(num_tokens, device=device)[None]
+        bias = None if self.encoder_relative is None else self.encoder_relative(places, places)
+        return with_bias(bias, mask)
+
+    def encode(self, ids_BS: torch.Tensor, tokens_BS: torch.Tensor | None = None) -> torch.Tensor:
+        """The source's last layer [B, S, D]; ``tokens`` is true where there is a token."""
+        mask = self._source_mask(ids_BS.shape[1], tokens_BS)
+        hidden = self.embed(ids_BS, False)
+        for block in self.encoder_blocks:
+            hidden = block(hidden, mask, None)
+        return self.finish(self.encoder_norm, hidden)
+
+    def layers(self, ids_BS: torch.Tensor, tokens_BS: torch.Tensor | None = None) -> Layers:
+        """Every layer of the encoder."""
+        mask = self._source_mask(ids_BS.shape[1], tokens_BS)
+        hidden = [self.embed(ids_BS, False)]
+        for block in self.encoder_blocks:
+            hidden.append(block(hidden[-1], mask, None))
+        hidden[-1] = self.finish(self.encoder_norm, hidden[-1])
+        real = torch.ones_like(ids_BS, dtype=torch.bool) if tokens_BS is None else tokens_BS
+        return Layers(torch.stack(hidden), real)
+
+    # -- the target
+
+    def remember(self, source_BSD: torch.Tensor) -> list[Past]:
+        """The source's keys and values in every block of the decoder."""
+        return [block.cross.remember(source_BSD) for block in self.decoder_blocks if isinstance(block, DecoderBlock)]
+
+    def _target_mask(self, num_tokens: int) -> torch.Tensor | None:
+        """None where the plain causal mask will do."""
+        if self.decoder_relative is None and self.config.window is None:
+            return None
+        device = self.tokens.weight.device
+        mask = visible(num_tokens, causal=True, window=self.config.window, device=device)
+        places = torch.arange(num_tokens, device=device)[None]
+        return with_bias(None if self.decoder_relative is None else self.decoder_relative(places, places), mask)
+
+    def decode(
+        self, ids_BT: torch.Tensor, source_BSD: torch.Tensor, tokens_BS: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The decoder's last layer [B, T, D] for all target tokens at once; none sees those after it."""
+        mask = self._target_mask(ids_BT.shape[1])
+        source_mask = None if tokens_BS is None else tokens_BS[:, None, None, :]
+        hidden = self.embed(ids_BT, True)
+        for block, memory in zip(self.decoder_blocks, self.remember(source_BSD), strict=True):
+            hidden = block(hidden, memory, mask, source_mask)
+        return self.finish(self.decoder_norm, hidden)
+
+    def hidden(self, source_BS: torch.Tensor, tokens_BS: torch.Tensor | None, target_BT: torch.Tensor) -> torch.Tensor:
+        """From source and target to what is scored, [B, T, D]."""
+        return self.decode(target_BT, self.encode(source_BS, tokens_BS), tokens_BS)
+
+    def scores(self, hidden_ND: torch.Tensor) -> torch.Tensor:
+        """[N, V]: how likely each token is the next, before softmax."""
+        if self.output is not None:
+            table = self.output.weight
+        else:
+            table = self.tokens.weight if self.target_tokens is None else self.target_tokens.weight
+        if self.config.output_scale != 1.0:
+            hidden_ND = hidden_ND * self.config.output_scale
+        return functional.linear(hidden_ND, table, self.output_bias)
+
+    # -- to be looked at
+
+    def attention(
+        self, source_BS: torch.Tensor, tokens_BS: torch.Tensor | None, target_BT: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Weights of every layer and head: source [L, B, H, S, S], target [L, B, H, T, T], between [L, B, H, T, S]."""
+        mask = self._source_mask(source_BS.shape[1], tokens_BS)
+        hidden = self.embed(source_BS, False)
+        inside = []
+        for block in self.encoder_blocks:
+            assert isinstance(block, Block)
+            read = block.attention_norm(hidden) if block.norm_first else hidden
+            inside.append(block.attention.weights(read, mask, None))
+            hidden = block(hidden, mask, None)
+        memories = self.remember(self.finish(self.encoder_norm, hidden))
+        num_tokens = target_BT.shape[1]
+        mask = self._target_mask(num_tokens)
+        if mask is None:
+            mask = visible(num_tokens, causal=True, device=target_BT.device)
+        source_mask = None if tokens_BS is None else tokens_BS[:, None, None, :]
+        hidden = self.embed(target_BT, True)
+        own, between = [], []
+        for decoder_block, memory in zip(self.decoder_blocks, memories, strict=True):
+            assert isinstance(decoder_block, DecoderBlock)
+            found = decoder_block.weights(hidden, memory, mask, source_mask)
+            own.append(found[0])
+            between.append(found[1])
+            hidden = decoder_block(hidden, memory, mask, source_mask)
+        return torch.stack(inside), torch.stack(own), torch.stack(between)
