@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Config, Probability
+from firth.core.config import Config, Positive, Probability
 
 
 class MaskedTokensConfig(Config):
@@ -38,5 +38,21 @@ class TranslationConfig(Config):
     label_smoothing: Probability = 0.1
 
 
-AnyObjectiveConfig = Annotated[MaskedTokensConfig | TranslationConfig, Field(discriminator="kind")]
+class BothDirectionsConfig(Config):
+    """The next word and the one before, jointly (SPEC 3). ``batch_rows`` of training is the number of lanes."""
+
+    kind: Literal["both_directions"] = "both_directions"
+    window_len: Positive = 20  # words until backpropagation is cut; the state goes on
+    max_vocab: Positive | None = None  # of the softmax; the characters of every word are read
+    min_count: Positive = 1
+    softmax: Literal["table", "characters"] = "table"
+    num_samples: Annotated[int, Field(ge=0)] = 8192  # noise words of a batch; 0: the whole vocabulary
+    softmax_network: Literal["own", "shared"] = "own"  # for characters: a network apart, or the token layer
+    correction_dim: Positive = 128
+    forget_between_sentences: bool = False
+
+
+AnyObjectiveConfig = Annotated[
+    MaskedTokensConfig | TranslationConfig | BothDirectionsConfig, Field(discriminator="kind")
+]
 """Told apart by ``kind``."""
