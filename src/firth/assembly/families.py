@@ -25,7 +25,7 @@ HELDOUT_SEED = 1_000_003
 
 FAMILIES: dict[tuple[str, str], str] = {
     ("encoder", "masked_tokens"): "firth.assembly.masked_encoder:MaskedEncoder",
-    ("elmo", "both_directions"): "firth.assembly.elmo:ElmoFamily",
+    ("recurrent", "next_token_streams"): "firth.assembly.recurrent_language_model:RecurrentLanguageModel",
 }
 """(kind of model, kind of objective) to where its family lives; it is loaded when it is asked for."""
 
@@ -54,6 +54,10 @@ class Family:
     objective: Any  # an nn.Module that is an ``Objective``
     weights: Mapping[str, float]
     published: tuple[str, ...] = ("config.json", "model.safetensors")  # the finished model's files, for checksums
+    uses: tuple[str, ...] = (  # the next commands, for the report
+        'fill {name} "A sentence with a [MASK] in it."',
+        "encode {name} texts.txt --out vectors.npy",
+    )
 
     def __init__(self, config: RunConfig, corpus: Corpus) -> None:
         self.config = config
@@ -83,10 +87,6 @@ class Family:
         """The weights of a finished model; heads that it lacks keep their random start."""
         raise NotImplementedError
 
-    def restore(self, folder: Path) -> None:
-        """The weights of a finished run, for a test on this corpus."""
-        self.start_from(folder)
-
     @classmethod
     def base_config(cls, base: Path, corpus: Corpus) -> Any:
         """The shape of a trained model, once it is sure that the corpus was made with its tokenizer."""
@@ -95,7 +95,7 @@ class Family:
     @classmethod
     def configure(cls, config: RunConfig, corpus: Corpus, from_base: bool = False) -> RunConfig:
         """The recipe fitted to the corpus: the size of its vocabulary. A trained table may have spare rows."""
-        size = max(getattr(config.model, "vocab_size", 0) if from_base else 0, corpus.info.vocab_size)
+        size = max(config.model.vocab_size if from_base else 0, corpus.info.vocab_size)
         return config.replace(model=config.model.replace(vocab_size=size).model_dump())
 
     @classmethod
@@ -110,6 +110,10 @@ class Family:
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
         """More than ``evaluate`` gives during training, for ``firth evaluate``."""
         return {}
+
+    def charts(self) -> list[dict[str, Any]]:
+        """Further charts for the report: title, note, x, y (names of the axes) and series (name to points)."""
+        return []
 
     # -- what the loop asks
 

@@ -13,6 +13,7 @@ from firth.representations.base import Representation
 LOADERS: dict[str, str] = {
     "bert": "firth.assembly.loading:load_encoder_model",
     "firth-encoder": "firth.assembly.loading:load_encoder_model",
+    "firth-recurrent": "firth.assembly.loading:load_recurrent_model",
 }
 """``model_type`` of config.json to the function that loads such a folder."""
 
@@ -21,10 +22,6 @@ def load_model(path: Path) -> Representation:
     """A run of Firth, a Hugging Face directory, or a file of vectors."""
     if not path.exists():
         raise FirthError(f"{path}: no such run or model; check the path")
-    if path.suffix in (".hdf5", ".h5") or (not (path / "config.json").is_file() and any(path.glob("*options.json"))):
-        from firth.assembly.elmo import load_elmo_model
-
-        return load_elmo_model(path)
     if path.is_file():
         return load_vectors_file(path)
     if (path / "config.json").is_file():
@@ -74,3 +71,13 @@ def load_encoder_model(folder: Path) -> Representation:
 
     config, weights, heads = load_encoder(folder)
     return EncoderRepresentation.from_weights(config, weights, heads, Pieces.load(folder), folder)
+
+
+def load_recurrent_model(folder: Path) -> Representation:
+    from firth.interop.recurrent import load_recurrent
+    from firth.representations.recurrent import RecurrentRepresentation
+    from firth.text.word_tokens import load_tokens
+
+    config, model, head = load_recurrent(folder)
+    tokens = load_tokens(folder)
+    return RecurrentRepresentation.from_weights(config.model, config.output, model, head, tokens, folder)

@@ -116,6 +116,8 @@ def _finish(run: Run, trainee: Family, loop: Loop, metrics: dict[str, float]) ->
         "seconds": loop.seconds,
         "tokens": loop.tokens,
         "epochs": rows / len(trainee.rows),
+        "charts": trainee.charts(),
+        "uses": list(trainee.uses),
     }
     facts["checksums"] = {name: checksum(path) for name in trainee.published if (path := run.folder / name).is_file()}
     write_report(run, facts)

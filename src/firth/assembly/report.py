@@ -10,15 +10,15 @@ from firth.core.units import show_count, show_duration
 from firth.training.history import read_history
 
 _STYLE = """
-:root{color-scheme:light dark;--text:#1c2126;--soft:#5c6670;--back:#fff;--card:#f5f6f8;--rule:#d9dde2;--c0:#1f6feb;--c1:#d1580a}
-@media(prefers-color-scheme:dark){:root{--text:#e4e8ec;--soft:#9aa5b0;--back:#14171a;--card:#1d2226;--rule:#343b42;--c0:#6aa8ff;--c1:#ff9d5c}}
+:root{color-scheme:light dark;--text:#1c2126;--soft:#5c6670;--back:#fff;--card:#f5f6f8;--rule:#d9dde2;--c0:#1f6feb;--c1:#d1580a;--c2:#2a8f4f}
+@media(prefers-color-scheme:dark){:root{--text:#e4e8ec;--soft:#9aa5b0;--back:#14171a;--card:#1d2226;--rule:#343b42;--c0:#6aa8ff;--c1:#ff9d5c;--c2:#6fd08c}}
 body{font:16px/1.5 system-ui,"Noto Sans CJK SC",sans-serif;color:var(--text);background:var(--back);max-width:60rem;margin:0 auto;padding:1.5rem 1rem 4rem}
 h1{font-size:1.6rem;margin:.2rem 0}h2{font-size:1.1rem;margin:2rem 0 .5rem}p{margin:.3rem 0}.soft{color:var(--soft)}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.6rem;margin:1rem 0}
 .facts div{background:var(--card);border-radius:.5rem;padding:.6rem .8rem}.facts b{display:block;font-size:1.25rem}
 figure{margin:0;background:var(--card);border-radius:.5rem;padding:.6rem}svg{width:100%;height:auto;display:block}
 svg text{font-size:11px;fill:var(--soft)}.grid{stroke:var(--rule);stroke-width:1}.line{fill:none;stroke-width:2}
-.c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.dot.c0{fill:var(--c0)}.dot.c1{fill:var(--c1)}
+.c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.dot.c0{fill:var(--c0)}.dot.c1{fill:var(--c1)}.dot.c2{fill:var(--c2)}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid var(--rule);padding:.3rem .6rem;text-align:left}
 td.n{text-align:right;font-variant-numeric:tabular-nums}details summary{cursor:pointer}
 code,pre{font-family:ui-monospace,monospace;font-size:.9em}pre{background:var(--card);padding:.8rem;border-radius:.5rem;overflow-x:auto}
@@ -59,6 +59,12 @@ def settings_table(facts: dict[str, Any]) -> str:
     )
 
 
+def _chart(chart: dict[str, Any]) -> str:
+    """A chart that a family adds."""
+    drawn = line_chart(chart["series"], chart["x"], chart["y"])
+    return f'<h2>{html.escape(chart["title"])}</h2><p class="soft">{html.escape(chart["note"])}</p><figure>{drawn}</figure>'
+
+
 def write_report(run: Run, results: dict[str, Any]) -> None:
     """Curves, results, settings and the next commands."""
     lines = read_history(run.folder / "metrics.jsonl")
@@ -78,13 +84,15 @@ def write_report(run: Run, results: dict[str, Any]) -> None:
     }
     cards |= {f"held-out {name.replace('_', ' ')}": f"{value:.4g}" for name, value in results["metrics"].items()}
     name = html.escape(run.folder.name)
+    uses = "\n".join(f"firth {command.format(name=run.folder.name)}" for command in results["uses"])
     body = [
         f'<p class="soft">Firth run</p><h1>{name}</h1><p class="soft">recipe {html.escape(run.facts["recipe"])}</p>',
         _cards(cards),
         f"<h2>Loss</h2><figure>{line_chart(losses, 'step', 'loss')}</figure>",
         f"<h2>Learning rate</h2><figure>{line_chart({'learning rate': [(line['step'], line['learning_rate']) for line in train]}, 'step', 'rate')}</figure>",
         f"<h2>Speed</h2><figure>{line_chart({'tokens/s': [(line['step'], line['tokens_per_s']) for line in train]}, 'step', 'tokens/s')}</figure>",
-        f"<h2>Use it</h2><pre>firth fill {name} &quot;A sentence with a [MASK] in it.&quot;\nfirth encode {name} texts.txt --out vectors.npy</pre>",
+        *(_chart(chart) for chart in results["charts"]),
+        f"<h2>Use it</h2><pre>{html.escape(uses)}</pre>",
         settings_table(run.facts),
     ]
     write_text(run.folder / "report.html", page(f"{run.folder.name} · Firth", "".join(body)))

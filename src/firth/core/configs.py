@@ -79,3 +79,13 @@ class RunConfig(Config):
                 f"objective.row_len ({needed}) is longer than model.max_positions ({most}): lower one or raise the other"
             )
         return self
+
+    @model_validator(mode="after")
+    def _output_fits(self) -> "RunConfig":
+        if getattr(self.objective, "output", None) == "adaptive" and getattr(self.model, "tied", False):
+            raise ValueError("objective.output=adaptive has matrices of its own shape: set model.tied=false with it")
+        if self.objective.kind == "next_token_streams" and getattr(self.model, "bidirectional", False):
+            raise ValueError(
+                "a bidirectional model has already read the token that is to be predicted: set model.bidirectional=false"
+            )
+        return self

@@ -38,10 +38,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerExample:
-    """A question to a passage; ``impossible`` where the passage is known not to answer it.
-
-    ``answers`` stand in the passage; ``references`` are the texts of all that people gave, for scores.
-    """
+    """A question to a passage; ``impossible`` where the passage is known not to answer it."""
 
     id: str
     question: str
@@ -49,4 +46,3 @@ class AnswerExample:
     answers: list[Answer] = field(default_factory=list)
     impossible: bool = False
     where: str = ""
-    references: list[str] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """The settings of models, one config a shape; ``kind`` says which."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -116,50 +116,35 @@ class Seq2SeqConfig(Config):
         return self
 
 
-class ElmoConfig(Config):
-    """ELMo's bidirectional language model (Peters et al. 2018), with its published sizes."""
+class RecurrentConfig(Config):
+    """A recurrent network over tokens (SPEC 2)."""
 
-    kind: Literal["elmo"] = "elmo"
-    char_dim: Positive = 16
-    filters: Annotated[tuple[tuple[Positive, Positive], ...], Field(min_length=1)] = (
-        *((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
-    )  # (width, how many)
-    num_highway: Annotated[int, Field(ge=0)] = 2
-    activation: Literal["relu", "tanh"] = "relu"
-    max_chars: Annotated[int, Field(ge=4)] = 50  # of a word, with its borders
-    projection_dim: Positive = 512  # what a direction gives; a word has twice as much
-    cell_dim: Positive = 4096
+    kind: Literal["recurrent"] = "recurrent"
+    vocab_size: Annotated[int, Field(gt=2)] = 10000
+    cell: Literal["rnn_tanh", "rnn_relu", "lstm", "peephole", "coupled", "gru", "gru_after"] = "lstm"
+    embed_dim: Positive = 256
+    hidden_dim: Positive = 256
     num_layers: Positive = 2
-    residual: bool = True
-    cell_clip: Annotated[float, Field(ge=0)] = 3.0  # 0: none
-    projection_clip: Annotated[float, Field(ge=0)] = 3.0
-    dropout_prob: Probability = 0.1
-    num_characters: ClassVar[int] = 262  # 256 bytes, five marks, and 0 for no word
+    bidirectional: bool = False
+    residual: bool = False
+    tied: bool = True  # the token table is the output matrix too: the last layer has embed_dim units
+    dropout_prob: Probability = 0.0  # between layers
+    input_dropout_prob: Probability = 0.0
+    output_dropout_prob: Probability = 0.0
+    embedding_dropout_prob: Probability = 0.0  # of whole words
+    weight_drop_prob: Probability = 0.0  # of recurrent weights
+    variational: bool = False  # one dropout mask for all steps
+    init_range: Annotated[float, Field(gt=0)] = 0.1
 
     @property
-    def num_filters(self) -> int:
-        return sum(number for _, number in self.filters)
-
-    @property
-    def project(self) -> bool:
-        """As in the original: filters that have the right size already are not projected."""
-        return self.num_filters != self.projection_dim
-
-    @property
-    def hidden_dim(self) -> int:
-        return 2 * self.projection_dim
-
-    @model_validator(mode="after")
-    def _widths_fit(self) -> "ElmoConfig":
-        widest = max(width for width, _ in self.filters)
-        if widest > self.max_chars:
-            raise ValueError(
-                f"a filter of width {widest} is wider than a word of max_chars ({self.max_chars}): make it narrower"
-            )
-        return self
+    def hidden_dims(self) -> list[int]:
+        """The units of each layer, in each direction."""
+        last = self.embed_dim if self.tied and not self.bidirectional else self.hidden_dim
+        return [self.hidden_dim] * (self.num_layers - 1) + [last]
 
 
 AnyModelConfig = Annotated[
-    EncoderConfig | EncoderDecoderConfig | Seq2SeqConfig | ElmoConfig, Field(discriminator="kind")
+    EncoderConfig | EncoderDecoderConfig | Seq2SeqConfig | RecurrentConfig,
+    Field(discriminator="kind"),
 ]
 """Told apart by ``kind``."""

@@ -38,21 +38,24 @@ class TranslationConfig(Config):
     label_smoothing: Probability = 0.1
 
 
-class BothDirectionsConfig(Config):
-    """The next word and the one before, jointly (SPEC 3). ``batch_rows`` of training is the number of lanes."""
+class NextTokenStreamsConfig(Config):
+    """Each token from all before it, in streams with carried state (SPEC 2)."""
 
-    kind: Literal["both_directions"] = "both_directions"
-    window_len: Positive = 20  # words until backpropagation is cut; the state goes on
-    max_vocab: Positive | None = None  # of the softmax; the characters of every word are read
-    min_count: Positive = 1
-    softmax: Literal["table", "characters"] = "table"
-    num_samples: Annotated[int, Field(ge=0)] = 8192  # noise words of a batch; 0: the whole vocabulary
-    softmax_network: Literal["own", "shared"] = "own"  # for characters: a network apart, or the token layer
-    correction_dim: Positive = 128
-    forget_between_sentences: bool = False
+    kind: Literal["next_token_streams"] = "next_token_streams"
+    row_len: Annotated[int, Field(ge=2)] = 70  # how far gradients reach back
+    carry: bool = True  # the state goes on from one window to the next
+    unit: Literal["document", "sentence"] = "document"  # what ends with an end token
+    min_count: Positive = 1  # of words, where the corpus is one of words
+    max_vocab: Positive | None = 50_000
+    output: Literal["full", "adaptive", "sampled", "nce"] = "full"
+    noise: Literal["unigram", "uniform", "log_uniform"] = "unigram"
+    num_noise: Positive = 1024  # drawn once a batch
+    activation_penalty: Annotated[float, Field(ge=0)] = 0.0  # on large outputs (AR)
+    change_penalty: Annotated[float, Field(ge=0)] = 0.0  # on outputs that change from step to step (TAR)
 
 
 AnyObjectiveConfig = Annotated[
-    MaskedTokensConfig | TranslationConfig | BothDirectionsConfig, Field(discriminator="kind")
+    MaskedTokensConfig | TranslationConfig | NextTokenStreamsConfig,
+    Field(discriminator="kind"),
 ]
 """Told apart by ``kind``."""

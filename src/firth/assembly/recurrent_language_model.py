@@ -1,0 +1,171 @@
+"""Recurrent networks that predict the next token: the family of the recurrent language models."""
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from firth.assembly.families import HELDOUT_SEED, Family
+from firth.assembly.gradient_flow import gradient_chart
+from firth.assembly.tokenizers import require_same_tokens
+from firth.core.configs import RunConfig
+from firth.core.errors import FirthError
+from firth.core.model_configs import RecurrentConfig
+from firth.core.objective_configs import NextTokenStreamsConfig
+from firth.corpus.format import Corpus
+from firth.corpus.streams import Streams
+from firth.corpus.word_view import TokenView, read_types, view_as, view_tokens
+from firth.interop.recurrent import RecurrentFolder, load_recurrent, save_recurrent
+from firth.models.recurrent import Recurrent
+from firth.objectives.next_token_streams import LOSS, NextTokenStreams, build_output
+from firth.text.pieces import Pieces
+from firth.text.word_tokens import WordTokens, join_words, load_tokens
+
+
+class RecurrentLanguageModel(Family):
+    """A recurrent network and its output layer, on words or on pieces."""
+
+    published = (
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+        "words.txt",
+    )
+    uses = ('generate {name} "The beginning of a text"', "encode {name} texts.txt --out vectors.npy")
+    model: Recurrent
+    objective: NextTokenStreams
+
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+        assert isinstance(config.model, RecurrentConfig)
+        assert isinstance(config.objective, NextTokenStreamsConfig)
+        if config.objective.carry and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise FirthError(
+                "a state that is carried from batch to batch cannot be shared out: train in one process, or with objective.carry=false"
+            )
+        view = _view(config, corpus)
+        model = Recurrent(config.model)
+        head = build_output(
+            config.objective, config.model.hidden_dims[-1], config.model.tied, config.model.vocab_size, view
+        )
+        return model, NextTokenStreams(config.objective, head, view, model.zero_state(config.training.batch_rows))
+
+    def initialize(self, generator: torch.Generator) -> None:
+        self.model.start(generator)
+        self.objective.head.start(self.model.config.init_range / math.sqrt(3), generator)
+
+    @classmethod
+    def configure(cls, config: RunConfig, corpus: Corpus, from_base: bool = False) -> RunConfig:
+        if from_base and corpus.info.tokens.kind == "words":
+            raise FirthError(
+                f"{corpus.folder}: a corpus of words, whose list is never that of another model; to go on with a model (--from) train it on pieces"
+            )
+        size = _view(config, corpus).tokens.vocab_size
+        size = max(config.model.vocab_size if from_base else 0, size)
+        return config.replace(model=config.model.replace(vocab_size=size).model_dump())
+
+    # -- weights
+
+    @classmethod
+    def base_config(cls, base: Path, corpus: Corpus) -> RecurrentConfig:
+        folder, _, _ = load_recurrent(base)
+        tokens = load_tokens(base)
+        words = corpus.info.tokens.kind == "words"
+        if isinstance(tokens, WordTokens) != words:
+            found = "words" if words else "pieces"
+            raise FirthError(f"{corpus.folder}: a corpus of {found}, which {base} does not read; prepare another one")
+        if isinstance(tokens, Pieces):
+            require_same_tokens(tokens, corpus, base)
+        return folder.model
+
+    def start_from(self, base: Path) -> None:
+        _, model, head = load_recurrent(base)
+        self.model.load_state_dict(model)
+        self.objective.head.load_state_dict(head)
+        tokens = load_tokens(base)
+        if isinstance(tokens, WordTokens) and tokens.tokens != self.objective.view.tokens.tokens:  # type: ignore[union-attr]
+            # another text is read with the words of the model
+            self.objective.view = view_as(self.corpus, tokens)
+            self.rows = self.objective.rows(self.corpus.train, self.config.training.seed)
+            if self.heldout_rows is not None:
+                self.heldout_rows = self.objective.rows(self.corpus.heldout, HELDOUT_SEED)
+
+    def export(self, folder: Path) -> None:
+        output = "adaptive" if self.objective.config.output == "adaptive" else "softmax"
+        described = RecurrentFolder.build({"model": self.model.config.model_dump(), "output": output}, folder)
+        save_recurrent(folder, described, dict(self.model.state_dict()), dict(self.objective.head.state_dict()))
+        self.objective.view.tokens.save(folder)
+
+    # -- measures
+
+    def evaluate(self) -> dict[str, float]:
+        found = super().evaluate()
+        return _named(found) if found else found
+
+    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
+        """The whole held-out text, in one go: perplexities by their names, and log Z where it is not 0."""
+        assert isinstance(self.heldout_rows, Streams)
+        size, totals = self.objective.num_streams, dict.fromkeys(("loss", "accuracy", "log_z", "log_z_square"), 0.0)
+        count = 0
+        self.module.eval()
+        with torch.inference_mode():
+            for first in range(0, len(self.heldout_rows), size):
+                batch = self.objective.batch(self.corpus.heldout, self.heldout_rows, HELDOUT_SEED, first, size)
+                losses = self.objective.loss(self.model, batch.to(self.config.training.device))
+                count += batch.counts[LOSS]
+                totals["loss"] += float(losses.sums[LOSS])
+                for name, (value, _) in losses.metrics.items():
+                    totals[name] += value
+        wanted = ("loss", "accuracy") if self.objective.config.output != "nce" else tuple(totals)
+        found = _named({name: totals[name] / count for name in wanted})
+        for name, size in (("word", self._num_words()), ("character", self._num_characters())):
+            found[f"perplexity_{name}"] = math.exp(totals["loss"] / size)
+        return found
+
+    def _num_ends(self) -> int:
+        split = self.corpus.heldout
+        return split.num_documents if self.objective.config.unit == "document" else len(split.sentences) - 1
+
+    def _num_words(self) -> int:
+        """An end counts as a word, as in word language models."""
+        split = self.corpus.heldout
+        return int(split.word_starts(0, len(split.tokens)).sum()) + self._num_ends()
+
+    def _num_characters(self) -> int:
+        """Of the held-out text as its tokens give it back; an end counts as one."""
+        split, tokens = self.corpus.heldout, self.objective.view.tokens
+        types = read_types(self.corpus) if isinstance(tokens, WordTokens) else []
+        total, starts = 0, split.document_starts
+        for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+            ids = split.tokens[start:end].tolist()
+            text = tokens.decode(ids) if isinstance(tokens, Pieces) else join_words([types[one] for one in ids])
+            total += len(text)
+        return total + self._num_ends()
+
+    def charts(self) -> list[dict[str, Any]]:
+        """How far gradients reach back, on the first window of the training text."""
+        window = self.objective.batch(self.corpus.train, self.rows, 0, 0, self.objective.num_streams)  # type: ignore[arg-type]
+        whole = (window.arrays["labels"] >= 0).all(1)
+        if not whole.any():
+            return []
+        ids, labels = (torch.from_numpy(window.arrays[name][whole][:8]) for name in ("ids", "labels"))
+        return [gradient_chart(self.model, self.objective.head, ids, labels[:, -1])]
+
+
+def _view(config: RunConfig, corpus: Corpus) -> TokenView:
+    assert isinstance(config.objective, NextTokenStreamsConfig)
+    return view_tokens(corpus, config.objective.min_count, config.objective.max_vocab)
+
+
+def _named(found: dict[str, float]) -> dict[str, float]:
+    """Means with what follows from them: the perplexity of a token, the spread of log Z."""
+    named = {**found, "perplexity_token": math.exp(min(found["loss"], 700.0))}
+    if "log_z" in named:
+        mean, square = named.pop("log_z"), named.pop("log_z_square")
+        named |= {"log_z_mean": mean, "log_z_spread": float(np.sqrt(max(square - mean**2, 0.0)))}
+    return named
