@@ -54,6 +54,14 @@ def corpus_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="session")
+def words_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same text as words."""
+    folder = tmp_path_factory.mktemp("corpora") / "words"
+    api.prepare(text_file, folder, tokens="words", layout="line", heldout=0.1, workers=1)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def corpus(corpus_folder: Path) -> Corpus:
     return Corpus.open(corpus_folder)
 

@@ -22,5 +22,5 @@ def evaluate_run(folder: Path, corpus_path: Path | None, num_texts: int) -> dict
     if corpus_path is not None:
         family.base_config(folder, corpus)  # refuses a corpus of other tokens
     trainee = family(config, corpus)
-    trainee.start_from(folder)
+    trainee.restore(folder)
     return trainee.evaluate() | trainee.extra_scores(folder, num_texts)

@@ -25,6 +25,7 @@ HELDOUT_SEED = 1_000_003
 
 FAMILIES: dict[tuple[str, str], str] = {
     ("encoder", "masked_tokens"): "firth.assembly.masked_encoder:MaskedEncoder",
+    ("elmo", "both_directions"): "firth.assembly.elmo:ElmoFamily",
     ("recurrent", "next_token_streams"): "firth.assembly.recurrent_language_model:RecurrentLanguageModel",
 }
 """(kind of model, kind of objective) to where its family lives; it is loaded when it is asked for."""
@@ -87,6 +88,10 @@ class Family:
         """The weights of a finished model; heads that it lacks keep their random start."""
         raise NotImplementedError
 
+    def restore(self, folder: Path) -> None:
+        """The weights of a finished run, for a test on this corpus."""
+        self.start_from(folder)
+
     @classmethod
     def base_config(cls, base: Path, corpus: Corpus) -> Any:
         """The shape of a trained model, once it is sure that the corpus was made with its tokenizer."""
@@ -95,7 +100,7 @@ class Family:
     @classmethod
     def configure(cls, config: RunConfig, corpus: Corpus, from_base: bool = False) -> RunConfig:
         """The recipe fitted to the corpus: the size of its vocabulary. A trained table may have spare rows."""
-        size = max(config.model.vocab_size if from_base else 0, corpus.info.vocab_size)
+        size = max(getattr(config.model, "vocab_size", 0) if from_base else 0, corpus.info.vocab_size)
         return config.replace(model=config.model.replace(vocab_size=size).model_dump())
 
     @classmethod

@@ -22,6 +22,10 @@ def load_model(path: Path) -> Representation:
     """A run of Firth, a Hugging Face directory, or a file of vectors."""
     if not path.exists():
         raise FirthError(f"{path}: no such run or model; check the path")
+    if path.suffix in (".hdf5", ".h5") or (not (path / "config.json").is_file() and any(path.glob("*options.json"))):
+        from firth.assembly.elmo import load_elmo_model
+
+        return load_elmo_model(path)
     if path.is_file():
         return load_vectors_file(path)
     if (path / "config.json").is_file():

@@ -13,7 +13,7 @@ def prepare(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            help="Text files, folders or globs (txt, jsonl, csv, tsv, parquet; also .gz and .zst), or - for standard input."
+            help="Text files, folders or globs (txt, jsonl, csv, tsv, parquet; also .gz, .zst and .zip), or - for standard input."
         ),
     ],
     out: Annotated[Path, typer.Option(help="The corpus folder to make.")],

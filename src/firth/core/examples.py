@@ -38,7 +38,10 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerExample:
-    """A question to a passage; ``impossible`` where the passage is known not to answer it."""
+    """A question to a passage; ``impossible`` where the passage is known not to answer it.
+
+    ``answers`` stand in the passage; ``references`` are the texts of all that people gave, for scores.
+    """
 
     id: str
     question: str
@@ -46,3 +49,4 @@ class AnswerExample:
     answers: list[Answer] = field(default_factory=list)
     impossible: bool = False
     where: str = ""
+    references: list[str] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """The settings of models, one config a shape; ``kind`` says which."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -116,6 +116,49 @@ class Seq2SeqConfig(Config):
         return self
 
 
+class ElmoConfig(Config):
+    """ELMo's bidirectional language model (Peters et al. 2018), with its published sizes."""
+
+    kind: Literal["elmo"] = "elmo"
+    char_dim: Positive = 16
+    filters: Annotated[tuple[tuple[Positive, Positive], ...], Field(min_length=1)] = (
+        *((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
+    )  # (width, how many)
+    num_highway: Annotated[int, Field(ge=0)] = 2
+    activation: Literal["relu", "tanh"] = "relu"
+    max_chars: Annotated[int, Field(ge=4)] = 50  # of a word, with its borders
+    projection_dim: Positive = 512  # what a direction gives; a word has twice as much
+    cell_dim: Positive = 4096
+    num_layers: Positive = 2
+    residual: bool = True
+    cell_clip: Annotated[float, Field(ge=0)] = 3.0  # 0: none
+    projection_clip: Annotated[float, Field(ge=0)] = 3.0
+    dropout_prob: Probability = 0.1
+    num_characters: ClassVar[int] = 262  # 256 bytes, five marks, and 0 for no word
+
+    @property
+    def num_filters(self) -> int:
+        return sum(number for _, number in self.filters)
+
+    @property
+    def project(self) -> bool:
+        """As in the original: filters that have the right size already are not projected."""
+        return self.num_filters != self.projection_dim
+
+    @property
+    def hidden_dim(self) -> int:
+        return 2 * self.projection_dim
+
+    @model_validator(mode="after")
+    def _widths_fit(self) -> "ElmoConfig":
+        widest = max(width for width, _ in self.filters)
+        if widest > self.max_chars:
+            raise ValueError(
+                f"a filter of width {widest} is wider than a word of max_chars ({self.max_chars}): make it narrower"
+            )
+        return self
+
+
 class RecurrentConfig(Config):
     """A recurrent network over tokens (SPEC 2)."""
 
@@ -144,7 +187,7 @@ class RecurrentConfig(Config):
 
 
 AnyModelConfig = Annotated[
-    EncoderConfig | EncoderDecoderConfig | Seq2SeqConfig | RecurrentConfig,
+    EncoderConfig | EncoderDecoderConfig | Seq2SeqConfig | ElmoConfig | RecurrentConfig,
     Field(discriminator="kind"),
 ]
 """Told apart by ``kind``."""

@@ -1,7 +1,7 @@
 """The types of a word corpus as numbers for a model of characters: which are known, how each is spelt.
 
 Types are numbered by frequency; behind them stand the begin and the end of a sentence, and "unknown". The
-*known* ones are what a softmax can predict: these three marks, then the most frequent types (the order of
+*known* ones are what a softmax can predict: these three marks, then words by frequency (the order of
 published vocabulary files).
 
 N words, M characters.
@@ -18,31 +18,32 @@ MARKS = ["<S>", "</S>", "<UNK>"]
 
 
 class Spellings:
-    """All types of a corpus; the first ``num_types`` of them are known."""
+    """All types of a corpus, and the words that a softmax knows (most of them types, but not all need be)."""
 
-    def __init__(self, words: list[str], num_types: int, max_chars: int) -> None:
-        self.words = words
-        self.num_types = num_types
+    def __init__(self, words: list[str], known: list[str], max_chars: int) -> None:
+        """``known`` is without the marks."""
         self.max_chars = max_chars
-        self.begin, self.end, self.unknown = range(len(words), len(words) + 3)
+        self.known_words = MARKS + known
+        place = {word: number for number, word in enumerate(words)}
+        more = [word for word in known if word not in place]
+        self.words = words + more
+        place |= {word: len(words) + number for number, word in enumerate(more)}
+        self.begin, self.end, self.unknown = range(len(self.words), len(self.words) + 3)
+        self._type_of = np.asarray([self.begin, self.end, self.unknown, *(place[word] for word in known)], np.int64)
+        self._known_of = np.full(len(self.words) + 3, 2, np.int64)
+        self._known_of[self._type_of] = np.arange(len(self._type_of))
 
     @property
     def num_known(self) -> int:
-        return self.num_types + len(MARKS)
-
-    @property
-    def known_words(self) -> list[str]:
-        """The lines of a vocabulary file."""
-        return MARKS + self.words[: self.num_types]
+        return len(self.known_words)
 
     def known(self, types: NDArray[np.int64]) -> NDArray[np.int64]:
         """Types to what a softmax predicts."""
-        found = np.where(types < self.num_types, types + len(MARKS), 2)
-        return np.where(types == self.begin, 0, np.where(types == self.end, 1, found))
+        return self._known_of[types]
 
     def types(self, known: NDArray[np.int64]) -> NDArray[np.int64]:
         """And back."""
-        return np.where(known < len(MARKS), known + len(self.words), known - len(MARKS))
+        return self._type_of[known]
 
     @cached_property
     def _table(self) -> NDArray[np.uint16]:

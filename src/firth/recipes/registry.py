@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError, nearest
-from firth.recipes import bert, recurrent, vectors
+from firth.recipes import bert, elmo, recurrent, vectors
 from firth.vectors.configs import AnyVectorsConfig
 
 RECIPES: dict[str, Callable[[], RunConfig]] = {
@@ -16,6 +16,10 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     "bert-tiny-modern": bert.bert_tiny_modern,
     "bert-mini-modern": bert.bert_mini_modern,
     "bert-continue": bert.bert_continue,
+    "elmo-tiny": elmo.elmo_tiny,
+    "elmo-small": elmo.elmo_small,
+    "elmo-medium": elmo.elmo_medium,
+    "elmo-original": elmo.elmo_original,
     "rnn-lm": recurrent.rnn_lm,
     "lstm-lm": recurrent.lstm_lm,
     "gru-lm": recurrent.gru_lm,

@@ -149,7 +149,7 @@ def transitions(labels: Sequence[str], scheme: str) -> tuple[NDArray[np.bool_], 
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> str | None:
     """The scheme that tags look like; none for tags without prefixes (parts of speech).
 
-    B and I alone are IOB1 if a span begins with I and every B stands where IOB1 needs it.
+    B and I alone are whichever of BIO and IOB1 fewer of them break.
     """
     sequences = [tuple(tags) for tags in sequences]
     seen = {tag for tags in sequences for tag in tags}
@@ -162,9 +162,8 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> str | None:
         return "bioes" if marks <= set("BIES") else None
     if not marks <= {"B", "I"}:
         return None
-    if "I" in marks and any(bad_tags(tags, "bio") for tags in sequences):
-        return "bio" if any(bad_tags(tags, "iob1") for tags in sequences) else "iob1"
-    return "bio"
+    broken = {scheme: sum(len(bad_tags(tags, scheme)) for tags in sequences) for scheme in ("bio", "iob1")}
+    return "iob1" if broken["iob1"] < broken["bio"] else "bio"
 
 
 def _formed(tag: str) -> bool:

@@ -4,6 +4,7 @@ import contextlib
 import glob
 import gzip
 import io
+import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ FORMATS = {
     ".tsv": "tsv",
     ".parquet": "parquet",
 }
-PACKINGS = (".gz", ".zst")
+PACKINGS = (".gz", ".zst", ".zip")
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Source:
 
     path: Path
     format: str  # txt, jsonl, csv, tsv, parquet
-    packing: str  # "", ".gz", ".zst"
+    packing: str  # "", ".gz", ".zst", ".zip" (of one file)
     name: str  # as the user would call it
 
     @property
@@ -42,9 +43,25 @@ def _describe(path: Path, format: str, otherwise: str | None = None) -> Source |
     """What the name says; a name that says nothing is ``otherwise``, or none of ours."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packing = suffixes.pop() if suffixes and suffixes[-1] in PACKINGS else ""
+    if packing == ".zip":
+        inside = _zipped(path)
+        if len(inside) != 1:
+            if otherwise is None:
+                return None
+            raise FirthError(f"{path}: holds {len(inside)} files; unpack it and name those that are meant")
+        suffixes = [suffix.lower() for suffix in Path(inside[0]).suffixes]
     known = FORMATS.get(suffixes[-1]) if suffixes else None
     chosen = format if format != "auto" else known or otherwise
     return Source(path, chosen, packing, str(path)) if chosen else None
+
+
+def _zipped(path: Path) -> list[str]:
+    """The names of the files in a zip archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return [info.filename for info in archive.infolist() if not info.is_dir()]
+    except zipfile.BadZipFile as error:
+        raise FirthError(f"{path}: the .zip archive is broken or cut off ({error}); copy it again") from None
 
 
 def _describe_all(paths: list[Path], format: str, otherwise: str | None = None) -> list[Source]:
@@ -71,7 +88,7 @@ def find_sources(inputs: list[str], format: str = "auto") -> list[Source]:
             inside = _describe_all(_inside(path), format)
             if not inside:
                 raise FirthError(
-                    f"{word}: no text in this folder (looked for {', '.join(FORMATS)}, also .gz and .zst); name the files or their --format"
+                    f"{word}: no text in this folder (looked for {', '.join(FORMATS)}, also .gz, .zst and .zip); name the files or their --format"
                 )
             found += inside
         elif path.exists():
@@ -117,13 +134,20 @@ def open_source(source: Source) -> Iterator[BinaryIO]:
 
                 packed = stack.enter_context(pyarrow.input_stream(str(source.path), compression="zstd"))
                 handle = io.BufferedReader(packed, 1 << 20)
+            elif source.packing == ".zip":
+                archive = stack.enter_context(zipfile.ZipFile(source.path))
+                handle = cast(BinaryIO, stack.enter_context(archive.open(_zipped(source.path)[0])))
             else:
                 handle = stack.enter_context(open(source.path, "rb", buffering=1 << 20))
             yield handle
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
         raise FirthError(
             f"{source.name}: the {source.packing} archive is broken or cut off ({error}); copy it again"
         ) from None
+    except RuntimeError as error:
+        if source.packing != ".zip":
+            raise
+        raise FirthError(f"{source.name}: cannot be unpacked ({error}); unpack it and name the file") from None
     except PermissionError:
         raise FirthError(f"{source.name}: no permission to read it; change its mode or copy it") from None
     except OSError as error:

@@ -30,9 +30,9 @@ def cut(text: str) -> list[str]:
     return words
 
 
-def split_words(text: str) -> list[tuple[int, int]]:
-    """(start, end) of each word; white space belongs to none."""
-    if not has_han(text):
+def split_words(text: str, chinese: bool | None = None) -> list[tuple[int, int]]:
+    """(start, end) of each word; white space belongs to none. ``chinese`` says so of a part of a longer text."""
+    if not (has_han(text) if chinese is None else chinese):
         return [match.span() for match in WORD.finditer(text)]
     spans, start = [], 0
     for word in cut(text):

@@ -62,7 +62,7 @@ def test_documents_stay_whole_and_change_places(split: Split) -> None:
 
 
 def test_spellings() -> None:
-    words = Spellings(["the", "cat", "sat"], 2, 50)
+    words = Spellings(["the", "cat", "sat"], ["the", "cat"], 50)
     assert words.known_words == ["<S>", "</S>", "<UNK>", "the", "cat"]
     types = np.asarray([0, 1, 2, words.begin, words.end, words.unknown])
     known = words.known(types)
@@ -74,3 +74,10 @@ def test_spellings() -> None:
     assert spelt[3, :3].tolist() == [259, 257, 260]
     assert spelt[4, :3].tolist() == [259, 258, 260]
     assert spelt[5, 1:6].tolist() == [byte + 1 for byte in b"<UNK>"]
+
+
+def test_a_softmax_may_know_words_that_the_corpus_lacks() -> None:
+    words = Spellings(["the", "cat", "sat"], ["sat", "dog"], 50)
+    assert words.known(np.asarray([0, 1, 2])).tolist() == [2, 2, 3]
+    spelt = words.characters(words.types(np.asarray([4])), widest=1)
+    assert spelt[0, 1:4].tolist() == [byte + 1 for byte in b"dog"]

@@ -1,6 +1,7 @@
 """Which files are meant, and how they are opened."""
 
 import gzip
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,39 @@ def test_packed_files_open_as_their_content(tmp_path: Path) -> None:
     for source in find_sources([str(tmp_path)]):
         with open_source(source) as handle:
             assert handle.read() == data
+
+
+def zipped(path: Path, **files: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("folder/", b"")
+        for name, data in files.items():
+            archive.writestr(f"folder/{name.replace('_', '.')}", data)
+    return path
+
+
+def test_a_zip_of_one_file_is_that_file(tmp_path: Path) -> None:
+    data = "naïve 文本\n".encode() * 50_000
+    (source,) = find_sources([str(zipped(tmp_path / "a.zip", words_csv=data))])
+    assert (source.format, source.packing) == ("csv", ".zip")
+    with open_source(source) as handle:
+        assert handle.read() == data
+    (source,) = find_sources([str(zipped(tmp_path / "b.zip", words=data))])
+    assert source.format == "txt"
+
+
+def test_a_zip_of_many_files(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "a.zip", a_txt=b"x", b_txt=b"y")
+    with pytest.raises(FirthError, match=r"a\.zip: holds 2 files; unpack it"):
+        find_sources([str(path)])
+    touch(tmp_path / "c.txt")
+    assert [source.path.name for source in find_sources([str(tmp_path)])] == ["c.txt"]
+    with pytest.raises(FirthError, match=r"b\.zip: the \.zip archive is broken"):
+        find_sources([str(touch(tmp_path / "b.zip", b"no archive"))])
+    whole = bytearray(zipped(tmp_path / "d.zip", a_txt=bytes(range(256)) * 900).read_bytes())
+    whole[200] ^= 255
+    (source,) = find_sources([str(touch(tmp_path / "d.zip", bytes(whole)))])
+    with pytest.raises(FirthError, match=r"d\.zip: the \.zip archive is broken"), open_source(source) as handle:
+        handle.read()
 
 
 @pytest.mark.parametrize("ending", ["gz", "zst"])

@@ -1,0 +1,173 @@
+"""A look at labelled data before anything is trained: labels, counts, lengths, problems."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from firth.core.errors import FirthError
+from firth.core.examples import AnswerExample, TagExample, TextExample
+from firth.tasks.schemes import bad_tags, detect_scheme
+from firth.text.characters import HAN_CLASS
+
+AnyExample = TextExample | TagExample | AnswerExample
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
+_WORDS = re.compile(rf"[{HAN_CLASS}]|[^\W{HAN_CLASS}]+")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong, how often, where first; with a grave one nothing should be trained."""
+
+    what: str
+    count: int
+    first: str
+    grave: bool = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was found; ``labels`` by name: how often in each part, ``lengths`` by part: quantiles."""
+
+    kind: str  # classify, score, tag, answer
+    num_examples: dict[str, int]
+    labels: dict[str, dict[str, int]]
+    num_chars: dict[str, list[float]]
+    num_words: dict[str, list[float]]  # Chinese characters count singly
+    problems: list[Problem]
+    scheme: str | None = None  # of tags
+
+    def refuse(self) -> None:
+        """An error if there is a grave problem."""
+        for problem in self.problems:
+            if problem.grave:
+                raise FirthError(
+                    f"{problem.first}: {problem.what} ({problem.count} in all); mend the data, --check shows all"
+                )
+
+
+def check_examples(
+    train: Sequence[AnyExample], dev: Sequence[AnyExample] | None = None, kind: str = "classify"
+) -> Check:
+    """``kind`` is classify, score, tag or answer."""
+    parts: dict[str, Sequence[AnyExample]] = {"train": train} if dev is None else {"train": train, "dev": dev}
+    counts = {
+        part: Counter(label for example in examples for label in _labels(example)) for part, examples in parts.items()
+    }
+    names = sorted(set().union(*counts.values()), key=lambda name: (-counts["train"][name], name))
+    shown = [] if kind == "score" else names
+    scheme = detect_scheme(e.tags for e in train if isinstance(e, TagExample) and e.tags) if kind == "tag" else None
+    problems = [*_of_each(parts, scheme), *_of_labels(parts, counts, kind), *_shared(train, dev)]
+    return Check(
+        kind,
+        {part: len(examples) for part, examples in parts.items()},
+        {name: {part: counts[part][name] for part in parts} for name in shown},
+        {part: _quantiles(len(_text(example)) for example in examples) for part, examples in parts.items()},
+        {part: _quantiles(_num_words(example) for example in examples) for part, examples in parts.items()},
+        problems,
+        scheme,
+    )
+
+
+def _labels(example: AnyExample) -> list[str]:
+    if isinstance(example, TextExample):
+        return [] if example.label is None else [str(example.label)]
+    if isinstance(example, TagExample):
+        return example.tags or []
+    if example.impossible:
+        return ["no answer"]
+    return ["answer"] if example.answers or example.references else []
+
+
+def _text(example: AnyExample) -> str:
+    if isinstance(example, TextExample):
+        return example.text + (example.second or "")
+    return example.text if isinstance(example, TagExample) else example.passage
+
+
+def _num_words(example: AnyExample) -> int:
+    return len(example.words) if isinstance(example, TagExample) else sum(1 for _ in _WORDS.finditer(_text(example)))
+
+
+def _quantiles(lengths: Iterable[int]) -> list[float]:
+    found = list(lengths)
+    return np.quantile(found, QUANTILES, method="lower").tolist() if found else []
+
+
+def _counted(what: str, places: list[str], grave: bool = False) -> list[Problem]:
+    return [Problem(what, len(places), places[0], grave)] if places else []
+
+
+def _of_each(parts: dict[str, Sequence[AnyExample]], scheme: str | None) -> list[Problem]:
+    """What can be wrong with an example by itself."""
+    tests: list[tuple[str, bool, Callable[[AnyExample], bool]]] = [
+        ("has no label", True, lambda example: not _labels(example)),
+        ("words and tags differ in number", True, _unpaired),
+        ("empty text", False, _empty),
+    ]
+    if scheme is not None:
+        tests.append((f"tags that {scheme.upper()} forbids", False, lambda example: _bad(example, scheme)))
+    found = []
+    for part, examples in parts.items():
+        for what, grave, test in tests:
+            places = [
+                example.where or f"{part} {number}" for number, example in enumerate(examples, 1) if test(example)
+            ]
+            found += _counted(what if len(parts) == 1 else f"{what} ({part})", places, grave)
+    return found
+
+
+def _empty(example: AnyExample) -> bool:
+    if isinstance(example, TextExample):
+        return not example.text.strip() or (example.second is not None and not example.second.strip())
+    return not (example.words if isinstance(example, TagExample) else example.passage.strip())
+
+
+def _unpaired(example: AnyExample) -> bool:
+    return isinstance(example, TagExample) and example.tags is not None and len(example.tags) != len(example.words)
+
+
+def _bad(example: AnyExample, scheme: str) -> bool:
+    return isinstance(example, TagExample) and example.tags is not None and bool(bad_tags(example.tags, scheme))
+
+
+def _of_labels(parts: dict[str, Sequence[AnyExample]], counts: dict[str, Counter[str]], kind: str) -> list[Problem]:
+    found = []
+    if kind != "score" and "dev" in parts:
+        for name in sorted(set(counts["dev"]) - set(counts["train"])):
+            places = [example.where or "dev" for example in parts["dev"] if name in _labels(example)]
+            # A tag that is never learned costs a point; a class that is never learned is a mistake in the files.
+            found += _counted(f"the label '{name}' is not in the training data", places, grave=kind == "classify")
+    if kind in ("classify", "score") and len(counts["train"]) == 1:
+        first = parts["train"][0].where or "train"
+        found.append(
+            Problem("all examples have the same label: nothing can be learned", len(parts["train"]), first, True)
+        )
+    return found
+
+
+def _key(example: AnyExample) -> Hashable:
+    if isinstance(example, TextExample):
+        return example.text, example.second
+    return tuple(example.words) if isinstance(example, TagExample) else (example.question, example.passage)
+
+
+def _shared(train: Sequence[AnyExample], dev: Sequence[AnyExample] | None) -> list[Problem]:
+    """Texts that occur twice: with two labels in train, or in train and dev."""
+    known: dict[Hashable, Any] = {}
+    torn = [
+        example.where or "train"
+        for example in train
+        if isinstance(example, TextExample) and known.setdefault(_key(example), example.label) != example.label
+    ]
+    found = _counted("the same text with another label before", torn)
+    if not dev:
+        return found
+    keys = {_key(example) for example in train}
+    places = [example.where or "dev" for example in dev if _key(example) in keys]
+    if len(places) == len(dev):
+        return [*found, Problem("every dev example is also in train: the score will say nothing", len(dev), places[0])]
+    return [*found, *_counted("dev examples that are also in train", places)]

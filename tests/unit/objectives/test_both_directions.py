@@ -1,0 +1,184 @@
+"""Both directions: what is read and predicted by hand, the loss against a plain one, the carried state."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import firth
+from firth import api
+from firth.assembly.elmo import ElmoFamily
+from firth.core.configs import RunConfig
+from firth.corpus.format import Corpus
+from firth.corpus.spellings import Spellings
+from firth.nn.word_softmax import TableSoftmax
+from firth.objectives.both_directions import read_both_ways
+from firth.recipes.registry import find_recipe
+
+SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=6", "batch_rows=3", "max_vocab=40"]
+
+
+def family(folder: Path, *settings: str) -> ElmoFamily:
+    config = find_recipe("elmo-tiny").override([*SMALL, "steps=2", *settings])
+    return ElmoFamily(config, Corpus.open(folder))
+
+
+def test_a_sentence_by_hand(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("one two three\n")
+    api.prepare(text, tmp_path / "corpus", tokens="words", layout="line", heldout=0.0, workers=1)
+    trainee = family(tmp_path / "corpus", "batch_rows=1", "window_len=4")
+    words = trainee.objective.spellings
+    inputs, targets = read_both_ways(trainee.corpus.train, trainee.rows.window(0), words)
+    names = [*words.words, "<S>", "</S>", "<UNK>"]
+    assert [names[number] for number in inputs[0, 0]] == ["<S>", "one", "two", "three"]
+    assert [names[number] for number in targets[0, 0]] == ["one", "two", "three", "</S>"]
+    assert [names[number] for number in inputs[1, 0]] == ["</S>", "three", "two", "one"]
+    assert [names[number] for number in targets[1, 0]] == ["three", "two", "one", "<S>"]
+
+
+@pytest.fixture
+def trainee(words_folder: Path, request: pytest.FixtureRequest) -> ElmoFamily:
+    return family(words_folder, *getattr(request, "param", []))
+
+
+KINDS = pytest.mark.parametrize(
+    "trainee",
+    [
+        ["num_samples=0"],
+        ["num_samples=0", "softmax=characters"],
+        ["num_samples=0", "softmax=characters", "softmax_network=shared"],
+    ],
+    indirect=True,
+    ids=["table", "characters", "shared"],
+)
+
+
+def plain_loss(trainee: ElmoFamily, number: int, states: Any) -> tuple[list[float], Any]:
+    """Word by word, with every word's characters looked at on its own."""
+    model, objective = trainee.model, trainee.objective
+    words: Spellings = objective.spellings
+    inputs, targets = read_both_ways(trainee.corpus.train, trainee.rows.window(number), words)
+    live = trainee.rows.window(number).live
+    sums = []
+    rows = torch.cat([_row(objective, model, word) for word in range(words.num_known)])
+    bias = objective.softmax.bias if isinstance(objective.softmax, TableSoftmax) else torch.zeros(len(rows))
+    ids = words.characters(inputs.reshape(-1), 50)
+    vectors = model.tokens(torch.from_numpy(ids)).view(*inputs.shape, -1).transpose(1, 2)
+    outputs, after = model.read(vectors, states)
+    for way in range(2):
+        scores = (outputs[way].transpose(0, 1) @ rows.T + bias).log_softmax(-1)
+        goals = torch.from_numpy(words.known(targets[way]))
+        sums.append(-float(scores.gather(-1, goals[..., None])[..., 0][torch.from_numpy(live)].sum()))
+    return sums, after
+
+
+def _row(objective: Any, model: Any, word: int) -> torch.Tensor:
+    if isinstance(objective.softmax, TableSoftmax):
+        return objective.softmax.rows.weight[word : word + 1]
+    ids = objective.spellings.characters(objective.spellings.types(np.asarray([word])), 50)
+    spelt = (objective.softmax.network or model.tokens)(torch.from_numpy(ids))
+    return spelt + objective.softmax.correction.weight[word : word + 1] @ objective.softmax.widen.weight.T
+
+
+@KINDS
+def test_loss_equals_the_plain_one_and_the_state_goes_on(trainee: ElmoFamily) -> None:
+    trainee.module.train()
+    states = None
+    for number in range(3):
+        batch = trainee.batch(number)
+        found = trainee.loss(batch.to("cpu")).sums
+        with torch.no_grad():
+            wanted, states = plain_loss(trainee, number, states)
+        np.testing.assert_allclose([found[name].item() for name in ("forward", "backward")], wanted, rtol=1e-4)
+    torch.testing.assert_close(trainee.objective.cell_1, states[1][1], atol=1e-5, rtol=1e-4)
+
+
+@KINDS
+def test_everything_learns(trainee: ElmoFamily) -> None:
+    """Each parameter gets a gradient, and a few steps make the loss smaller."""
+    optimizer = torch.optim.Adam(trainee.module.parameters(), 5e-3)
+    trainee.module.train()
+    losses = []
+    for _ in range(12):
+        optimizer.zero_grad()
+        losses.append(sum(trainee.loss(trainee.batch(0).to("cpu")).sums.values()))
+        losses[-1].backward()
+        optimizer.step()
+    assert all(parameter.grad is not None for parameter in trainee.module.parameters())
+    assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.mark.parametrize(
+    "trainee",
+    [["num_samples=30"], ["num_samples=30", "softmax=characters"], ["num_samples=30", "softmax=characters", "softmax_network=shared"]],
+    indirect=True,
+)  # fmt: skip
+def test_sampled_candidates(trainee: ElmoFamily) -> None:
+    """Their rows are those of the whole vocabulary; distinct words are spelt once."""
+    objective, batch = trainee.objective, trainee.batch(1)
+    again = trainee.batch(1)
+    assert all(np.array_equal(batch.arrays[name], again.arrays[name]) for name in batch.arrays)
+    arrays = batch.arrays
+    np.testing.assert_array_equal(arrays["candidates"][arrays["target_places"]], arrays["targets"])
+    assert len(set(arrays["candidates"][arrays["samples"]].tolist())) == 30
+    assert arrays["num_inputs"] == arrays["inputs"].max() + 1
+    if "spelt" in arrays:
+        spelt = objective.spellings.characters(objective.spellings.types(arrays["candidates"]), 50)
+        width = min(spelt.shape[1], arrays["characters"].shape[1])
+        np.testing.assert_array_equal(arrays["characters"][arrays["spelt"]][:, :width], spelt[:, :width])
+    trainee.module.train()
+    sampled = trainee.loss(batch.to("cpu")).sums
+    trainee.module.eval()
+    with torch.inference_mode():
+        full = trainee.loss(batch.to("cpu")).sums
+    for name in ("forward", "backward"):
+        assert abs(float(sampled[name]) / float(full[name]) - 1) < 0.25
+
+
+def test_a_test_leaves_the_carried_state_alone(trainee: ElmoFamily) -> None:
+    trainee.module.train()
+    trainee.loss(trainee.batch(0).to("cpu"))
+    before = trainee.objective.hidden_0.clone()
+    first = trainee.evaluate()
+    assert torch.equal(trainee.objective.hidden_0, before)
+    assert trainee.evaluate() == first
+    assert first["perplexity"] == pytest.approx(np.exp((first["forward"] + first["backward"]) / 2))
+
+
+@pytest.mark.parametrize("trainee", [["forget_between_sentences=true"]], indirect=True)
+def test_forgetting_between_sentences(trainee: ElmoFamily) -> None:
+    batch, window = trainee.batch(1), trainee.rows.window(1)
+    np.testing.assert_array_equal(batch.arrays["fresh"][0], window.places.T == 0)
+
+
+def test_begins_with_another_run_and_tests_on_other_text(words_folder: Path, tmp_path: Path) -> None:
+    """Rows of words that the base knew come along; a run is tested with its own words on any corpus."""
+    config = find_recipe("elmo-tiny").override([*SMALL, "steps=2"])
+    api.pretrain(config, corpus=words_folder, out=tmp_path / "base")
+    text = tmp_path / "more.txt"
+    text.write_text("".join(f"The old doctor sold {number} zebras near the river.\n" for number in range(40)))
+    api.prepare(text, tmp_path / "more", tokens="words", layout="line", heldout=0.3, workers=1)
+    api.pretrain(config, corpus=tmp_path / "more", base=tmp_path / "base", out=tmp_path / "tuned")
+    tuned = ElmoFamily(_config(tmp_path / "tuned"), Corpus.open(tmp_path / "more"))
+    tuned.start_from(tmp_path / "base")
+    base = ElmoFamily(_config(tmp_path / "base"), Corpus.open(words_folder))
+    base.restore(tmp_path / "base")
+    rows = [
+        one.objective.softmax.rows.weight[one.objective.spellings.known_words.index("river")] for one in (tuned, base)
+    ]
+    assert torch.equal(*rows)
+    found = api.evaluate(tmp_path / "base", tmp_path / "more")
+    assert found["perplexity"] > 1
+    assert api.evaluate(tmp_path / "base")["loss"] == pytest.approx(firth.core.runs.Run.open(tmp_path / "base").facts["metrics"]["loss"], rel=1e-5)  # fmt: skip
+
+
+def _config(run: Path) -> RunConfig:
+    return RunConfig.build(firth.core.runs.Run.open(run).facts["config"], run)
+
+
+def test_pieces_are_refused(corpus_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(firth.FirthError, match="ELMo reads words: firth prepare --tokens words"):
+        api.pretrain("elmo-tiny", corpus=corpus_folder, out=tmp_path / "run", steps=1)

@@ -1,0 +1,114 @@
+"""The look at data before training, and how it is shown."""
+
+import re
+
+import pytest
+
+from firth.core.errors import FirthError
+from firth.core.examples import Answer, AnswerExample, TagExample, TextExample
+from firth.tasks.check_table import _screen_width, check_lines
+from firth.tasks.checking import Check, Problem, check_examples
+
+
+def texts(*pairs: tuple[str, str | float | None], name: str = "train.tsv") -> list[TextExample]:
+    return [TextExample(text, None, label, f"{name}:{number}") for number, (text, label) in enumerate(pairs, 1)]
+
+
+def test_counts_and_lengths() -> None:
+    train = texts(("one two three", "a"), ("我爱 you", "b"), ("x", "a"), ("y z", "a"))
+    found = check_examples(train, texts(("w", "b"), name="dev.tsv"))
+    assert found.num_examples == {"train": 4, "dev": 1}
+    assert found.labels == {"a": {"train": 3, "dev": 0}, "b": {"train": 1, "dev": 1}}
+    assert found.num_chars["train"] == [1, 1, 3, 6, 6, 13]
+    assert found.num_words["train"] == [1, 1, 2, 3, 3, 3]  # 我 + 爱 + you are three
+    assert found.problems == []
+    found.refuse()
+
+
+def test_problems_of_texts() -> None:
+    train = texts(("x", "a"), ("", "b"), ("y", None), ("x", "b"))
+    found = check_examples(train, texts(("x", "c"), ("z", "a"), name="dev.tsv"))
+    assert found.problems == [
+        Problem("has no label (train)", 1, "train.tsv:3", True),
+        Problem("empty text (train)", 1, "train.tsv:2"),
+        Problem("the label 'c' is not in the training data", 1, "dev.tsv:1", True),
+        Problem("the same text with another label before", 1, "train.tsv:4"),
+        Problem("dev examples that are also in train", 1, "dev.tsv:1"),
+    ]
+    with pytest.raises(FirthError, match=r"train\.tsv:3: has no label \(train\) \(1 in all\)"):
+        found.refuse()
+
+
+def test_a_dev_file_that_is_the_train_file() -> None:
+    train = texts(("x", "a"), ("y", "b"))
+    (problem,) = check_examples(train, train).problems
+    assert problem == Problem("every dev example is also in train: the score will say nothing", 2, "train.tsv:1")
+
+
+def test_one_label_teaches_nothing() -> None:
+    with pytest.raises(FirthError, match="all examples have the same label"):
+        check_examples(texts(("x", "a"), ("y", "a"))).refuse()
+
+
+def test_scores() -> None:
+    found = check_examples(texts(("x", 1.5), ("y", 2.0)), texts(("z", 9.0)), kind="score")
+    assert found.labels == {}
+    assert found.problems == []
+
+
+def test_tags() -> None:
+    train = [
+        TagExample(["a", "b"], ["B-X", "I-X"], "t:1", "a b", [(0, 1), (2, 3)]),
+        TagExample(["a", "b"], ["O", "I-X"], "t:4", "a b", [(0, 1), (2, 3)]),
+        TagExample(["a", "b"], ["O"], "t:7", "a b", [(0, 1), (2, 3)]),
+        TagExample(["a"], ["B-X"], "t:9", "a", [(0, 1)]),
+    ]
+    found = check_examples(train, [TagExample(["q"], ["B-Y"], "d:1", "q", [(0, 1)])], kind="tag")
+    assert found.scheme == "bio"
+    assert found.labels["O"] == {"train": 2, "dev": 0}
+    assert found.problems == [
+        Problem("words and tags differ in number (train)", 1, "t:7", True),
+        Problem("tags that BIO forbids (train)", 1, "t:4"),
+        Problem("the label 'B-Y' is not in the training data", 1, "d:1"),
+    ]
+
+
+def test_answers() -> None:
+    train = [
+        AnswerExample("1", "?", "a b", [Answer("a", 0)], False, "t 1"),
+        AnswerExample("2", "?", "c d", [], True, "t 2"),
+        AnswerExample("3", "?", "e f", [], False, "t 3"),
+    ]
+    found = check_examples(train, kind="answer")
+    assert found.labels == {"answer": {"train": 1}, "no answer": {"train": 1}}
+    assert found.problems == [Problem("has no label", 1, "t 3", True)]
+
+
+class TestTable:
+    def test_fits_on_a_screen(self) -> None:
+        labels = {
+            f"一个很长的标签名称一个很长的标签名称一个很长的标签名称{n}": {"train": 10**6, "dev": 3} for n in range(40)
+        }
+        where = "a/very/long/path/with many words " * 5
+        check = Check(
+            *("classify", {"train": 4 * 10**7, "dev": 3}, labels),
+            *({part: [1, 2, 3, 4, 5, 10**6] for part in ("train", "dev")} for _ in range(2)),
+            [Problem("something is wrong here", 3, where, True), Problem("空", 1, "x")],
+            "bio",
+        )
+        lines = check_lines(check)
+        assert max(map(_screen_width, lines)) <= 80
+        assert "… 10 more labels" in "\n".join(lines)
+        assert "tags are BIO" in lines
+
+    def test_says_what_was_found(self) -> None:
+        shown = "\n".join(check_lines(check_examples(texts(("x y", "good"), ("z", "bad"), ("", "good")))))
+        assert re.search(r"^classify +train$", shown, re.M)
+        assert re.search(r"^examples +3$", shown, re.M)
+        assert re.search(r"^  good +2$", shown, re.M)
+        assert re.search(r"^  train, characters +0 +0 +1 +1 +1 +3$", shown, re.M)
+        assert "! 1 × empty text, first at train.tsv:3" in shown
+        assert "no problems found" in "\n".join(check_lines(check_examples(texts(("x", "a"), ("y", "b")))))
+
+    def test_nothing_at_all(self) -> None:
+        assert "no problems found" in check_lines(check_examples([], kind="answer"))
