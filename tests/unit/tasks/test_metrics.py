@@ -13,6 +13,7 @@ from firth.tasks.bootstrap import confusion_interval, interval, interval_of_rows
 LABELS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30)
 
 
+@pytest.mark.filterwarnings("ignore:A single label was found")
 @settings(deadline=None)
 @given(LABELS)
 def test_classes(pairs: list[tuple[int, int]]) -> None:
