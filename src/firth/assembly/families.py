@@ -27,6 +27,9 @@ FAMILIES: dict[tuple[str, str], str] = {
     ("encoder", "masked_tokens"): "firth.assembly.masked_encoder:MaskedEncoder",
     ("elmo", "both_directions"): "firth.assembly.elmo:ElmoFamily",
     ("recurrent", "next_token_streams"): "firth.assembly.recurrent_language_model:RecurrentLanguageModel",
+    ("encoder", "replaced_tokens"): "firth.assembly.replaced_encoder:ReplacedEncoder",
+    ("encoder", "unified_masks"): "firth.assembly.unified_encoder:UnifiedEncoder",
+    ("two_stream", "permuted_order"): "firth.assembly.permuted_two_stream:PermutedTwoStream",
 }
 """(kind of model, kind of objective) to where its family lives; it is loaded when it is asked for."""
 

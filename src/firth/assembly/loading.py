@@ -12,6 +12,8 @@ from firth.representations.base import Representation
 
 LOADERS: dict[str, str] = {
     "bert": "firth.assembly.loading:load_encoder_model",
+    "electra": "firth.assembly.loading:load_encoder_model",
+    "xlnet": "firth.assembly.loading:load_two_stream_model",
     "firth-encoder": "firth.assembly.loading:load_encoder_model",
     "firth-recurrent": "firth.assembly.loading:load_recurrent_model",
 }
@@ -85,3 +87,11 @@ def load_recurrent_model(folder: Path) -> Representation:
     config, model, head = load_recurrent(folder)
     tokens = load_tokens(folder)
     return RecurrentRepresentation.from_weights(config.model, config.output, model, head, tokens, folder)
+
+
+def load_two_stream_model(folder: Path) -> Representation:
+    from firth.interop.xlnet import load_xlnet
+    from firth.representations.two_stream import TwoStreamRepresentation
+    from firth.text.pieces import Pieces
+
+    return TwoStreamRepresentation(*load_xlnet(folder), Pieces.load(folder), folder)

@@ -16,6 +16,7 @@ from firth.interop.encoders import load_encoder, save_encoder
 from firth.models.encoder import Encoder
 from firth.objectives.masked_tokens import MaskedTokens
 from firth.objectives.rows import Specials
+from firth.objectives.unified_masks import UnifiedMasks
 from firth.representations.encoder import EncoderRepresentation
 from firth.text.pieces import Pieces
 
@@ -37,7 +38,7 @@ class MaskedEncoder(Family):
 
     published = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
     model: Encoder
-    objective: MaskedTokens
+    objective: MaskedTokens | UnifiedMasks
 
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
         assert isinstance(config.model, EncoderConfig)

@@ -13,6 +13,7 @@ class EncoderConfig(Config):
     kind: Literal["encoder"] = "encoder"
     vocab_size: Annotated[int, Field(gt=5)] = 30522
     hidden_dim: Positive = 768
+    embedding_dim: Positive | None = None  # of the embeddings, where they are narrower than the rest
     num_layers: Positive = 12
     num_heads: Positive = 12
     ffn_dim: Positive = 3072
@@ -29,6 +30,11 @@ class EncoderConfig(Config):
     norm_eps: Annotated[float, Field(gt=0)] = 1e-12
     init_std: Annotated[float, Field(gt=0)] = 0.02
 
+    @property
+    def token_dim(self) -> int:
+        """The width of the embeddings."""
+        return self.embedding_dim or self.hidden_dim
+
     @model_validator(mode="after")
     def _heads_divide(self) -> "EncoderConfig":
         if self.hidden_dim % self.num_heads:
@@ -38,6 +44,30 @@ class EncoderConfig(Config):
         if self.positions == "rotary" and self.hidden_dim // self.num_heads % 2:
             raise ValueError(
                 f"rotary positions need heads of even size, not {self.hidden_dim // self.num_heads}: change num_heads or hidden_dim"
+            )
+        return self
+
+
+class TwoStreamConfig(Config):
+    """A two-stream Transformer with relative positions (Yang et al. 2019)."""
+
+    kind: Literal["two_stream"] = "two_stream"
+    vocab_size: Annotated[int, Field(gt=5)] = 32000
+    hidden_dim: Positive = 768
+    num_layers: Positive = 12
+    num_heads: Positive = 12
+    ffn_dim: Positive = 3072
+    max_positions: Positive = 512  # longer texts go through in windows; the model itself has no limit
+    dropout_prob: Probability = 0.1
+    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
+    norm_eps: Annotated[float, Field(gt=0)] = 1e-12
+    init_std: Annotated[float, Field(gt=0)] = 0.02
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> "TwoStreamConfig":
+        if self.hidden_dim % self.num_heads or self.hidden_dim % 2:
+            raise ValueError(
+                f"num_heads ({self.num_heads}) does not divide hidden_dim ({self.hidden_dim}), or it is odd: choose heads that do, and an even width"
             )
         return self
 
@@ -187,7 +217,7 @@ class RecurrentConfig(Config):
 
 
 AnyModelConfig = Annotated[
-    EncoderConfig | EncoderDecoderConfig | Seq2SeqConfig | ElmoConfig | RecurrentConfig,
+    EncoderConfig | TwoStreamConfig | EncoderDecoderConfig | Seq2SeqConfig | ElmoConfig | RecurrentConfig,
     Field(discriminator="kind"),
 ]
 """Told apart by ``kind``."""

@@ -1,16 +1,15 @@
 """The settings of objectives: what is predicted from what; ``kind`` says which."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from firth.core.config import Config, Positive, Probability
 
 
-class MaskedTokensConfig(Config):
-    """Masked-token prediction (SPEC 5): which tokens are hidden, and how."""
+class MaskingConfig(Config):
+    """Which tokens are hidden, and how."""
 
-    kind: Literal["masked_tokens"] = "masked_tokens"
     row_len: Annotated[int, Field(ge=8)] = 128
     mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.15
     mask_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.8
@@ -18,16 +17,59 @@ class MaskedTokensConfig(Config):
     whole_words: bool = False
     max_ngram: Annotated[int, Field(ge=1, le=8)] = 1  # above 1: runs of that many whole words are hidden together
     copies: Annotated[int, Field(ge=0)] = 0  # 0: new masks in every epoch; k: the same k in turn
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> Self:
+        if self.mask_token_prob + self.random_token_prob > 1:
+            raise ValueError("mask_token_prob and random_token_prob add up to more than 1: lower one of them")
+        return self
+
+
+class MaskedTokensConfig(MaskingConfig):
+    """Masked-token prediction (SPEC 5), and the pairs that go with it."""
+
+    kind: Literal["masked_tokens"] = "masked_tokens"
     pairs: Literal["none", "next_sentence", "sentence_order"] = "none"
     short_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
     mask_weight: Annotated[float, Field(ge=0)] = 1.0
     pair_weight: Annotated[float, Field(ge=0)] = 1.0
 
+
+class ReplacedTokensConfig(MaskingConfig):
+    """Replaced-token detection with a small masked generator (SPEC 6, ELECTRA)."""
+
+    kind: Literal["replaced_tokens"] = "replaced_tokens"
+    mask_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.85
+    random_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.0
+    generator_share: Annotated[float, Field(gt=0, le=1)] = 0.25  # the generator's width
+    replaced_weight: Annotated[float, Field(ge=0)] = 50.0
+
+
+class UnifiedMasksConfig(MaskingConfig):
+    """Hidden tokens under four kinds of attention mask, each with its share of the rows (SPEC 6, UniLM)."""
+
+    kind: Literal["unified_masks"] = "unified_masks"
+    both_ways_share: Annotated[float, Field(ge=0)] = 2.0
+    leftward_share: Annotated[float, Field(ge=0)] = 1.0
+    rightward_share: Annotated[float, Field(ge=0)] = 1.0
+    sequence_share: Annotated[float, Field(ge=0)] = 2.0
+
     @model_validator(mode="after")
-    def _shares_fit(self) -> "MaskedTokensConfig":
-        if self.mask_token_prob + self.random_token_prob > 1:
-            raise ValueError("mask_token_prob and random_token_prob add up to more than 1: lower one of them")
+    def _something_is_trained(self) -> "UnifiedMasksConfig":
+        if self.both_ways_share + self.leftward_share + self.rightward_share + self.sequence_share == 0:
+            raise ValueError("all four shares of masks are 0: raise one of them")
         return self
+
+
+class PermutedOrderConfig(Config):
+    """Tokens predicted in a random order (SPEC 6, XLNet)."""
+
+    kind: Literal["permuted_order"] = "permuted_order"
+    row_len: Annotated[int, Field(ge=8)] = 128
+    share_of: Annotated[int, Field(ge=2)] = 6  # one token in so many is predicted
+    longest_span: Annotated[int, Field(ge=1)] = 5
+    memory_len: Annotated[int, Field(ge=0)] = 64
+    both_ways: bool = True  # every second lane reads its text backward
 
 
 class TranslationConfig(Config):
@@ -69,7 +111,13 @@ class NextTokenStreamsConfig(Config):
 
 
 AnyObjectiveConfig = Annotated[
-    MaskedTokensConfig | TranslationConfig | BothDirectionsConfig | NextTokenStreamsConfig,
+    MaskedTokensConfig
+    | ReplacedTokensConfig
+    | UnifiedMasksConfig
+    | PermutedOrderConfig
+    | TranslationConfig
+    | BothDirectionsConfig
+    | NextTokenStreamsConfig,
     Field(discriminator="kind"),
 ]
 """Told apart by ``kind``."""

@@ -1,8 +1,11 @@
-"""BERT directories as Hugging Face writes them: the published names, both ways, strictly.
+"""Directories of BERT and its kin as Hugging Face writes them: the published names, both ways, strictly.
 
-Firth keeps queries, keys and values in one matrix; there they are three.
+Firth keeps queries, keys and values in one matrix; there they are three. Kin that differ only in
+names and heads are a ``Format`` of their own.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +31,53 @@ _BLOCK = {
     "ffn.outer": "output.dense",
     "ffn_norm": "output.LayerNorm",
 }
-_HEADS = {  # the parts above the encoder, by the name of the part; bert.pooler shares the prefix
-    "token_head": {
-        "dense.weight": "cls.predictions.transform.dense.weight",
-        "dense.bias": "cls.predictions.transform.dense.bias",
-        "norm.weight": "cls.predictions.transform.LayerNorm.weight",
-        "norm.bias": "cls.predictions.transform.LayerNorm.bias",
-        "bias": "cls.predictions.bias",
-    },
-    "pooler": {"dense.weight": "bert.pooler.dense.weight", "dense.bias": "bert.pooler.dense.bias"},
-    "pair_head": {"weight": "cls.seq_relationship.weight", "bias": "cls.seq_relationship.bias"},
+_SETTINGS = {
+    "vocab_size": "vocab_size",
+    "hidden_dim": "hidden_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "ffn_dim": "intermediate_size",
+    "max_positions": "max_position_embeddings",
+    "num_segments": "type_vocab_size",
+    "dropout_prob": "hidden_dropout_prob",
+    "attention_dropout_prob": "attention_probs_dropout_prob",
+    "norm_eps": "layer_norm_eps",
+    "init_std": "initializer_range",
 }
-_REPEATED = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "bert.embeddings.position_ids"}
+
+
+@dataclass(frozen=True)
+class Format:
+    """What a published directory calls the parts of such a model."""
+
+    model_type: str  # also what the names of the encoder's weights begin with
+    title: str
+    heads: Mapping[str, Mapping[str, str]]  # by the name of the part, ours: theirs
+    architectures: tuple[tuple[str, str], ...]  # (head, class): the first whose head is there; "" for none
+    output: str  # the output table, which is the token table once more
+    outside: Mapping[str, str] = field(default_factory=dict)  # more weights of the encoder beside its blocks
+    settings: Mapping[str, str] = field(default_factory=dict)  # more settings, ours: theirs
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # where theirs are not BERT's
+
+
+BERT = Format(
+    model_type="bert",
+    title="BERT",
+    heads={
+        "token_head": {
+            "dense.weight": "cls.predictions.transform.dense.weight",
+            "dense.bias": "cls.predictions.transform.dense.bias",
+            "norm.weight": "cls.predictions.transform.LayerNorm.weight",
+            "norm.bias": "cls.predictions.transform.LayerNorm.bias",
+            "bias": "cls.predictions.bias",
+        },
+        "pooler": {"dense.weight": "bert.pooler.dense.weight", "dense.bias": "bert.pooler.dense.bias"},
+        "pair_head": {"weight": "cls.seq_relationship.weight", "bias": "cls.seq_relationship.bias"},
+    },
+    architectures=(("pair_head", "BertForPreTraining"), ("token_head", "BertForMaskedLM"), ("", "BertModel")),
+    output="cls.predictions.decoder.weight",
+)
+_BIASES = {"cls.predictions.decoder.bias": "cls.predictions.bias"}  # another name for the same
 
 
 def is_plain(config: EncoderConfig) -> bool:
@@ -53,68 +91,48 @@ def is_plain(config: EncoderConfig) -> bool:
     )
 
 
-def _names(num_layers: int) -> dict[str, str | list[str]]:
+def _names(kind: Format, num_layers: int) -> dict[str, str | list[str]]:
     """Every name of ours with theirs (three of them for queries, keys and values)."""
-    found: dict[str, str | list[str]] = {ours: f"bert.{theirs}" for ours, theirs in _OUTSIDE.items()}
+    outside = {**_OUTSIDE, **kind.outside}
+    found: dict[str, str | list[str]] = {ours: f"{kind.model_type}.{theirs}" for ours, theirs in outside.items()}
     for layer in range(num_layers):
-        for kind in ("weight", "bias"):
-            base = f"bert.encoder.layer.{layer}"
-            found[f"blocks.{layer}.attention.qkv.{kind}"] = [
-                f"{base}.attention.self.{part}.{kind}" for part in ("query", "key", "value")
+        for part in ("weight", "bias"):
+            base = f"{kind.model_type}.encoder.layer.{layer}"
+            found[f"blocks.{layer}.attention.qkv.{part}"] = [
+                f"{base}.attention.self.{name}.{part}" for name in ("query", "key", "value")
             ]
             for ours, theirs in _BLOCK.items():
-                found[f"blocks.{layer}.{ours}.{kind}"] = f"{base}.{theirs}.{kind}"
+                found[f"blocks.{layer}.{ours}.{part}"] = f"{base}.{theirs}.{part}"
     return found
 
 
-def config_to_json(config: EncoderConfig, heads: set[str], pad_id: int) -> dict[str, Any]:
-    architecture = (
-        "BertForPreTraining" if "pair_head" in heads else "BertForMaskedLM" if "token_head" in heads else "BertModel"
-    )
+def config_to_json(kind: Format, config: EncoderConfig, heads: set[str], pad_id: int) -> dict[str, Any]:
+    architecture = next(name for head, name in kind.architectures if not head or head in heads)
     activation = next(name for name, ours in _ACTIVATIONS.items() if ours == config.activation)
+    settings = {theirs: getattr(config, ours) for ours, theirs in {**_SETTINGS, **kind.settings}.items()}
     return {
         "architectures": [architecture],
-        "model_type": "bert",
-        "vocab_size": config.vocab_size,
-        "hidden_size": config.hidden_dim,
-        "num_hidden_layers": config.num_layers,
-        "num_attention_heads": config.num_heads,
-        "intermediate_size": config.ffn_dim,
-        "max_position_embeddings": config.max_positions,
-        "type_vocab_size": config.num_segments,
-        "hidden_dropout_prob": config.dropout_prob,
-        "attention_probs_dropout_prob": config.attention_dropout_prob,
+        "model_type": kind.model_type,
+        **settings,
         "hidden_act": activation,
-        "layer_norm_eps": config.norm_eps,
-        "initializer_range": config.init_std,
         "pad_token_id": pad_id,
         "tie_word_embeddings": True,
     }
 
 
-def config_from_json(data: Any, where: Path) -> EncoderConfig:
-    kind = data.get("model_type") if isinstance(data, dict) else None
-    if kind != "bert":
-        raise FirthError(f"{where}: a model of type '{kind}', which is not BERT; Firth reads BERT directories here")
+def config_from_json(kind: Format, data: Any, where: Path) -> EncoderConfig:
+    found = data.get("model_type") if isinstance(data, dict) else None
+    if found != kind.model_type:
+        raise FirthError(
+            f"{where}: a model of type '{found}', which is not {kind.title}; Firth reads {kind.title} directories here"
+        )
     activation = _ACTIVATIONS.get(str(data.get("hidden_act", "gelu")))
     if activation is None or data.get("position_embedding_type", "absolute") != "absolute":
         raise FirthError(
-            f"{where}: this BERT uses an activation or positions that Firth does not know ({data.get('hidden_act')})"
+            f"{where}: this {kind.title} uses an activation or positions that Firth does not know ({data.get('hidden_act')})"
         )
-    names = {
-        "vocab_size": "vocab_size",
-        "hidden_dim": "hidden_size",
-        "num_layers": "num_hidden_layers",
-        "num_heads": "num_attention_heads",
-        "ffn_dim": "intermediate_size",
-        "max_positions": "max_position_embeddings",
-        "num_segments": "type_vocab_size",
-        "dropout_prob": "hidden_dropout_prob",
-        "attention_dropout_prob": "attention_probs_dropout_prob",
-        "norm_eps": "layer_norm_eps",
-        "init_std": "initializer_range",
-    }
-    given = {ours: data[theirs] for ours, theirs in names.items() if theirs in data}
+    data = {**kind.defaults, **data}
+    given = {ours: data[theirs] for ours, theirs in {**_SETTINGS, **kind.settings}.items() if theirs in data}
     return EncoderConfig.build({**given, "activation": activation}, where)
 
 
@@ -124,23 +142,28 @@ def save_bert(
     encoder: dict[str, torch.Tensor],
     heads: dict[str, dict[str, torch.Tensor]],
     pad_id: int,
+    kind: Format = BERT,
 ) -> None:
     """``config.json`` and ``model.safetensors`` with the published names."""
     tensors: dict[str, torch.Tensor] = {}
-    for ours, theirs in _names(config.num_layers).items():
+    for ours, theirs in _names(kind, config.num_layers).items():
+        if ours in kind.outside and ours not in encoder:
+            continue
         if isinstance(theirs, str):
             tensors[theirs] = encoder[ours]
         else:
             tensors |= zip(theirs, encoder[ours].chunk(3), strict=True)
     for part, weights in heads.items():
-        tensors |= {_HEADS[part][name]: tensor for name, tensor in weights.items()}
+        tensors |= {kind.heads[part][name]: tensor for name, tensor in weights.items()}
     save_tensors(folder / "model.safetensors", tensors)
-    write_json(folder / "config.json", config_to_json(config, set(heads), pad_id))
+    write_json(folder / "config.json", config_to_json(kind, config, set(heads), pad_id))
 
 
-def load_bert(folder: Path) -> tuple[EncoderConfig, dict[str, torch.Tensor], dict[str, dict[str, torch.Tensor]]]:
+def load_bert(
+    folder: Path, kind: Format = BERT
+) -> tuple[EncoderConfig, dict[str, torch.Tensor], dict[str, dict[str, torch.Tensor]]]:
     """Config, the encoder's weights, and the heads that are there; nothing missing, nothing left over."""
-    config = config_from_json(read_json(folder / "config.json"), folder / "config.json")
+    config = config_from_json(kind, read_json(folder / "config.json"), folder / "config.json")
     path = next(
         (folder / name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).is_file()), None
     )
@@ -148,44 +171,47 @@ def load_bert(folder: Path) -> tuple[EncoderConfig, dict[str, torch.Tensor], dic
         raise FirthError(
             f"{folder}: no weights here (neither model.safetensors nor pytorch_model.bin); copy them beside config.json"
         )
-    tensors = _published(load_tensors(path))
+    tensors = _published(load_tensors(path), kind)
     encoder: dict[str, torch.Tensor] = {}
-    for ours, theirs in _names(config.num_layers).items():
-        parts = [_take(tensors, name, path) for name in ([theirs] if isinstance(theirs, str) else theirs)]
+    for ours, theirs in _names(kind, config.num_layers).items():
+        if ours in kind.outside and theirs not in tensors:
+            continue  # not every model of the kind has it; the model will say if this one should
+        parts = [_take(tensors, name, path, kind) for name in ([theirs] if isinstance(theirs, str) else theirs)]
         if len({part.shape for part in parts}) > 1:
             raise FirthError(f"{path}: {', '.join(theirs)} differ in shape; are the files of one model?")
         encoder[ours] = parts[0] if len(parts) == 1 else torch.cat(parts)
-    output = tensors.get("cls.predictions.decoder.weight")
+    output = tensors.pop(kind.output, None)
     if output is not None and not torch.equal(output, encoder["embeddings.tokens.weight"]):
         raise FirthError(
             f"{path}: an output table of its own (untied), which Firth does not read; tie it to the tokens"
         )
     heads: dict[str, dict[str, torch.Tensor]] = {}
-    for part, names in _HEADS.items():
+    for part, names in kind.heads.items():
         if any(name in tensors for name in names.values()):
-            heads[part] = {ours: _take(tensors, theirs, path) for ours, theirs in names.items()}
-    left = sorted(set(tensors) - _REPEATED)
+            heads[part] = {ours: _take(tensors, theirs, path, kind) for ours, theirs in names.items()}
+    left = sorted(set(tensors) - set(_BIASES) - {f"{kind.model_type}.embeddings.position_ids"})
     if left:
         raise FirthError(
-            f"{path}: weights that are not part of a BERT ({', '.join(left[:3])}); is this another architecture?"
+            f"{path}: weights that are not part of a {kind.title} ({', '.join(left[:3])}); is this another architecture?"
         )
     return config, encoder, heads
 
 
-def _published(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _published(tensors: dict[str, torch.Tensor], kind: Format) -> dict[str, torch.Tensor]:
     """Older spellings (gamma, beta) and a missing ``bert.`` prefix put right."""
     found = {}
     for name, tensor in tensors.items():
         name = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
-        if name.startswith(("embeddings.", "encoder.", "pooler.")):
-            name = f"bert.{name}"
+        if name.startswith(("embeddings.", "embeddings_project.", "encoder.", "pooler.")):
+            name = f"{kind.model_type}.{name}"
         found[name] = tensor.float() if tensor.is_floating_point() else tensor
-    if "cls.predictions.bias" not in found and "cls.predictions.decoder.bias" in found:
-        found["cls.predictions.bias"] = found["cls.predictions.decoder.bias"]
+    for repeated, bias in _BIASES.items():
+        if bias not in found and repeated in found:
+            found[bias] = found[repeated]
     return found
 
 
-def _take(tensors: dict[str, torch.Tensor], name: str, path: Path) -> torch.Tensor:
+def _take(tensors: dict[str, torch.Tensor], name: str, path: Path, kind: Format) -> torch.Tensor:
     if name not in tensors:
-        raise FirthError(f"{path}: '{name}' is missing; is the file whole and a BERT?")
+        raise FirthError(f"{path}: '{name}' is missing; is the file whole and a {kind.title}?")
     return tensors.pop(name)

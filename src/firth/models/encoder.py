@@ -24,12 +24,10 @@ class Embeddings(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.dropout_prob = config.dropout_prob
-        self.tokens = nn.Embedding(config.vocab_size, config.hidden_dim)
-        self.segments = nn.Embedding(config.num_segments, config.hidden_dim)
-        self.positions = (
-            nn.Embedding(config.max_positions, config.hidden_dim) if config.positions == "learned" else None
-        )
-        self.norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
+        self.tokens = nn.Embedding(config.vocab_size, config.token_dim)
+        self.segments = nn.Embedding(config.num_segments, config.token_dim)
+        self.positions = nn.Embedding(config.max_positions, config.token_dim) if config.positions == "learned" else None
+        self.norm = build_norm(config.norm, config.token_dim, config.norm_eps, config.bias)
 
     def forward(
         self, ids_BT: torch.Tensor, positions_BT: torch.Tensor, segments_BT: torch.Tensor | None
@@ -43,20 +41,42 @@ class Embeddings(nn.Module):
 
 
 class Encoder(nn.Module):
-    """``num_layers`` blocks over the embeddings."""
+    """``num_layers`` blocks over the embeddings.
 
-    def __init__(self, config: EncoderConfig) -> None:
+    Tokens may be told which others they see: token i looks at token j only where
+    ``order[j] <= order[i]`` (Dong et al. 2019). Equal numbers see each other; positions as the order
+    make a left-to-right model, their negatives a right-to-left one.
+    """
+
+    embeddings: Embeddings
+
+    def __init__(self, config: EncoderConfig, embeddings: Embeddings | None = None) -> None:
+        """``embeddings`` of another encoder are used but not owned, so that they are saved once."""
         super().__init__()
         self.config = config
-        self.embeddings = Embeddings(config)
+        if embeddings is None:
+            self.embeddings = Embeddings(config)
+        else:
+            self.__dict__["embeddings"] = embeddings  # past nn.Module, which would register it here too
+        self.project = nn.Linear(config.token_dim, config.hidden_dim) if config.token_dim != config.hidden_dim else None
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_layers))
         self.final_norm = (
             build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias) if config.norm_first else None
         )
         self.relative = RelativeBias(config.num_heads) if config.positions == "relative" else None
 
+    def _embed(
+        self, ids_BT: torch.Tensor, positions_BT: torch.Tensor, segments_BT: torch.Tensor | None
+    ) -> torch.Tensor:
+        hidden_BTD: torch.Tensor = self.embeddings(ids_BT, positions_BT, segments_BT)
+        return hidden_BTD if self.project is None else self.project(hidden_BTD)
+
     def _prepare(
-        self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None, positions_BT: torch.Tensor | None
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None,
+        positions_BT: torch.Tensor | None,
+        order_BT: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None, Angles | None]:
         """Positions, the mask or bias [B, 1 or H, T, T], and rotary angles."""
         if positions_BT is None:
@@ -64,6 +84,9 @@ class Encoder(nn.Module):
         mask = None
         if blocks_BT is not None and not bool((blocks_BT == blocks_BT[:, :1]).all()):
             mask = (blocks_BT[:, :, None] == blocks_BT[:, None, :])[:, None]
+        if order_BT is not None:
+            earlier = (order_BT[:, None, :] <= order_BT[:, :, None])[:, None]
+            mask = earlier if mask is None else mask & earlier
         if self.relative is not None:
             bias = self.relative(positions_BT, positions_BT)
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
@@ -80,10 +103,11 @@ class Encoder(nn.Module):
         blocks_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
+        order_BT: torch.Tensor | None = None,
     ) -> Layers:
         """Every layer, for features, probes and mixes."""
-        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT)
-        hidden = [self.embeddings(ids_BT, positions_BT, segments_BT)]
+        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
+        hidden = [self._embed(ids_BT, positions_BT, segments_BT)]
         for block in self.blocks:
             hidden.append(block(hidden[-1], mask, angles))
         if self.final_norm is not None:
@@ -97,10 +121,11 @@ class Encoder(nn.Module):
         blocks_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
+        order_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The last layer only, [B, T, D]."""
-        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT)
-        hidden = self.embeddings(ids_BT, positions_BT, segments_BT)
+        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
+        hidden = self._embed(ids_BT, positions_BT, segments_BT)
         for block in self.blocks:
             hidden = block(hidden, mask, angles)
         return hidden if self.final_norm is None else self.final_norm(hidden)
@@ -112,11 +137,12 @@ class Encoder(nn.Module):
         blocks_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
+        order_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The last layer at some tokens of each row, [B, P, D]: what ``last`` gives there, without
         the last block's queries and feed-forward anywhere else."""
-        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT)
-        hidden = self.embeddings(ids_BT, positions_BT, segments_BT)
+        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
+        hidden = self._embed(ids_BT, positions_BT, segments_BT)
         for block in self.blocks[:-1]:
             hidden = block(hidden, mask, angles)
         if mask is not None:
@@ -135,7 +161,7 @@ class Encoder(nn.Module):
     ) -> torch.Tensor:
         """Attention weights of every layer and head, [L, B, H, T, T]."""
         positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, None)
-        hidden = self.embeddings(ids_BT, positions_BT, segments_BT)
+        hidden = self._embed(ids_BT, positions_BT, segments_BT)
         found = []
         for block in self.blocks:
             assert isinstance(block, Block)

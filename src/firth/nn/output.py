@@ -16,9 +16,9 @@ class TokenHead(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_dim, config.hidden_dim, bias=config.bias)
+        self.dense = nn.Linear(config.hidden_dim, config.token_dim, bias=config.bias)
         self.activation = ACTIVATIONS[config.activation]
-        self.norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
+        self.norm = build_norm(config.norm, config.token_dim, config.norm_eps, config.bias)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, hidden_ND: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
@@ -46,3 +46,16 @@ class PairHead(nn.Module):
 
     def forward(self, first_BD: torch.Tensor) -> torch.Tensor:
         return self.out(self.pooler(first_BD))
+
+
+class ReplacedHead(nn.Module):
+    """ELECTRA's head: a number for each token, above zero where it seems to have been replaced."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_dim, config.hidden_dim, bias=config.bias)
+        self.activation = ACTIVATIONS[config.activation]
+        self.out = nn.Linear(config.hidden_dim, 1)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.out(self.activation(self.dense(hidden))).squeeze(-1)

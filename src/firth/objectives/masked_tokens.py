@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderConfig
-from firth.core.objective_configs import MaskedTokensConfig
+from firth.core.objective_configs import MaskedTokensConfig, MaskingConfig
 from firth.core.seeds import uniform
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
@@ -56,7 +56,7 @@ def choose(units: NDArray[np.int64], share: float, key: tuple[Any, ...]) -> NDAr
 def hide(
     ids: NDArray[np.int64],
     chosen: NDArray[np.bool_],
-    config: MaskedTokensConfig,
+    config: MaskingConfig,
     specials: Specials,
     key: tuple[Any, ...],
 ) -> NDArray[np.int64]:
@@ -106,7 +106,7 @@ class MaskedTokens(nn.Module):
         used = int(np.flatnonzero(plain.blocks.any(axis=0))[-1]) + 1
         read = chosen.copy()
         read[plain.pair_rows, plain.pair_columns] = True
-        picks, where = _columns(read)
+        picks, where = picked_columns(read)
         arrays = {
             "ids": ids[:, :used],
             "positions": plain.positions[:, :used],
@@ -146,7 +146,7 @@ class MaskedTokens(nn.Module):
         return Losses(sums, hits)
 
 
-def _columns(read: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def picked_columns(read: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The columns read in each row, filled up to the same number with column 0, [B, P]; and for each
     place [B, T] where it stands among these, counted through all rows."""
     counts = read.sum(1)

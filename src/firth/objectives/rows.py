@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.objective_configs import MaskedTokensConfig
+from firth.core.objective_configs import MaskingConfig
 from firth.core.seeds import uniform
 from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows
@@ -59,7 +59,7 @@ class RowWriter:
 
     rows: Rows
     split: Split
-    config: MaskedTokensConfig
+    config: MaskingConfig
     specials: Specials
     row: int
     keys: tuple[int, ...]  # of the row's random numbers
@@ -116,7 +116,7 @@ def fill_rows(
     rows: PackedRows,
     numbers: NDArray[np.int64],
     turns: NDArray[np.int64],
-    config: MaskedTokensConfig,
+    config: MaskingConfig,
     specials: Specials,
     seed: int,
     write: Callable[[RowWriter, int, int], None],
@@ -135,7 +135,7 @@ def build_rows(
     rows: PackedRows,
     numbers: NDArray[np.int64],
     turns: NDArray[np.int64],
-    config: MaskedTokensConfig,
+    config: MaskingConfig,
     specials: Specials,
     seed: int,
 ) -> Rows:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError, nearest
-from firth.recipes import bert, elmo, recurrent, vectors
+from firth.recipes import bert, electra, elmo, recurrent, unilm, vectors, xlnet
 from firth.vectors.configs import AnyVectorsConfig
 
 RECIPES: dict[str, Callable[[], RunConfig]] = {
@@ -25,6 +25,13 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     "gru-lm": recurrent.gru_lm,
     "lstm-lm-nce": recurrent.lstm_lm_nce,
     "lstm-lm-regularised": recurrent.lstm_lm_regularised,
+    "electra-tiny": electra.electra_tiny,
+    "electra-mini": electra.electra_mini,
+    "electra-small": electra.electra_small,
+    "unilm-tiny": unilm.unilm_tiny,
+    "unilm-mini": unilm.unilm_mini,
+    "xlnet-tiny": xlnet.xlnet_tiny,
+    "xlnet-mini": xlnet.xlnet_mini,
 }
 VECTOR_RECIPES: dict[str, Callable[[], AnyVectorsConfig]] = {
     "word2vec": vectors.word2vec,

@@ -5,6 +5,7 @@ B batch, T tokens, D hidden size, L layers.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.model_configs import EncoderConfig
+from firth.core.model_configs import EncoderConfig, TwoStreamConfig
 from firth.core.types import Encoding
 from firth.models.encoder import Encoder
-from firth.nn.output import PairHead, TokenHead
+from firth.models.two_stream import TwoStream
+from firth.nn.output import PairHead, ReplacedHead, TokenHead
 from firth.representations.base import Guess, Representation, TextLayers
 from firth.text.pieces import Pieces
 
@@ -28,13 +30,14 @@ class EncoderRepresentation(Representation):
 
     kind = "encoder"
 
-    def __init__(self, config: EncoderConfig, pieces: Pieces) -> None:
+    def __init__(self, config: EncoderConfig | TwoStreamConfig, pieces: Pieces) -> None:
         self.config = config
         self.dim = config.hidden_dim
         self.pieces = pieces
-        self.encoder = Encoder(config)
+        self.encoder: Any = Encoder(config) if isinstance(config, EncoderConfig) else TwoStream(config)
         self.token_head: TokenHead | None = None
         self.pair_head: PairHead | None = None
+        self.replaced_head: ReplacedHead | None = None
 
     @classmethod
     def from_weights(
@@ -50,6 +53,8 @@ class EncoderRepresentation(Representation):
             model.token_head = TokenHead(config)
         if "pair_head" in heads and "pooler" in heads:
             model.pair_head = PairHead(config.hidden_dim)
+        if "replaced_head" in heads:
+            model.replaced_head = ReplacedHead(config)
         try:
             model.encoder.load_state_dict(weights)
             if model.token_head is not None:
@@ -57,6 +62,8 @@ class EncoderRepresentation(Representation):
             if model.pair_head is not None:
                 model.pair_head.pooler.load_state_dict(heads["pooler"])
                 model.pair_head.out.load_state_dict(heads["pair_head"])
+            if model.replaced_head is not None:
+                model.replaced_head.load_state_dict(heads["replaced_head"])
         except RuntimeError as error:
             reason = str(error).splitlines()[-1].strip()
             raise FirthError(
@@ -73,7 +80,8 @@ class EncoderRepresentation(Representation):
     @property
     def parts(self) -> list[nn.Module]:
         """The encoder and the heads that are there."""
-        return [part for part in (self.encoder, self.token_head, self.pair_head) if part is not None]
+        heads = (self.token_head, self.pair_head, self.replaced_head)
+        return [self.encoder, *(head for head in heads if head is not None)]
 
     @property
     def num_parameters(self) -> int:
@@ -126,8 +134,8 @@ class EncoderRepresentation(Representation):
         last = layer in (-1, num_layers - 1)
         with torch.inference_mode():
             for numbers, ids, blocks in self._batches(windows):
-                hidden = self.encoder.last(ids, blocks) if last else self.encoder(ids, blocks).hidden[layer]
-                pooled[numbers] = _pool(hidden, blocks > 0, pool).numpy()
+                hidden = self._last(ids, blocks) if last else self._all(ids, blocks)[layer]
+                pooled[numbers] = self._pool(hidden, blocks > 0, pool).numpy()
         return _combine(pooled, np.asarray(owner), np.asarray([len(window) for window in windows]), len(texts), pool)
 
     def layers(self, text: str | list[str]) -> TextLayers:
@@ -137,12 +145,12 @@ class EncoderRepresentation(Representation):
         with torch.inference_mode():
             for places in self._windows(encoding):
                 ids = torch.from_numpy(encoding.ids[places])[None]
-                hidden[:, places] = self.encoder(ids).hidden[:, 0].numpy()
+                hidden[:, places] = self._all(ids, None)[:, 0].numpy()
         return TextLayers(encoding.tokens, encoding.offsets, encoding.words, hidden)
 
     def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
         """The likeliest tokens for each mask in the text, best first."""
-        if self.token_head is None:
+        if not self.can_guess:
             raise FirthError(
                 "this model has no masked-token head: fill needs one that was pre-trained with masked tokens"
             )
@@ -153,8 +161,8 @@ class EncoderRepresentation(Representation):
             raise FirthError(f"there is no {mask} in '{text[:60]}': put {mask} where a word is to be guessed")
         self._check_fits(encoding)
         with torch.inference_mode():
-            hidden = self.encoder.last(torch.from_numpy(encoding.ids)[None])[0, torch.from_numpy(places)]
-            scores = self.token_head(hidden, self.encoder.embeddings.tokens.weight)[:, : self.pieces.vocab_size]
+            scores = self._guess(torch.from_numpy(places)[None], torch.from_numpy(encoding.ids)[None])[0]
+            scores = scores[:, : self.pieces.vocab_size]
             scores[:, self.pieces.special_ids] = float("-inf")
             found = scores.softmax(-1).topk(min(top, scores.shape[-1] - len(self.pieces.special_ids)))
         guesses = []
@@ -196,7 +204,7 @@ class EncoderRepresentation(Representation):
 
     def score_ids(self, ids: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.float64]:
         """log p of the token at each place when it is hidden and all others are seen."""
-        if self.token_head is None or self.pieces.mask_id is None:
+        if not self.can_guess or self.pieces.mask_id is None:
             raise FirthError("this model has no masked-token head, which scores need: pre-train it with masked tokens")
         found = np.zeros(len(places))
         together = max(1, _BATCH_TOKENS // len(ids))
@@ -205,10 +213,34 @@ class EncoderRepresentation(Representation):
                 some = places[start : start + together]
                 hidden_ids = np.repeat(ids[None], len(some), 0)
                 hidden_ids[np.arange(len(some)), some] = self.pieces.mask_id
-                hidden = self.encoder.picked(torch.from_numpy(some)[:, None], torch.from_numpy(hidden_ids))[:, 0]
-                scores = self.token_head(hidden, self.encoder.embeddings.tokens.weight).log_softmax(-1)
+                scores = self._guess(torch.from_numpy(some)[:, None], torch.from_numpy(hidden_ids))[:, 0].log_softmax(
+                    -1
+                )
                 found[start : start + together] = scores[torch.arange(len(some)), torch.from_numpy(ids[some])]
         return found
+
+    # -- how the model is asked, for models of other shapes to say otherwise
+
+    @property
+    def can_guess(self) -> bool:
+        """Whether masked tokens can be guessed."""
+        return self.token_head is not None
+
+    def _last(self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None) -> torch.Tensor:
+        hidden_BTD: torch.Tensor = self.encoder.last(ids_BT, blocks_BT)
+        return hidden_BTD
+
+    def _all(self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None) -> torch.Tensor:
+        hidden_LBTD: torch.Tensor = self.encoder(ids_BT, blocks_BT).hidden
+        return hidden_LBTD
+
+    def _guess(self, picks_BP: torch.Tensor, ids_BT: torch.Tensor) -> torch.Tensor:
+        """Scores [B, P, V] of the tokens at the picked places, which are masked."""
+        assert self.token_head is not None
+        return self.token_head(self.encoder.picked(picks_BP, ids_BT), self.encoder.embeddings.tokens.weight)
+
+    def _pool(self, hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> torch.Tensor:
+        return pool_tokens(hidden_BTD, mask_BT, pool)
 
     def _check_fits(self, encoding: Encoding) -> None:
         size, most = len(encoding.ids), self.config.max_positions
@@ -216,7 +248,7 @@ class EncoderRepresentation(Representation):
             raise FirthError(f"the text has {size} tokens, more than the model's {most}: shorten it")
 
 
-def _pool(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> torch.Tensor:
+def pool_tokens(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> torch.Tensor:
     if pool == "cls":
         return hidden_BTD[:, 0]
     if pool == "max":

@@ -101,6 +101,12 @@ class Pieces:
         return any(step.get("lowercase", False) or step.get("type") == "Lowercase" for step in steps)
 
     @property
+    def _class_first(self) -> bool:
+        """Whether nothing but the special tokens of BERT's class is added to a text."""
+        template = (self.description.get("post_processor") or {}).get("single") or [{"SpecialToken": {}}]
+        return "SpecialToken" in template[0]
+
+    @property
     def byte_fallback(self) -> bool:
         """Whether the unknown is spelled by byte tokens."""
         return self.byte_ids is not None or bool(self.description["model"].get("byte_fallback"))
@@ -210,13 +216,15 @@ class Pieces:
             normalizer = self.description.get("normalizer") or {}
             config.pop("eos_token", None)
             config |= {
-                "tokenizer_class": "BertTokenizer",
+                "tokenizer_class": "BertTokenizer" if self._class_first else "PreTrainedTokenizerFast",
                 "do_lower_case": self.lowercase,
                 "strip_accents": normalizer.get("strip_accents"),
                 "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
             }
         else:
             config["tokenizer_class"] = "PreTrainedTokenizerFast"
+        if not self._class_first:
+            config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
         write_json(folder / "tokenizer_config.json", config)
 
     @classmethod

@@ -1,0 +1,59 @@
+"""Two-stream models that predict in any order: the family of XLNet."""
+
+import os
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from firth.assembly.families import Family
+from firth.assembly.masked_encoder import specials_of
+from firth.assembly.tokenizers import require_same_tokens
+from firth.core.configs import RunConfig
+from firth.core.errors import FirthError
+from firth.core.model_configs import TwoStreamConfig
+from firth.core.objective_configs import PermutedOrderConfig
+from firth.corpus.format import Corpus
+from firth.interop.xlnet import load_xlnet, save_xlnet
+from firth.models.two_stream import TwoStream
+from firth.objectives.permuted_order import PermutedOrder
+from firth.text.endings import with_class_last
+from firth.text.pieces import Pieces
+
+
+class PermutedTwoStream(Family):
+    """Each row of a step is a lane with a memory of its own."""
+
+    published = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+    model: TwoStream
+    objective: PermutedOrder
+
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+        assert isinstance(config.model, TwoStreamConfig)
+        assert isinstance(config.objective, PermutedOrderConfig)
+        if config.objective.memory_len and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise FirthError("a memory lives in one process: set memory_len=0 to train with several")
+        specials = specials_of(corpus.pieces, corpus.folder)
+        return TwoStream(config.model), PermutedOrder(config.objective, config.model, specials, self.rows_per_step)
+
+    def initialize(self, generator: torch.Generator) -> None:
+        super().initialize(generator)
+        self.model.start(self.model.config.init_std, generator)
+
+    @classmethod
+    def base_config(cls, base: Path, corpus: Corpus) -> TwoStreamConfig:
+        config, _, _ = load_xlnet(base)
+        require_same_tokens(Pieces.load(base), corpus, base)
+        return config
+
+    def start_from(self, base: Path) -> None:
+        _, weights, bias = load_xlnet(base)
+        self.model.load_state_dict(weights)
+        if bias is not None:
+            self.objective.bias.data.copy_(bias)
+
+    def export(self, folder: Path) -> None:
+        """A directory that transformers reads; its tokenizer puts [CLS] last, as XLNet does."""
+        pieces = with_class_last(self.corpus.pieces)
+        save_xlnet(folder, self.model.config, dict(self.model.state_dict()), self.objective.bias.detach(), pieces)
+        pieces.save(folder)

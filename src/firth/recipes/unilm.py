@@ -1,0 +1,33 @@
+"""UniLM: BERT's encoder that also learned to write (Dong et al. 2019)."""
+
+from firth.core.configs import RunConfig, TrainingConfig
+from firth.core.model_configs import EncoderConfig
+from firth.core.objective_configs import UnifiedMasksConfig
+
+
+def _unilm(name: str, num_layers: int, hidden_dim: int, learning_rate: float) -> RunConfig:
+    model = EncoderConfig(
+        num_layers=num_layers,
+        hidden_dim=hidden_dim,
+        num_heads=hidden_dim // 64,
+        ffn_dim=4 * hidden_dim,
+        num_segments=6,
+        dropout_prob=0.0,
+        attention_dropout_prob=0.0,
+    )
+    return RunConfig(
+        recipe=name,
+        model=model,
+        objective=UnifiedMasksConfig(),
+        training=TrainingConfig(learning_rate=learning_rate),
+    )
+
+
+def unilm_tiny() -> RunConfig:
+    """2 layers of 128: minutes on a laptop."""
+    return _unilm("unilm-tiny", 2, 128, 2e-3)
+
+
+def unilm_mini() -> RunConfig:
+    """4 layers of 256: an hour on a laptop."""
+    return _unilm("unilm-mini", 4, 256, 1e-3)
