@@ -10,12 +10,65 @@ N words, M characters, E size of a character's vector, F filters, D output size.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional
+from torch.autograd.function import once_differentiable
 
+_CHUNK = 1 << 20  # scores held at a time
 _ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
+
+
+class _ConvolveMax(torch.autograd.Function):
+    """A convolution and its largest value over the word, without the bias: [N, M, E] and [F, width * E] to [N, F].
+
+    A chunk of words at a time goes through one small buffer: the scores of all places of all words would
+    be many times larger than everything else, and only the largest ones have a gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, chars_NME: torch.Tensor, weight: torch.Tensor, width: int) -> torch.Tensor:
+        num_places = chars_NME.shape[1] - width + 1
+        size = max(1, min(len(chars_NME), _CHUNK // (num_places * len(weight))))
+        buffer = chars_NME.new_empty((size * num_places, len(weight)))
+        largest = chars_NME.new_empty((len(chars_NME), len(weight)))
+        where = torch.empty_like(largest, dtype=torch.int64)
+        for first in range(0, len(chars_NME), size):
+            windows = _windows(chars_NME[first : first + size], width)
+            scores = torch.mm(windows, weight.T, out=buffer[: len(windows)])
+            # pooling over [n, F, places, 1] with channels last is this very layout, and the fastest argmax there is
+            scores = scores.view(-1, num_places, 1, len(weight)).permute(0, 3, 1, 2)
+            found, index = torch.ops.aten.max_pool2d_with_indices(scores, [num_places, 1])
+            largest[first : first + size] = found.flatten(1)
+            where[first : first + size] = index.flatten(1)
+        ctx.save_for_backward(chars_NME, weight, where)
+        ctx.width, ctx.size = width, size
+        return largest
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        chars_NME, weight, where = ctx.saved_tensors
+        (grad_NF,) = gradients
+        num_places = chars_NME.shape[1] - ctx.width + 1
+        grad_chars, grad_weight = torch.zeros_like(chars_NME), torch.zeros_like(weight)
+        buffer = chars_NME.new_empty((ctx.size, num_places, len(weight)))
+        for first in range(0, len(chars_NME), ctx.size):
+            some = chars_NME[first : first + ctx.size]
+            scores = buffer[: len(some)].zero_()
+            scores.scatter_(1, where[first : first + ctx.size, None], grad_NF[first : first + ctx.size, None])
+            flat = scores.view(-1, len(weight))
+            grad_weight.addmm_(flat.T, _windows(some, ctx.width))
+            back = torch.mm(flat, weight).view(len(some), num_places, ctx.width, -1)
+            for offset in range(ctx.width):
+                grad_chars[first : first + ctx.size, offset : offset + num_places] += back[:, :, offset]
+        return grad_chars, grad_weight, None
+
+
+def _windows(chars_NME: torch.Tensor, width: int) -> torch.Tensor:
+    """[N * places, width * E]"""
+    return chars_NME.unfold(1, width, 1).transpose(2, 3).reshape(-1, width * chars_NME.shape[-1])
 
 
 class Highway(nn.Module):
@@ -78,8 +131,7 @@ class CharacterCNN(nn.Module):
         found = []
         for (width, _), convolution in zip(self.filters, self.convolutions, strict=True):
             assert isinstance(convolution, nn.Linear)
-            windows = chars_NME.unfold(1, width, 1).transpose(2, 3).flatten(2)
-            found.append(functional.linear(windows, convolution.weight).amax(1) + convolution.bias)
+            found.append(_ConvolveMax.apply(chars_NME, convolution.weight, width) + convolution.bias)
         hidden_NF = self.activation(torch.cat(found, dim=-1))
         for highway in self.highways:
             hidden_NF = highway(hidden_NF)

@@ -46,13 +46,15 @@ class _Steps(torch.autograd.Function):
         before_C, cells, squashed, inner = (
             gates_GTBK.new_empty((num_groups, num_steps, num_rows, num_cells)) for _ in range(4)
         )
+        product = gates_GTBK.new_empty((num_groups, num_rows, 4 * num_cells))
         hidden, cell = first_GBP, first_GBC
         for t in range(num_steps):
             if fresh is not None:
                 hidden = hidden.masked_fill(fresh[:, t], 0.0)
                 cell = cell.masked_fill(fresh[:, t], 0.0)
             before_P[:, t], before_C[:, t] = hidden, cell
-            act = torch.baddbmm(gates_GTBK[:, t], hidden, state_weight_GPK, out=acts[:, t])
+            torch.bmm(hidden, state_weight_GPK, out=product)
+            act = torch.add(product, gates_GTBK[:, t], out=acts[:, t])
             i, g, f, o = act.split(num_cells, dim=-1)
             i.sigmoid_()
             g.tanh_()

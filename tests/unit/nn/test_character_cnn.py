@@ -1,10 +1,11 @@
 """Words from characters against a plain twin, word by word and window by window."""
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 
-from firth.nn.character_cnn import CharacterCNN
+from firth.nn.character_cnn import CharacterCNN, _ConvolveMax
 from firth.text.character_ids import character_ids, trimmed
 
 WORDS = ["a", "cat", "extraordinarily", "狗", "x" * 60]
@@ -66,6 +67,13 @@ def test_less_padding_changes_no_number() -> None:
         torch.testing.assert_close(whole, cut)
     cats = trimmed(character_ids(["cat", "dog"]), 5)
     torch.testing.assert_close(model(torch.from_numpy(cats))[0], model(torch.from_numpy(ids))[1])
+
+
+def test_gradients_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firth.nn.character_cnn._CHUNK", 100)  # two words at a time
+    chars = torch.randn(5, 9, 2, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(6, 3 * 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda one, two: _ConvolveMax.apply(one, two, 3), (chars, weight))
 
 
 def test_begins_by_carrying() -> None:
