@@ -79,3 +79,20 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to work in."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def bpe_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same text in byte-level pieces."""
+    folder = tmp_path_factory.mktemp("corpora") / "bpe"
+    api.prepare(text_file, folder, tokens="bpe", vocab_size=400, layout="line", heldout=0.1, workers=1)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def gpt_folder(bpe_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of a small GPT; tests must not change it."""
+    folder = tmp_path_factory.mktemp("runs") / "gpt"
+    config = find_recipe("gpt-tiny").override([*TINY, "steps=30", "learning_rate=0.01"])
+    api.pretrain(config, corpus=bpe_folder, out=folder)
+    return folder

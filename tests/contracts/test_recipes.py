@@ -28,6 +28,7 @@ TINY: dict[str, list[str]] = {
     "elmo": ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=12", "num_samples=32"],
     "recurrent": ["num_layers=2", "hidden_dim=32", "embed_dim=24", "row_len=8"],
     "two_stream": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "row_len=32", "memory_len=8"],
+    "decoder": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "max_positions=48", "row_len=32"],
 }
 """Settings that make the recipes of each kind of model small."""
 DROPOUT: dict[str, list[str]] = {
@@ -35,6 +36,7 @@ DROPOUT: dict[str, list[str]] = {
     "elmo": ["dropout_prob=0.1"],
     "recurrent": ["dropout_prob=0.1", "input_dropout_prob=0.1", "weight_drop_prob=0.1"],
     "two_stream": ["dropout_prob=0.1"],
+    "decoder": ["dropout_prob=0.1", "attention_dropout_prob=0.1"],
 }
 CORPUS: dict[str, str] = {"elmo": "words_folder"}
 """The fixture that holds the corpus of a kind of model, where it is not ``corpus_folder``."""

@@ -30,6 +30,7 @@ FAMILIES: dict[tuple[str, str], str] = {
     ("encoder", "replaced_tokens"): "firth.assembly.replaced_encoder:ReplacedEncoder",
     ("encoder", "unified_masks"): "firth.assembly.unified_encoder:UnifiedEncoder",
     ("two_stream", "permuted_order"): "firth.assembly.permuted_two_stream:PermutedTwoStream",
+    ("decoder", "next_token"): "firth.assembly.next_token_decoder:NextTokenDecoder",
 }
 """(kind of model, kind of objective) to where its family lives; it is loaded when it is asked for."""
 

@@ -15,6 +15,7 @@ LOADERS: dict[str, str] = {
     "electra": "firth.assembly.loading:load_encoder_model",
     "xlnet": "firth.assembly.loading:load_two_stream_model",
     "firth-encoder": "firth.assembly.loading:load_encoder_model",
+    "gpt2": "firth.assembly.loading:load_decoder_model",
     "firth-recurrent": "firth.assembly.loading:load_recurrent_model",
 }
 """``model_type`` of config.json to the function that loads such a folder."""
@@ -95,3 +96,11 @@ def load_two_stream_model(folder: Path) -> Representation:
     from firth.text.pieces import Pieces
 
     return TwoStreamRepresentation(*load_xlnet(folder), Pieces.load(folder), folder)
+
+
+def load_decoder_model(folder: Path) -> Representation:
+    from firth.interop.gpt2 import load_gpt2
+    from firth.representations.decoder import DecoderRepresentation
+    from firth.text.pieces import Pieces
+
+    return DecoderRepresentation.from_weights(*load_gpt2(folder), Pieces.load(folder), folder)

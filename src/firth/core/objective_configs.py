@@ -110,8 +110,17 @@ class NextTokenStreamsConfig(Config):
     change_penalty: Annotated[float, Field(ge=0)] = 0.0  # on outputs that change from step to step (TAR)
 
 
+class NextTokenConfig(Config):
+    """Next-token prediction: what a row of training text is."""
+
+    kind: Literal["next_token"] = "next_token"
+    row_len: Annotated[int, Field(ge=2)] = 128
+    rows: Literal["documents", "stream"] = "documents"
+
+
 AnyObjectiveConfig = Annotated[
     MaskedTokensConfig
+    | NextTokenConfig
     | ReplacedTokensConfig
     | UnifiedMasksConfig
     | PermutedOrderConfig

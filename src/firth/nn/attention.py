@@ -57,6 +57,16 @@ class SelfAttention(nn.Module):
             key, value = key[:, :, -most:], value[:, :, -most:]
         return self._attend(query, key, value, mask, None, None), (key, value)
 
+    def cached(self, hidden_NTD: torch.Tensor, past: Past, at: int) -> torch.Tensor:
+        """The tokens after the first ``at``, causally; their keys and values are written into the past, which has room."""
+        query, key, value = (self._heads(part) for part in self.qkv(hidden_NTD).chunk(3, dim=-1))
+        end = at + hidden_NTD.shape[1]
+        past[0][:, :, at:end], past[1][:, :, at:end] = key, value
+        mask = None
+        if at and end - at > 1:
+            mask = torch.ones(end - at, end, dtype=torch.bool, device=query.device).tril(at)
+        return self._attend(query, past[0][:, :, :end], past[1][:, :, :end], mask, None, None, end - at > 1)
+
     def picked(
         self,
         hidden_BTD: torch.Tensor,

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.core.model_configs import EncoderConfig, EncoderDecoderConfig
-from firth.nn.attention import Angles, SelfAttention
+from firth.core.model_configs import DecoderConfig, EncoderConfig, EncoderDecoderConfig
+from firth.nn.attention import Angles, Past, SelfAttention
 from firth.nn.norms import build_norm
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -53,7 +53,7 @@ class Block(nn.Module):
 
     def __init__(
         self,
-        config: EncoderConfig | EncoderDecoderConfig,
+        config: EncoderConfig | DecoderConfig | EncoderDecoderConfig,
         activation_dropout_prob: float = 0.0,
         head_dim: int | None = None,
         scale: float | None = None,
@@ -75,12 +75,19 @@ class Block(nn.Module):
             return functional.dropout(hidden, self.dropout_prob)
         return hidden
 
-    def forward(self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None) -> torch.Tensor:
+    def forward(
+        self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None, causal: bool = False
+    ) -> torch.Tensor:
         if self.norm_first:
-            hidden_BTD = hidden_BTD + self._drop(self.attention(self.attention_norm(hidden_BTD), mask, angles))
+            hidden_BTD = hidden_BTD + self._drop(self.attention(self.attention_norm(hidden_BTD), mask, angles, causal))
         else:
-            hidden_BTD = self.attention_norm(hidden_BTD + self._drop(self.attention(hidden_BTD, mask, angles)))
+            hidden_BTD = self.attention_norm(hidden_BTD + self._drop(self.attention(hidden_BTD, mask, angles, causal)))
         return self._feed(hidden_BTD)
+
+    def cached(self, hidden_NTD: torch.Tensor, past: Past, at: int) -> torch.Tensor:
+        """The tokens after the first ``at``, whose keys and values are in the past (norm first only)."""
+        assert self.norm_first
+        return self._feed(hidden_NTD + self.attention.cached(self.attention_norm(hidden_NTD), past, at))
 
     def picked(
         self,

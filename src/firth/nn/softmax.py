@@ -22,22 +22,24 @@ class FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden_ND: torch.Tensor, table_VD: torch.Tensor, bias_V: torch.Tensor, labels_N: torch.Tensor
+        ctx: Any, hidden_ND: torch.Tensor, table_VD: torch.Tensor, bias_V: torch.Tensor | None, labels_N: torch.Tensor
     ) -> torch.Tensor:
         total = hidden_ND.new_zeros(())
         grad_hidden = torch.empty_like(hidden_ND)
-        grad_table, grad_bias = torch.empty_like(table_VD), torch.zeros_like(bias_V)
+        grad_table = torch.empty_like(table_VD)
+        grad_bias = None if bias_V is None else torch.zeros_like(bias_V)
         size = max(1, _CHUNK // len(table_VD))
         if not len(hidden_ND):
             grad_table.zero_()
         for first in range(0, len(hidden_ND), size):
             hidden, labels = hidden_ND[first : first + size], labels_N[first : first + size, None]
-            scores = torch.addmm(bias_V, hidden, table_VD.t()).log_softmax(1)
+            scores = functional.linear(hidden, table_VD, bias_V).log_softmax(1)
             total -= scores.gather(1, labels).sum()
             scores.exp_().scatter_add_(1, labels, scores.new_full(labels.shape, -1.0))
             torch.mm(scores, table_VD, out=grad_hidden[first : first + size])
             torch.addmm(grad_table, scores.t(), hidden, beta=float(first > 0), out=grad_table)
-            grad_bias += scores.sum(0)
+            if grad_bias is not None:
+                grad_bias += scores.sum(0)
         ctx.save_for_backward(grad_hidden, grad_table, grad_bias)
         return total
 
@@ -45,7 +47,7 @@ class FusedCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         grad_hidden, grad_table, grad_bias = ctx.saved_tensors
-        return grad_hidden * grad, grad_table * grad, grad_bias * grad, None
+        return grad_hidden * grad, grad_table * grad, None if grad_bias is None else grad_bias * grad, None
 
 
 class TokenOutput(nn.Module):

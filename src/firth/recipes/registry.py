@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError, nearest
-from firth.recipes import bert, electra, elmo, recurrent, unilm, vectors, xlnet
+from firth.recipes import bert, electra, elmo, gpt, recurrent, unilm, vectors, xlnet
 from firth.vectors.configs import AnyVectorsConfig
 
 RECIPES: dict[str, Callable[[], RunConfig]] = {
@@ -32,6 +32,10 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     "unilm-mini": unilm.unilm_mini,
     "xlnet-tiny": xlnet.xlnet_tiny,
     "xlnet-mini": xlnet.xlnet_mini,
+    "gpt-tiny": gpt.gpt_tiny,
+    "gpt-mini": gpt.gpt_mini,
+    "gpt-small": gpt.gpt_small,
+    "gpt-char": gpt.gpt_char,
 }
 VECTOR_RECIPES: dict[str, Callable[[], AnyVectorsConfig]] = {
     "word2vec": vectors.word2vec,

@@ -63,6 +63,10 @@ class Representation:
         """The (pseudo-)log-likelihood of a text."""
         self._cannot("score texts", "a language model or a masked model")
 
+    def generate(self, text: str, **settings: Any) -> list[Any]:
+        """The text continued."""
+        self._cannot("continue texts", "a language model such as gpt-tiny")
+
     def nearest(self, word: str, top: int = 10) -> list[Found]:
         """The words nearest to a word."""
         self._cannot("look up single words", "static vectors such as word2vec")

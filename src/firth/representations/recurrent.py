@@ -7,6 +7,7 @@ B batch, T tokens, D width of a layer, L layers, V vocabulary.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,9 +16,11 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.core.model_configs import RecurrentConfig
 from firth.core.types import Encoding
+from firth.decoding.trace import Trace
 from firth.models.recurrent import Recurrent
 from firth.nn.softmax import AdaptiveOutput, TokenOutput
 from firth.representations.base import Representation, TextLayers
+from firth.representations.generation import Continuation, Generation, generate
 from firth.representations.recurrent_steps import RecurrentStepper
 from firth.text.word_tokens import AnyTokens
 
@@ -156,3 +159,17 @@ class RecurrentRepresentation(Representation):
             f"perplexity_{name}": float(np.exp(-total / size))
             for name, size in zip(("token", "word", "character"), sizes.tolist(), strict=True)
         }
+
+    # -- continuations
+
+    def generate(self, text: str, trace: Trace | None = None, **settings: Any) -> list[Continuation]:
+        """The text continued: see ``Generation`` for the settings."""
+        return self.generate_many([text], trace, **settings)[0]
+
+    def generate_many(
+        self, texts: Sequence[str], trace: Trace | None = None, **settings: Any
+    ) -> list[list[Continuation]]:
+        """Each text continued, in one batch."""
+        if self.config.bidirectional:
+            self._cannot("continue texts", "a model that reads in one direction")
+        return generate(self.stepper(), self.tokens, texts, Generation.build(settings, "generate"), trace)

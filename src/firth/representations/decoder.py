@@ -1,0 +1,154 @@
+"""A trained decoder with its tokenizer: vectors, scores, continuations.
+
+B batch, T tokens, D hidden size, L layers.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.core.model_configs import DecoderConfig
+from firth.decoding.trace import Trace
+from firth.models.decoder import Decoder
+from firth.representations.base import Representation, TextLayers
+from firth.representations.decoder_stepper import DecoderStepper
+from firth.representations.generation import Continuation, Generation, generate
+from firth.representations.windows import of_like_length, pool_tokens, pool_windows
+from firth.text.pieces import Pieces
+
+POOLS = ("mean", "last", "max")
+
+
+class DecoderRepresentation(Representation):
+    """What ``firth.load`` gives for GPT-2-shaped models. A text is read as the beginning of a document
+    wherever it is scored or continued: the token that ends texts stands before it."""
+
+    kind = "decoder"
+
+    def __init__(self, config: DecoderConfig, pieces: Pieces) -> None:
+        self.config = config
+        self.dim = config.hidden_dim
+        self.pieces = pieces
+        assert pieces.eos_id is not None
+        self.eos_id = pieces.eos_id
+        self.decoder = Decoder(config)
+
+    @classmethod
+    def from_weights(
+        cls, config: DecoderConfig, weights: dict[str, torch.Tensor], pieces: Pieces, where: Path
+    ) -> "DecoderRepresentation":
+        if pieces.eos_id is None:
+            raise FirthError(f"{where}: its tokenizer has no token that ends a text; copy the files of the model again")
+        model = cls(config, pieces)
+        try:
+            model.decoder.load_state_dict(weights)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise FirthError(
+                f"{where}: weights and config do not fit ({reason}); are the files of one model?"
+            ) from None
+        if pieces.vocab_size > config.vocab_size:
+            raise FirthError(
+                f"{where}: the tokenizer has {pieces.vocab_size} tokens but the model only {config.vocab_size}; the files belong to different models"
+            )
+        model.decoder.eval()
+        return model
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.decoder.parameters())
+
+    def stepper(self) -> DecoderStepper:
+        """For decoding: one token at a time."""
+        return DecoderStepper(self.decoder, self.pieces.vocab_size)
+
+    def _ids(self, text: str) -> NDArray[np.int64]:
+        return self.pieces.encode(text, add_special=False, read_special=False).ids
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+        """A vector a text, float32 [N, D]; ``pool`` last is the token that has seen all others. Texts longer
+        than the model go through in windows, and an empty text is the token that ends texts."""
+        if pool not in POOLS:
+            raise FirthError(f"unknown pool '{pool}' for a decoder: choose {', '.join(POOLS)}")
+        num_layers = self.config.num_layers + 1
+        if not -num_layers <= layer < num_layers:
+            raise FirthError(
+                f"layer {layer} does not exist: this model has layers 0 to {num_layers - 1} (0 is the token layer)"
+            )
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        windows: list[NDArray[np.int64]] = []
+        owner: list[int] = []
+        for number, text in enumerate(texts):
+            ids = self._ids(text)
+            ids = ids if len(ids) else np.asarray([self.eos_id])
+            found = np.split(ids, range(self.config.max_positions, len(ids), self.config.max_positions))
+            windows += found
+            owner += [number] * len(found)
+        pooled = np.zeros((len(windows), self.dim), np.float32)
+        last = layer in (-1, num_layers - 1)
+        with torch.inference_mode():
+            for numbers, ids_BT, blocks_BT in of_like_length(windows):
+                hidden = self.decoder.last(ids_BT, blocks_BT) if last else self.decoder(ids_BT, blocks_BT).hidden[layer]
+                pooled[numbers] = pool_tokens(hidden, blocks_BT > 0, pool).numpy()
+        lens = np.asarray([len(window) for window in windows])
+        return pool_windows(pooled, np.asarray(owner), lens, len(texts), pool)
+
+    def layers(self, text: str | list[str]) -> TextLayers:
+        """Every layer for every token; a list is taken as words."""
+        encoding = self.pieces.encode(text, add_special=False, read_special=False)
+        hidden = np.zeros((self.config.num_layers + 1, len(encoding.ids), self.dim), np.float32)
+        most = self.config.max_positions
+        with torch.inference_mode():
+            for start in range(0, len(encoding.ids), most):
+                ids = torch.from_numpy(encoding.ids[start : start + most])[None]
+                hidden[:, start : start + most] = self.decoder(ids).hidden[:, 0].numpy()
+        return TextLayers(encoding.tokens, encoding.offsets, encoding.words, hidden)
+
+    def score(self, text: str) -> float:
+        """The log-likelihood of a text, its end included."""
+        return float(self.score_ids(np.append(self._ids(text), self.eos_id)).sum())
+
+    def score_ids(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
+        """log p of each token given all before it; where they do not fit, at least half the positions are."""
+        read = np.append(self.eos_id, ids[:-1])
+        found = np.zeros(len(ids))
+        most, done = self.config.max_positions, 0
+        with torch.inference_mode():
+            while done < len(ids):
+                start = max(0, min(done - most // 2, len(ids) - most)) if done else 0
+                stop = min(start + most, len(ids))
+                hidden = self.decoder.last(torch.from_numpy(read[start:stop])[None])[0, done - start :]
+                scores = self.decoder.scores(hidden)[:, : self.pieces.vocab_size].float().log_softmax(-1)
+                found[done:stop] = scores.gather(1, torch.from_numpy(ids[done:stop])[:, None])[:, 0].numpy()
+                done = stop
+        return found
+
+    def perplexities(self, texts: Sequence[str]) -> dict[str, float]:
+        """Per token, per word and per character; the end of a text counts as one of each."""
+        total, sizes = 0.0, np.zeros(3)
+        for text in texts:
+            encoding = self.pieces.encode(text, add_special=False, read_special=False)
+            total += float(self.score_ids(np.append(encoding.ids, self.eos_id)).sum())
+            sizes += len(encoding.ids) + 1, len(np.unique(encoding.words)) + 1, len(text) + 1
+        return name_perplexities(-total, *sizes.tolist())
+
+    def generate(self, text: str, trace: Trace | None = None, **settings: Any) -> list[Continuation]:
+        return self.generate_many([text], trace, **settings)[0]
+
+    def generate_many(
+        self, texts: Sequence[str], trace: Trace | None = None, **settings: Any
+    ) -> list[list[Continuation]]:
+        """Each text continued, in one batch: see ``Generation`` for the settings. When the positions are used up
+        the older half of the text is forgotten."""
+        return generate(self.stepper(), self.pieces, texts, Generation.build(settings, "generate"), trace)
+
+
+def name_perplexities(loss: float, num_tokens: float, num_words: float, num_characters: float) -> dict[str, float]:
+    """exp of the loss a token, a word, a character: three numbers that must not be confused."""
+    counts = {"token": num_tokens, "word": num_words, "character": num_characters}
+    return {f"perplexity_{name}": float(np.exp(loss / count)) for name, count in counts.items()}
