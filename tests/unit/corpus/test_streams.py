@@ -1,0 +1,100 @@
+"""Text in streams: by hand, every token predicted once, a view of words by frequency."""
+
+import numpy as np
+import pytest
+from corpus_text import build_documents, write_documents
+
+from firth.core.configs import TokensConfig
+from firth.core.errors import FirthError
+from firth.corpus.format import Corpus, Split
+from firth.corpus.prepare import prepare
+from firth.corpus.streams import Streams, TokenSequence
+from firth.corpus.word_view import TokenView, read_types, view_as, view_tokens
+from firth.text.word_tokens import WordTokens
+
+EOS = 1
+
+
+class Plain:
+    """Two documents of two and one sentences: 10 11 | 12, and 13 14 15."""
+
+    tokens = np.asarray([10, 11, 12, 13, 14, 15])
+    sentences = np.asarray([0, 2, 3, 6])
+    documents = np.asarray([0, 2, 3])
+    document_starts = sentences[documents]
+
+
+def sequence(unit: str) -> TokenSequence:
+    view = TokenView(None, None, EOS)  # type: ignore[arg-type]
+    return TokenSequence(Plain(), view, unit)  # type: ignore[arg-type]
+
+
+def test_ends_by_hand() -> None:
+    by_document, by_sentence = sequence("document"), sequence("sentence")
+    assert by_document.take(np.arange(-1, 8)).tolist() == [EOS, 10, 11, 12, EOS, 13, 14, 15, EOS]
+    assert len(by_document) == 8
+    assert by_sentence.take(np.arange(-1, 9)).tolist() == [EOS, 10, 11, EOS, 12, EOS, 13, 14, 15, EOS]
+
+
+def test_windows_by_hand() -> None:
+    """Eight places in three streams of three; windows of two, the last of one; the last stream is one short."""
+    streams = Streams(sequence("document"), 3, 2)
+    assert (streams.stream_len, streams.num_windows, len(streams)) == (3, 2, 6)
+    first, second, third = (streams.window(number) for number in range(3))
+    assert first.ids.tolist() == [[EOS, 10], [12, EOS], [14, 15]]
+    assert first.labels.tolist() == [[10, 11], [EOS, 13], [15, EOS]]
+    assert second.ids[:2].tolist() == [[11], [13]]
+    assert second.labels.tolist() == [[12], [14], [-1]]
+    assert (first.opens, second.opens, third.opens) == (True, False, True)
+    np.testing.assert_array_equal(third.ids, first.ids)
+
+
+@pytest.mark.parametrize(("num_streams", "window_len"), [(1, 3), (4, 5), (7, 2), (20, 3)])
+def test_every_token_is_predicted_once(num_streams: int, window_len: int, corpus: Corpus) -> None:
+    view = view_tokens(corpus, 1, None)
+    whole = TokenSequence(corpus.heldout, view, "sentence")
+    streams = Streams(whole, num_streams, window_len)
+    labels = np.concatenate([streams.window(number).labels for number in range(streams.num_windows)], 1)
+    found = labels.reshape(-1)
+    np.testing.assert_array_equal(found[found >= 0], whole.take(np.arange(len(whole))))
+    assert len(whole) == corpus.info.heldout.tokens + corpus.info.heldout.sentences
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    folder = tmp_path_factory.mktemp("words")
+    source = write_documents(folder / "text.jsonl", build_documents(200))
+    prepare([str(source)], folder / "c", TokensConfig(kind="words"), heldout=0.1, workers=1)
+    return Corpus.open(folder / "c")
+
+
+def all_ids(split: Split, view: TokenView) -> np.ndarray:
+    return view.ids(split.tokens)
+
+
+def test_words_are_a_view(words: Corpus) -> None:
+    types = read_types(words)
+    everything = view_tokens(words, 1, None)
+    some = view_tokens(words, 1, 10)
+    assert isinstance(some.tokens, WordTokens)
+    assert some.tokens.tokens == ["<unk>", "<eos>", *types[:10]]
+    whole, part = all_ids(words.train, everything), all_ids(words.train, some)
+    np.testing.assert_array_equal(part, np.where(whole < 12, whole, 0))
+    counted = np.bincount(part, minlength=12)
+    counted[some.eos_id] += words.info.train.documents
+    np.testing.assert_array_equal(some.counts, counted)
+    often = view_tokens(words, 20, None)
+    assert all(often.counts[2:] >= 20)
+    with pytest.raises(FirthError, match="no word occurs 1000000 times"):
+        view_tokens(words, 1_000_000, None)
+
+
+def test_another_list_of_words(words: Corpus) -> None:
+    types = read_types(words)
+    view = view_as(words, WordTokens([types[3], "nowhere"], True, False))
+    assert sorted(set(all_ids(words.train, view).tolist())) == [0, 2]
+
+
+def test_pieces_are_counted(corpus: Corpus) -> None:
+    view = view_tokens(corpus, 1, None)
+    assert view.counts.sum() == corpus.info.train.tokens + corpus.info.train.documents

@@ -1,0 +1,144 @@
+"""Next tokens in streams: carried state, what is predicted, penalties."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from firth.core.errors import FirthError
+from firth.core.model_configs import RecurrentConfig
+from firth.core.objective_configs import NextTokenStreamsConfig
+from firth.corpus.format import Corpus, Split
+from firth.corpus.word_view import view_tokens
+from firth.models.recurrent import Recurrent
+from firth.nn.softmax import TokenOutput
+from firth.objectives.next_token_streams import LOSS, NextTokenStreams, build_output
+
+
+def build(corpus: Corpus, num_streams: int = 3, **options: Any) -> tuple[NextTokenStreams, Recurrent]:
+    config = NextTokenStreamsConfig.build({"row_len": 6, **options}, "test")
+    view = view_tokens(corpus, 1, None)
+    tied = config.output != "adaptive"
+    model = Recurrent(RecurrentConfig(vocab_size=view.tokens.vocab_size, embed_dim=8, hidden_dim=8, tied=tied))
+    model.start(torch.Generator().manual_seed(1))
+    head = build_output(config, 8, tied, view.tokens.vocab_size, view)
+    head.start(0.1, torch.Generator().manual_seed(2))
+    return NextTokenStreams(config, head, view, model.zero_state(num_streams)), model
+
+
+def run(objective: NextTokenStreams, model: Recurrent, split: Split, numbers: list[int]) -> list[float]:
+    rows = objective.rows(split, 0)
+    size = objective.num_streams
+    batches = [objective.batch(split, rows, 0, number * size, size).to("cpu") for number in numbers]
+    return [float(objective.loss(model, batch).sums[LOSS].detach()) for batch in batches]
+
+
+def test_windows_with_carried_state_equal_one_long_pass(corpus: Corpus) -> None:
+    objective, model = build(corpus)
+    rows = objective.rows(corpus.train, 0)
+    with torch.no_grad():
+        found = run(objective, model, corpus.train, [0, 1, 2, 3])
+        windows = [rows.window(number) for number in range(4)]
+        ids, labels = (
+            torch.from_numpy(np.concatenate([getattr(window, name) for window in windows], 1))
+            for name in ("ids", "labels")
+        )
+        scores = objective.head.scores(model.read(ids).hidden_TBD.flatten(0, 1), model.tokens.weight)
+    whole = functional.cross_entropy(scores, labels.t().flatten(), reduction="none").view(4, -1).sum(1)
+    np.testing.assert_allclose(found, whole, rtol=1e-5)
+
+
+def test_state_is_a_buffer_and_begins_anew(corpus: Corpus) -> None:
+    objective, model = build(corpus)
+    first, second = run(objective, model, corpus.train, [0, 1])
+    assert {"state_0", "state_1"} <= set(objective.state_dict())
+    kept = {name: tensor.clone() for name, tensor in objective.state_dict().items()}
+    third = run(objective, model, corpus.train, [2])
+    objective.load_state_dict(kept)
+    assert run(objective, model, corpus.train, [2]) == third  # as after a restart
+    epoch = objective.rows(corpus.train, 0).num_windows
+    assert run(objective, model, corpus.train, [epoch, epoch + 1]) == [first, second]
+
+
+def test_without_carrying_every_window_is_alone(corpus: Corpus) -> None:
+    objective, model = build(corpus, carry=False)
+    assert run(objective, model, corpus.train, [1]) == run(objective, model, corpus.train, [0, 1])[1:]
+
+
+def test_held_out_text_does_not_touch_the_state(corpus: Corpus) -> None:
+    objective, model = build(corpus)
+    run(objective, model, corpus.train, [0])
+    before = {name: tensor.clone() for name, tensor in objective.state_dict().items()}
+    objective.eval()
+    with torch.inference_mode():
+        once = run(objective, model, corpus.heldout, [0, 1])
+        assert run(objective, model, corpus.heldout, [0, 1]) == once
+    for name, tensor in objective.state_dict().items():
+        assert torch.equal(tensor, before[name])
+
+
+def test_batches_are_pure(corpus: Corpus) -> None:
+    objective, _ = build(corpus)
+    rows = objective.rows(corpus.train, 0)
+    one, two = (objective.batch(corpus.train, rows, 0, 9, 3) for _ in range(2))
+    for name in one.arrays:
+        np.testing.assert_array_equal(one.arrays[name], two.arrays[name])
+    assert one.counts == {LOSS: 18}
+
+
+@pytest.mark.parametrize("output", ["full", "adaptive", "sampled", "nce"])
+def test_every_output_layer_learns(output: str, corpus: Corpus) -> None:
+    """Some steps on three windows make their fully normalised loss smaller."""
+    objective, model = build(corpus, output=output, num_noise=64)
+    parameters = [*model.parameters(), *objective.parameters()]
+    optimizer = torch.optim.Adam(parameters, 0.02)
+    rows = objective.rows(corpus.train, 0)
+
+    def normalised() -> float:
+        objective.eval()
+        with torch.inference_mode():
+            return sum(run(objective, model, corpus.train, [0, 1, 2]))
+
+    before = normalised()
+    objective.train()
+    for number in range(60):
+        batch = objective.batch(corpus.train, rows, 0, number % 3 * 3, 3).to("cpu")
+        optimizer.zero_grad()
+        (objective.loss(model, batch).sums[LOSS] / batch.counts[LOSS]).backward()
+        optimizer.step()
+    assert normalised() < 0.7 * before
+
+
+def test_log_z_is_measured_for_nce(corpus: Corpus) -> None:
+    objective, model = build(corpus, output="nce")
+    objective.eval()
+    rows = objective.rows(corpus.heldout, 0)
+    with torch.inference_mode():
+        losses = objective.loss(model, objective.batch(corpus.heldout, rows, 0, 0, 3).to("cpu"))
+    mean = losses.metrics["log_z"][0] / losses.metrics["log_z"][1]
+    assert abs(mean) < 0.5  # it begins normalised
+    assert losses.metrics["log_z_square"][0] >= 0
+
+
+def test_penalties_by_hand(corpus: Corpus) -> None:
+    objective, _ = build(corpus, activation_penalty=2.0, change_penalty=1.0)
+    hidden, raw = torch.full((3, 2, 4), 2.0), torch.arange(3.0)[:, None, None].expand(3, 2, 4)
+    assert float(objective._penalties(hidden, raw)) == 6 * (2 * 4 + 1 * 1)
+
+
+def test_no_text(corpus: Corpus, tmp_path: Path) -> None:
+    for name in ("tokens.bin", "sentences.bin", "documents.bin"):
+        (np.zeros(0, np.uint16) if name == "tokens.bin" else np.zeros(1, np.int64)).tofile(tmp_path / name)
+    objective, _ = build(corpus)
+    with pytest.raises(FirthError, match="no text to train on"):
+        objective.rows(Split(tmp_path, "uint16"), 0)
+
+
+def test_spare_rows_of_a_vocabulary(corpus: Corpus) -> None:
+    view = view_tokens(corpus, 1, None)
+    head = build_output(NextTokenStreamsConfig(output="nce"), 4, False, view.tokens.vocab_size + 3, view)
+    assert isinstance(head, TokenOutput)
+    assert head.bias.shape == (view.tokens.vocab_size + 3,)

@@ -1,0 +1,62 @@
+"""Words as tokens: places, marks, both languages, and files."""
+
+from pathlib import Path
+
+import pytest
+
+from firth.core.errors import FirthError
+from firth.text.pieces import Pieces
+from firth.text.word_tokens import WordTokens, join_words, load_tokens
+
+
+def test_encode_has_places_and_marks() -> None:
+    tokens = WordTokens(["the", "cat", "<unk>", "don't"], lowercase=True, whitespace_only=False)
+    assert tokens.tokens == ["<unk>", "<eos>", "the", "cat", "don't"]
+    found = tokens.encode("The  cat don't bark.")
+    assert found.ids.tolist() == [2, 3, 4, 0, 0]
+    assert found.tokens == ["the", "cat", "don't", "<unk>", "<unk>"]
+    assert [("The  cat don't bark.")[start:end] for start, end in found.offsets] == ["The", "cat", "don't", "bark", "."]
+    assert found.words.tolist() == [0, 1, 2, 3, 4]
+    listed = tokens.encode(["cat", "The"])
+    assert listed.ids.tolist() == [3, 2]
+    assert listed.offsets.tolist() == [[0, 3], [4, 7]]
+    assert len(tokens.encode("").ids) == 0
+
+
+def test_white_space_alone_splits() -> None:
+    tokens = WordTokens(["a-b.", "a"], lowercase=False, whitespace_only=True)
+    found = tokens.encode(" a  a-b. <unk> A")
+    assert found.ids.tolist() == [3, 2, 0, 0]
+    assert found.offsets.tolist() == [[1, 2], [4, 8], [9, 14], [15, 16]]
+
+
+def test_chinese_words() -> None:
+    tokens = WordTokens(["老师", "看见", "了"], lowercase=True, whitespace_only=False)
+    found = tokens.encode("老师看见了书")
+    assert found.tokens[0] == "老师"
+    assert tokens.decode([2, 3, 4, 1]) == "老师看见了"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [(["a", "b"], "a b"), (["我们", "喜欢", "Python", "。"], "我们喜欢 Python 。"), (["书", "。"], "书。"), ([], "")],
+)
+def test_join(words: list[str], text: str) -> None:
+    assert join_words(words) == text
+
+
+def test_files(tmp_path: Path) -> None:
+    tokens = WordTokens(["b", "a"], lowercase=False, whitespace_only=True)
+    tokens.save(tmp_path)
+    again = load_tokens(tmp_path)
+    assert isinstance(again, WordTokens)
+    assert (again.tokens, again.lowercase, again.whitespace_only) == (tokens.tokens, False, True)
+    assert again.fingerprint == tokens.fingerprint
+    assert again.fingerprint != WordTokens(["a", "b"], False, True).fingerprint
+    (tmp_path / "words.txt").write_text("a\nb\n")
+    with pytest.raises(FirthError, match=r"words.txt: does not begin with <unk> and <eos>"):
+        load_tokens(tmp_path)
+
+
+def test_pieces_are_found_too(corpus_folder: Path) -> None:
+    assert isinstance(load_tokens(corpus_folder / "tokenizer"), Pieces)
