@@ -61,6 +61,7 @@ class RecurrentLanguageModel(Family):
 
     @classmethod
     def configure(cls, config: RunConfig, corpus: Corpus, from_base: bool = False) -> RunConfig:
+        assert isinstance(config.model, RecurrentConfig)
         if from_base and corpus.info.tokens.kind == "words":
             raise FirthError(
                 f"{corpus.folder}: a corpus of words, whose list is never that of another model; to go on with a model (--from) train it on pieces"
