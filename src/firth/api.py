@@ -11,6 +11,7 @@ from firth.core.errors import FirthError
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
+    from firth.assembly.occurrences import Occurrence
     from firth.core.runs import Run
     from firth.corpus.format import CorpusInfo
     from firth.representations.base import Representation
@@ -209,6 +210,24 @@ def plan(recipe: str | RunConfig, *, corpus: AnyPath, budget: str, settings: Seq
 
     config = find_recipe(recipe) if isinstance(recipe, str) else recipe
     return plan_run(config.override(list(settings)), Path(corpus), budget)
+
+
+def occurrences(
+    model: AnyPath | Representation,
+    corpus: AnyPath,
+    sentence: str,
+    word: str,
+    *,
+    top: int = 10,
+    layer: int = -1,
+    num_sentences: int = 2000,
+    same_word: bool = False,
+) -> list[Occurrence]:
+    """Where a corpus (or a file of text) uses words most like ``word`` in this sentence."""
+    from firth.assembly.occurrences import find_occurrences
+
+    loaded = load(model) if isinstance(model, str | Path) else model
+    return find_occurrences(loaded, Path(corpus), sentence, word, top, layer, num_sentences, same_word)
 
 
 def load(path: AnyPath) -> Representation:

@@ -1,0 +1,129 @@
+"""Words in context: which occurrences in a corpus are most like a given word in its sentence.
+
+With vectors of words in context, two senses of one word come apart (Peters et al. 2018, table 4). Sentences are
+read one after another and only the best are kept, so the corpus may be of any size.
+"""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.corpus.format import Corpus
+from firth.representations.base import Representation, TextLayers
+from firth.text.readers import ReadingConfig, read_documents
+from firth.text.sentences import split_sentences
+from firth.text.sources import find_sources
+from firth.text.word_tokens import join_words
+from firth.vectors.vocabulary import read_words
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A word where it stands, and how like the asked one it is (cosine)."""
+
+    word: str
+    score: float
+    sentence: str
+    start: int  # characters of the sentence
+    end: int
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words of a sentence with a vector each, of length 1."""
+
+    sentence: str
+    spans: list[tuple[int, int]]
+    units: NDArray[np.float32]  # [words, D]
+
+    def word(self, place: int) -> str:
+        start, end = self.spans[place]
+        return self.sentence[start:end]
+
+
+def find_occurrences(
+    model: Representation,
+    source: Path,
+    sentence: str,
+    word: str,
+    top: int = 10,
+    layer: int = -1,
+    num_sentences: int = 2000,
+    same_word: bool = False,
+) -> list[Occurrence]:
+    """The best first; ``same_word`` looks at occurrences of the word itself only."""
+    asked = _read(model, sentence, layer)
+    places = [place for place in range(len(asked.spans)) if asked.word(place).lower() == word.lower()]
+    if not places:
+        words = ", ".join(dict.fromkeys(asked.word(place) for place in range(len(asked.spans))))
+        raise FirthError(f"the word '{word}' is not in the sentence; its words are: {words}")
+    unit = asked.units[places[0]]
+    best: list[tuple[float, int, Occurrence]] = []
+    number = 0
+    for text in islice(read_sentences(source), num_sentences):
+        found = _read(model, text, layer)
+        if found.sentence == sentence:
+            continue
+        for place, score in enumerate((found.units @ unit).tolist()):
+            name = found.word(place)
+            if name.lower() != word.lower() if same_word else not any(map(str.isalnum, name)):
+                continue
+            if len(best) < top or score > best[0][0]:
+                number -= 1  # of two alike the first stays
+                entry = (score, number, Occurrence(name, score, found.sentence, *found.spans[place]))
+                (heapq.heappush if len(best) < top else heapq.heapreplace)(best, entry)
+    return [occurrence for _, _, occurrence in sorted(best, reverse=True)]
+
+
+def read_sentences(source: Path) -> Iterator[str | list[str]]:
+    """The sentences of a corpus (held-out ones first) or of files of text; those of a word corpus as words."""
+    if not (source / "corpus.json").is_file():
+        for document in read_documents(find_sources([str(source)]), ReadingConfig()):
+            spans = document.sentences if document.sentences is not None else split_sentences(document.text)
+            yield from (document.text[start:end] for start, end in spans)
+        return
+    corpus = Corpus.open(source, verify=False)
+    types = np.asarray(read_words(source / "tokenizer" / "words.txt")) if corpus.info.tokens.kind == "words" else None
+    for split in (corpus.heldout, corpus.train):
+        for first, last in zip(split.sentences[:-1].tolist(), split.sentences[1:].tolist(), strict=True):
+            ids = split.tokens[first:last]
+            yield corpus.pieces.decode(ids.tolist()) if types is None else types[ids].tolist()
+
+
+def _read(model: Representation, text: str | list[str], layer: int) -> _Words:
+    layers = model.layers(text)
+    if not -len(layers.hidden) <= layer < len(layers.hidden):
+        raise FirthError(
+            f"layer {layer} does not exist: this model has layers 0 to {len(layers.hidden) - 1} (0 is the token layer)"
+        )
+    numbers, units = _word_vectors(layers, layer)
+    if isinstance(text, str):
+        spans = [_span(layers, number) for number in numbers]
+        return _Words(text, spans, units)
+    sentence = join_words(text)
+    starts, at = [], 0
+    for word in text:
+        starts.append(sentence.index(word, at))
+        at = starts[-1] + len(word)
+    return _Words(sentence, [(starts[number], starts[number] + len(text[number])) for number in numbers], units)
+
+
+def _word_vectors(layers: TextLayers, layer: int) -> tuple[list[int], NDArray[np.float32]]:
+    """The numbers of the words, and the mean of each one's pieces brought to length 1."""
+    inside = layers.words >= 0
+    numbers, places = np.unique(layers.words[inside], return_inverse=True)
+    sums = np.zeros((len(numbers), layers.hidden.shape[-1]), np.float64)
+    np.add.at(sums, places, layers.hidden[layer][inside])
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    return numbers.tolist(), (sums / np.maximum(lengths, 1e-12)).astype(np.float32)
+
+
+def _span(layers: TextLayers, number: int) -> tuple[int, int]:
+    offsets = layers.offsets[layers.words == number]
+    return int(offsets[:, 0].min()), int(offsets[:, 1].max())
