@@ -41,7 +41,9 @@ DROPOUT: dict[str, list[str]] = {
 CORPUS: dict[str, str] = {"elmo": "words_folder"}
 """The fixture that holds the corpus of a kind of model, where it is not ``corpus_folder``."""
 RECIPE = pytest.mark.parametrize("name", sorted(RECIPES))
-MASKED = pytest.mark.parametrize("name", [name for name in sorted(RECIPES) if name.startswith(("bert-", "unilm-"))])
+MASKED = pytest.mark.parametrize(
+    "name", [name for name in sorted(RECIPES) if name.startswith(("bert-", "ernie-", "unilm-"))]
+)
 
 
 def shrunk(name: str, *more: str) -> RunConfig:

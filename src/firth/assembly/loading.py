@@ -13,6 +13,7 @@ from firth.representations.base import Representation
 LOADERS: dict[str, str] = {
     "bert": "firth.assembly.loading:load_encoder_model",
     "electra": "firth.assembly.loading:load_encoder_model",
+    "ernie": "firth.assembly.loading:load_encoder_model",
     "xlnet": "firth.assembly.loading:load_two_stream_model",
     "firth-encoder": "firth.assembly.loading:load_encoder_model",
     "gpt2": "firth.assembly.loading:load_decoder_model",

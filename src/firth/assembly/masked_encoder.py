@@ -14,6 +14,7 @@ from firth.core.objective_configs import MaskedTokensConfig
 from firth.corpus.format import Corpus
 from firth.interop.encoders import load_encoder, save_encoder
 from firth.models.encoder import Encoder
+from firth.objectives.knowledge_masking import KnowledgeMasking
 from firth.objectives.masked_tokens import MaskedTokens
 from firth.objectives.rows import Specials
 from firth.objectives.unified_masks import UnifiedMasks
@@ -36,9 +37,16 @@ def specials_of(pieces: Pieces, where: Path) -> Specials:
 class MaskedEncoder(Family):
     """An encoder that predicts hidden tokens, and pairs of segments if asked."""
 
-    published = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+    published = (
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+        "heads.safetensors",
+    )
     model: Encoder
-    objective: MaskedTokens | UnifiedMasks
+    objective: MaskedTokens | UnifiedMasks | KnowledgeMasking
 
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
         assert isinstance(config.model, EncoderConfig)
@@ -59,21 +67,13 @@ class MaskedEncoder(Family):
     def start_from(self, base: Path) -> None:
         _, encoder, heads = load_encoder(base)
         self.model.load_state_dict(encoder)
-        if "token_head" in heads:
-            self.objective.head.load_state_dict(heads["token_head"])
-        pair_head = self.objective.pair_head
-        if pair_head is not None and "pooler" in heads:
-            pair_head.pooler.load_state_dict(heads["pooler"])
-        if pair_head is not None and "pair_head" in heads:
-            pair_head.out.load_state_dict(heads["pair_head"])
+        for name, head in self.objective.heads().items():
+            if name in heads:
+                head.load_state_dict(heads[name])
 
     def export(self, folder: Path) -> None:
         """A directory that transformers reads where it knows such a model."""
-        heads = {"token_head": dict(self.objective.head.state_dict())}
-        pair_head = self.objective.pair_head
-        if pair_head is not None:
-            heads["pooler"] = dict(pair_head.pooler.state_dict())
-            heads["pair_head"] = dict(pair_head.out.state_dict())
+        heads = {name: dict(head.state_dict()) for name, head in self.objective.heads().items()}
         save_encoder(folder, self.model.config, dict(self.model.state_dict()), heads, self.objective.specials.pad_id)
         self.corpus.pieces.save(folder)
 

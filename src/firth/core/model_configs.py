@@ -19,6 +19,7 @@ class EncoderConfig(Config):
     ffn_dim: Positive = 3072
     max_positions: Positive = 512
     num_segments: Positive = 2
+    num_tasks: Annotated[int, Field(ge=0)] = 0  # above 0: a vector for each training task is added to the tokens
     dropout_prob: Probability = 0.1
     attention_dropout_prob: Probability = 0.1
     activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"

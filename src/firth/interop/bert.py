@@ -58,6 +58,7 @@ class Format:
     outside: Mapping[str, str] = field(default_factory=dict)  # more weights of the encoder beside its blocks
     settings: Mapping[str, str] = field(default_factory=dict)  # more settings, ours: theirs
     defaults: Mapping[str, Any] = field(default_factory=dict)  # where theirs are not BERT's
+    switch: str | None = None  # a setting that must be true for those further settings to count
 
 
 BERT = Format(
@@ -114,6 +115,7 @@ def config_to_json(kind: Format, config: EncoderConfig, heads: set[str], pad_id:
         "architectures": [architecture],
         "model_type": kind.model_type,
         **settings,
+        **({kind.switch: True} if kind.switch else {}),
         "hidden_act": activation,
         "pad_token_id": pad_id,
         "tie_word_embeddings": True,
@@ -132,7 +134,8 @@ def config_from_json(kind: Format, data: Any, where: Path) -> EncoderConfig:
             f"{where}: this {kind.title} uses an activation or positions that Firth does not know ({data.get('hidden_act')})"
         )
     data = {**kind.defaults, **data}
-    given = {ours: data[theirs] for ours, theirs in {**_SETTINGS, **kind.settings}.items() if theirs in data}
+    further = kind.settings if kind.switch is None or data.get(kind.switch) else {}
+    given = {ours: data[theirs] for ours, theirs in {**_SETTINGS, **further}.items() if theirs in data}
     return EncoderConfig.build({**given, "activation": activation}, where)
 
 

@@ -1,4 +1,5 @@
-"""Directories of encoders: a published BERT or ELECTRA directory wherever the model is one, else Firth's own names."""
+"""Directories of encoders: a published BERT, ELECTRA or ERNIE directory wherever the model is one, else Firth's own
+names. Heads for which the published format has no place lie beside it in ``heads.safetensors``."""
 
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from firth.core.model_configs import EncoderConfig
 from firth.core.tensors import load_tensors, save_tensors
 from firth.interop.bert import BERT, Format, is_plain, load_bert, save_bert
 from firth.interop.electra import ELECTRA, fits_electra
+from firth.interop.ernie import ERNIE
 
 _OWN = "firth-encoder"
-_PUBLISHED = {kind.model_type: kind for kind in (BERT, ELECTRA)}
+_PUBLISHED = {kind.model_type: kind for kind in (BERT, ELECTRA, ERNIE)}
+_HEADS = "heads.safetensors"
 Weights = dict[str, torch.Tensor]
 
 
@@ -22,7 +25,9 @@ def _format(config: EncoderConfig, heads: set[str]) -> Format | None:
         return None
     if fits_electra(config, heads):
         return ELECTRA
-    return BERT if config.embedding_dim is None and heads <= set(BERT.heads) else None
+    if config.embedding_dim is not None:
+        return None
+    return ERNIE if config.num_tasks else BERT
 
 
 def save_encoder(folder: Path, config: EncoderConfig, encoder: Weights, heads: dict[str, Weights], pad_id: int) -> None:
@@ -31,12 +36,13 @@ def save_encoder(folder: Path, config: EncoderConfig, encoder: Weights, heads: d
     if kind is not None:
         if kind is ELECTRA:
             config = config.replace(embedding_dim=config.token_dim)
-        save_bert(folder, config, encoder, heads, pad_id, kind)
+        placed = {part: weights for part, weights in heads.items() if part in kind.heads}
+        others = {part: weights for part, weights in heads.items() if part not in kind.heads}
+        if others:
+            save_tensors(folder / _HEADS, _joined(others))
+        save_bert(folder, config, encoder, placed, pad_id, kind)
         return
-    tensors = {f"encoder.{name}": tensor for name, tensor in encoder.items()}
-    for part, weights in heads.items():
-        tensors |= {f"{part}.{name}": tensor for name, tensor in weights.items()}
-    save_tensors(folder / "model.safetensors", tensors)
+    save_tensors(folder / "model.safetensors", _joined({"encoder": encoder, **heads}))
     write_json(folder / "config.json", {"model_type": _OWN, "pad_token_id": pad_id, "encoder": config.model_dump()})
 
 
@@ -46,12 +52,24 @@ def load_encoder(folder: Path) -> tuple[EncoderConfig, Weights, dict[str, Weight
     if not isinstance(data, dict):
         raise FirthError(f"{folder / 'config.json'}: not the description of a model; copy it again")
     if data.get("model_type") != _OWN:
-        return load_bert(folder, _PUBLISHED.get(str(data.get("model_type")), BERT))
+        config, encoder, heads = load_bert(folder, _PUBLISHED.get(str(data.get("model_type")), BERT))
+        others = _parted(load_tensors(folder / _HEADS)) if (folder / _HEADS).is_file() else {}
+        return config, encoder, {**heads, **others}
     config = EncoderConfig.build(data.get("encoder"), folder / "config.json")
-    parts: dict[str, Weights] = {}
-    for name, tensor in load_tensors(folder / "model.safetensors").items():
-        part, _, rest = name.partition(".")
-        parts.setdefault(part, {})[rest] = tensor
+    parts = _parted(load_tensors(folder / "model.safetensors"))
     if "encoder" not in parts:
         raise FirthError(f"{folder / 'model.safetensors'}: no encoder in it; copy it again")
     return config, parts.pop("encoder"), parts
+
+
+def _joined(parts: dict[str, Weights]) -> Weights:
+    """One table, names prefixed by their part."""
+    return {f"{part}.{name}": tensor for part, weights in parts.items() for name, tensor in weights.items()}
+
+
+def _parted(tensors: Weights) -> dict[str, Weights]:
+    parts: dict[str, Weights] = {}
+    for name, tensor in tensors.items():
+        part, _, rest = name.partition(".")
+        parts.setdefault(part, {})[rest] = tensor
+    return parts

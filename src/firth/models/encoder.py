@@ -19,7 +19,7 @@ from firth.nn.positions import RelativeBias, rotary_angles
 
 
 class Embeddings(nn.Module):
-    """The sum of token, segment and (learned) position vectors, normed."""
+    """The sum of token, segment, (learned) position and, where there are several, task vectors, normed."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -27,15 +27,22 @@ class Embeddings(nn.Module):
         self.tokens = nn.Embedding(config.vocab_size, config.token_dim)
         self.segments = nn.Embedding(config.num_segments, config.token_dim)
         self.positions = nn.Embedding(config.max_positions, config.token_dim) if config.positions == "learned" else None
+        self.tasks = nn.Embedding(config.num_tasks, config.token_dim) if config.num_tasks else None
         self.norm = build_norm(config.norm, config.token_dim, config.norm_eps, config.bias)
 
     def forward(
-        self, ids_BT: torch.Tensor, positions_BT: torch.Tensor, segments_BT: torch.Tensor | None
+        self,
+        ids_BT: torch.Tensor,
+        positions_BT: torch.Tensor,
+        segments_BT: torch.Tensor | None,
+        tasks_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
         hidden = self.tokens(ids_BT)
         hidden = hidden + (self.segments.weight[0] if segments_BT is None else self.segments(segments_BT))
         if self.positions is not None:
             hidden = hidden + self.positions(positions_BT)
+        if self.tasks is not None:
+            hidden = hidden + (self.tasks.weight[0] if tasks_BT is None else self.tasks(tasks_BT))
         hidden = self.norm(hidden)
         return functional.dropout(hidden, self.dropout_prob) if self.training and self.dropout_prob else hidden
 
@@ -66,9 +73,13 @@ class Encoder(nn.Module):
         self.relative = RelativeBias(config.num_heads) if config.positions == "relative" else None
 
     def _embed(
-        self, ids_BT: torch.Tensor, positions_BT: torch.Tensor, segments_BT: torch.Tensor | None
+        self,
+        ids_BT: torch.Tensor,
+        positions_BT: torch.Tensor,
+        segments_BT: torch.Tensor | None,
+        tasks_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        hidden_BTD: torch.Tensor = self.embeddings(ids_BT, positions_BT, segments_BT)
+        hidden_BTD: torch.Tensor = self.embeddings(ids_BT, positions_BT, segments_BT, tasks_BT)
         return hidden_BTD if self.project is None else self.project(hidden_BTD)
 
     def _prepare(
@@ -122,10 +133,11 @@ class Encoder(nn.Module):
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
         order_BT: torch.Tensor | None = None,
+        tasks_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The last layer only, [B, T, D]."""
         positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
-        hidden = self._embed(ids_BT, positions_BT, segments_BT)
+        hidden = self._embed(ids_BT, positions_BT, segments_BT, tasks_BT)
         for block in self.blocks:
             hidden = block(hidden, mask, angles)
         return hidden if self.final_norm is None else self.final_norm(hidden)
@@ -138,11 +150,12 @@ class Encoder(nn.Module):
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
         order_BT: torch.Tensor | None = None,
+        tasks_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The last layer at some tokens of each row, [B, P, D]: what ``last`` gives there, without
         the last block's queries and feed-forward anywhere else."""
         positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
-        hidden = self._embed(ids_BT, positions_BT, segments_BT)
+        hidden = self._embed(ids_BT, positions_BT, segments_BT, tasks_BT)
         for block in self.blocks[:-1]:
             hidden = block(hidden, mask, angles)
         if mask is not None:

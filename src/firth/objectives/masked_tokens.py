@@ -80,6 +80,13 @@ class MaskedTokens(nn.Module):
         self.pair_head = PairHead(model.hidden_dim) if config.pairs != "none" else None
         self.weights = {"masked": config.mask_weight, "pairs": config.pair_weight}
 
+    def heads(self) -> dict[str, nn.Module]:
+        """The parts above the encoder by the names under which they are kept."""
+        found: dict[str, nn.Module] = {"token_head": self.head}
+        if self.pair_head is not None:
+            found |= {"pooler": self.pair_head.pooler, "pair_head": self.pair_head.out}
+        return found
+
     def rows(self, split: Split, seed: int) -> PackedRows | PairRows:
         if self.config.pairs == "none":
             rows: PackedRows | PairRows = PackedRows.of_documents(split, self.config.row_len, 2, seed)

@@ -76,7 +76,7 @@ def build_pairs(
             writer.add((int(rows.starts[chunk]), int(rows.lens[chunk])))
             return
         draws = uniform(seed, chunk, turn, np.arange(_CUT, _TRIM + 2)).tolist()
-        label, parts = _pair(rows, chunk, config.pairs, draws)
+        label, parts = draw_pair(rows, chunk, config.pairs, draws)
         writer.rows.pair_rows.append(writer.row)
         writer.rows.pair_columns.append(writer.add(*parts))
         writer.rows.pair_labels.append(label)
@@ -84,7 +84,7 @@ def build_pairs(
     return fill_rows(split, rows, numbers, turns, config, specials, seed, write)
 
 
-def _pair(rows: PairRows, chunk: int, kind: str, draws: list[float]) -> tuple[int, list[tuple[int, int]]]:
+def draw_pair(rows: PairRows, chunk: int, kind: str, draws: list[float]) -> tuple[int, list[tuple[int, int]]]:
     """The label and (start, length) of both parts, together no longer than the chunk may be."""
     cut, false, other, place, trim_a, trim_b = draws
     first, last = int(rows.chunk_first[chunk]), int(rows.chunk_last[chunk])
@@ -96,11 +96,11 @@ def _pair(rows: PairRows, chunk: int, kind: str, draws: list[float]) -> tuple[in
     if kind == "sentence_order" and label == OTHER:
         part_a, part_b = part_b, part_a
     elif label == OTHER:
-        part_b = _elsewhere(rows, int(rows.chunk_document[chunk]), other, place, max(room - part_a[1], 1))
-    return label, _trim(part_a, part_b, room, trim_a, trim_b)
+        part_b = elsewhere(rows, int(rows.chunk_document[chunk]), other, place, max(room - part_a[1], 1))
+    return label, trim(part_a, part_b, room, trim_a, trim_b)
 
 
-def _elsewhere(rows: PairRows, document: int, other: float, place: float, wanted: int) -> tuple[int, int]:
+def elsewhere(rows: PairRows, document: int, other: float, place: float, wanted: int) -> tuple[int, int]:
     """Text of another document from one of its sentences on."""
     borders = rows.document_segments
     num_documents = len(borders) - 1
@@ -110,7 +110,7 @@ def _elsewhere(rows: PairRows, document: int, other: float, place: float, wanted
     return start, min(wanted, int(rows.segments[end]) - start)
 
 
-def _trim(
+def trim(
     part_a: tuple[int, int], part_b: tuple[int, int], room: int, trim_a: float, trim_b: float
 ) -> list[tuple[int, int]]:
     """Takes from the longer part until both fit, some at its front, the rest at its back."""

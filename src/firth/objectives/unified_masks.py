@@ -25,7 +25,7 @@ from firth.core.seeds import uniform
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows
-from firth.nn.output import PairHead, TokenHead
+from firth.nn.output import TokenHead
 from firth.objectives.masked_tokens import choose, hide, picked_columns
 from firth.objectives.rows import Rows, RowWriter, Specials, fill_rows
 
@@ -54,13 +54,16 @@ class UnifiedMasks(nn.Module):
         self.config = config
         self.specials = specials
         self.head = TokenHead(model)
-        self.pair_head: PairHead | None = None
         self.told_apart = model.num_segments >= NUM_SEGMENTS
         self.weights = {"masked": 1.0}
         shares = np.asarray(
             [config.both_ways_share, config.leftward_share, config.rightward_share, config.sequence_share]
         )
         self.limits = np.cumsum(shares / shares.sum())[:-1]
+
+    def heads(self) -> dict[str, nn.Module]:
+        """The parts above the encoder by the names under which they are kept."""
+        return {"token_head": self.head}
 
     def rows(self, split: Split, seed: int) -> PackedRows:
         rows = PackedRows.of_documents(split, self.config.row_len, 3, seed)

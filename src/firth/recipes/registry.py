@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError, nearest
-from firth.recipes import bert, electra, elmo, gpt, recurrent, unilm, vectors, xlnet
+from firth.recipes import bert, electra, elmo, ernie, gpt, recurrent, unilm, vectors, xlnet
 from firth.vectors.configs import AnyVectorsConfig
 
 RECIPES: dict[str, Callable[[], RunConfig]] = {
@@ -28,6 +28,8 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     "electra-tiny": electra.electra_tiny,
     "electra-mini": electra.electra_mini,
     "electra-small": electra.electra_small,
+    "ernie-tiny": ernie.ernie_tiny,
+    "ernie-mini": ernie.ernie_mini,
     "unilm-tiny": unilm.unilm_tiny,
     "unilm-mini": unilm.unilm_mini,
     "xlnet-tiny": xlnet.xlnet_tiny,

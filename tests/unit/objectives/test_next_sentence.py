@@ -14,7 +14,7 @@ from firth.core.objective_configs import MaskedTokensConfig
 from firth.corpus.format import Corpus, Split
 from firth.models.encoder import Encoder
 from firth.objectives.masked_tokens import MaskedTokens
-from firth.objectives.next_sentence import FOLLOWS, OTHER, PairRows, _trim, build_pairs
+from firth.objectives.next_sentence import FOLLOWS, OTHER, PairRows, build_pairs, trim
 from firth.objectives.rows import Rows, Specials
 
 PAD, UNK, CLS, SEP, MASK = range(5)
@@ -150,7 +150,7 @@ def test_sentence_order_swaps(tmp_path: Path) -> None:
 )
 def test_trimming_takes_from_the_longer(lens: tuple[int, int], room: int) -> None:
     for draw in (0.0, 0.5, 0.999):
-        (start_a, len_a), (start_b, len_b) = _trim((100, lens[0]), (200, lens[1]), room, draw, draw)
+        (start_a, len_a), (start_b, len_b) = trim((100, lens[0]), (200, lens[1]), room, draw, draw)
         assert len_a + len_b == min(sum(lens), room)
         assert abs(len_a - len_b) <= max(1, abs(lens[0] - lens[1]))
         assert 100 <= start_a <= 100 + lens[0] - len_a

@@ -1,0 +1,54 @@
+"""Encoders under knowledge masking: the family of ERNIE. A run is a BERT directory, or an ERNIE one with tasks."""
+
+from pathlib import Path
+
+from torch import nn
+
+from firth.assembly.masked_encoder import MaskedEncoder, specials_of
+from firth.core.configs import RunConfig
+from firth.core.errors import FirthError
+from firth.core.model_configs import EncoderConfig
+from firth.core.objective_configs import KnowledgeMaskingConfig
+from firth.corpus.format import Corpus
+from firth.models.encoder import Encoder
+from firth.objectives.knowledge_masking import NUM_TASKS, TASKS, KnowledgeMasking
+from firth.objectives.phrases import Entities, find_phrases
+from firth.text.pieces import Pieces
+
+
+def read_entities(path: Path, pieces: Pieces) -> Entities:
+    """A file with a name a line, as the tokenizer sees them."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise FirthError(f"{path}: no such file; entities= names a file with an entity a line") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise FirthError(f"{path}: cannot be read as UTF-8 text ({error}); check the file") from None
+    names = [pieces.encode(line.strip(), add_special=False, read_special=False).ids.tolist() for line in lines]
+    vocabulary = pieces.backend.get_vocab(with_added_tokens=True)
+    found = Entities(
+        [name for name in names if pieces.unk_id not in name],
+        [number for token, number in vocabulary.items() if token.startswith("##")],
+    )
+    if not len(found):
+        raise FirthError(f"{path}: no entity in it that the tokenizer knows; write one a line")
+    return found
+
+
+class KnowledgeEncoder(MaskedEncoder):
+    """Written, read and scored as BERT is; only what is learned differs."""
+
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+        assert isinstance(config.model, EncoderConfig)
+        objective = config.objective
+        assert isinstance(objective, KnowledgeMaskingConfig)
+        if 0 < config.model.num_tasks < NUM_TASKS:
+            raise FirthError(f"num_tasks={config.model.num_tasks} is too few: set it to {NUM_TASKS}, or to 0 for none")
+        specials = specials_of(corpus.pieces, corpus.folder)
+        phrases = find_phrases(corpus.train, objective.sample_tokens, objective.phrase_count, objective.phrase_score)
+        entities = read_entities(Path(objective.entities), corpus.pieces) if objective.entities else None
+        return Encoder(config.model), KnowledgeMasking(objective, config.model, specials, phrases, entities)
+
+    @classmethod
+    def fewest_documents(cls, config: RunConfig) -> int:
+        return 2 if any(getattr(config.objective, name) for name in TASKS) else 1

@@ -1,0 +1,206 @@
+"""Knowledge masking: tokens, phrases and entities are hidden as wholes, and several questions are asked of pairs
+at once (Sun et al. 2019; Sun et al. 2020).
+
+A row hides tokens (basic), phrases that the corpus shows, or entities from a list; mixed by share, or in
+stages of some epochs, basic first. A pair of segments gets one of up to three questions: does B follow
+A; are they in order; how far apart are they (adjacent, same document, other document). All losses are added.
+A vector for the question can be added to the tokens (``num_tasks`` of the encoder).
+
+B rows, T tokens, N hidden tokens in all, D hidden size, V vocabulary.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from firth.core.errors import FirthError
+from firth.core.model_configs import EncoderConfig
+from firth.core.objective_configs import KnowledgeMaskingConfig
+from firth.core.seeds import uniform
+from firth.core.types import Batch, Losses
+from firth.corpus.format import Split
+from firth.corpus.rows import PackedRows
+from firth.nn.output import Pooler, TokenHead
+from firth.objectives.masked_tokens import choose, hide, picked_columns
+from firth.objectives.next_sentence import PairRows, draw_pair, elsewhere, trim
+from firth.objectives.phrases import Entities, join_phrases
+from firth.objectives.rows import Rows, RowWriter, Specials, build_rows, fill_rows
+
+BASIC, PHRASE, ENTITY = range(3)
+TASKS = {
+    "next_sentence": ("pair_head", 2),
+    "sentence_order": ("order_head", 2),
+    "sentence_distance": ("distance_head", 3),
+}
+NUM_TASKS = len(TASKS) + 1  # 0 is hidden tokens alone
+ADJACENT, SAME_DOCUMENT, OTHER_DOCUMENT = range(3)
+_LEVEL, _TASK, _DRAW = 50, 51, 52  # what a random number is for
+
+
+def draw_distance(rows: PairRows, chunk: int, draws: list[float]) -> tuple[int, list[tuple[int, int]]]:
+    """How far B is from A: it follows, is elsewhere in the document with text between, or in another one."""
+    cut, false, other, place, trim_a, trim_b = draws
+    _, parts = draw_pair(rows, chunk, "next_sentence", [cut, 0.0, other, place, trim_a, trim_b])
+    part_a, room = parts[0], int(rows.lens[chunk])
+    label = int(false * 3)
+    first, last = int(rows.chunk_first[chunk]), int(rows.chunk_last[chunk])
+    document = int(rows.chunk_document[chunk])
+    begin, end = int(rows.document_segments[document]), int(rows.document_segments[document + 1])
+    wanted = max(room - part_a[1], 1)
+    before, after = max(first - 1 - begin, 0), end - last
+    if label == SAME_DOCUMENT and before + after:
+        number = int(place * (before + after))
+        start = begin + number if number < before else last + number - before
+        stop = int(rows.segments[first - 1] if number < before else rows.segments[end])
+        part_b = (int(rows.segments[start]), min(wanted, stop - int(rows.segments[start])))
+        return label, trim(part_a, part_b, room, trim_a, trim_b)
+    if label == ADJACENT or (label == SAME_DOCUMENT and other < 0.5):  # a document of one chunk has no third choice
+        return ADJACENT, parts
+    return OTHER_DOCUMENT, trim(part_a, elsewhere(rows, document, other, place, wanted), room, trim_a, trim_b)
+
+
+class KnowledgeMasking(nn.Module):
+    """The objective: rows with units and questions, the heads, the losses."""
+
+    def __init__(
+        self,
+        config: KnowledgeMaskingConfig,
+        model: EncoderConfig,
+        specials: Specials,
+        phrases: NDArray[np.uint64],
+        entities: Entities | None,
+    ) -> None:
+        super().__init__()
+        self.config, self.specials, self.phrases, self.entities = config, specials, phrases, entities
+        self.tasks = [name for name in TASKS if getattr(config, name)]
+        self.head = TokenHead(model)
+        self.pooler = Pooler(model.hidden_dim) if self.tasks else None
+        self.answers = nn.ModuleDict({name: nn.Linear(model.hidden_dim, TASKS[name][1]) for name in self.tasks})
+        self.with_tasks = model.num_tasks > 0
+        self.weights = {"masked": 1.0, **dict.fromkeys(self.tasks, config.pair_weight)}
+        shares = np.asarray(
+            [config.basic_share, config.phrase_share, config.entity_share if entities is not None else 0.0]
+        )
+        self.limits = np.cumsum(shares / shares.sum())[:-1]
+
+    def heads(self) -> dict[str, nn.Module]:
+        """The parts above the encoder by the names under which they are kept."""
+        found: dict[str, nn.Module] = {"token_head": self.head}
+        if self.pooler is not None:
+            found["pooler"] = self.pooler
+        return found | {TASKS[name][0]: self.answers[name] for name in self.tasks}
+
+    def rows(self, split: Split, seed: int) -> PackedRows:
+        if self.tasks:
+            rows: PackedRows = PairRows(split, self.config.row_len, self.config.short_prob, seed)
+        else:
+            rows = PackedRows.of_documents(split, self.config.row_len, 2, seed)
+        if not len(rows):
+            raise FirthError(f"{split.folder}: no text to train on; prepare a corpus with more documents")
+        return rows
+
+    def batch(self, split: Split, rows: PackedRows, seed: int, first: int, count: int) -> Batch:
+        """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
+        numbers, epochs = rows.numbers(first, count)
+        turns = epochs % self.config.copies if self.config.copies else epochs
+        key = (seed, numbers[:, None], turns[:, None])
+        levels = self._levels(key, (first + np.arange(count)) / len(rows))
+        plain, tasks = self._plain(split, rows, numbers, turns, seed)
+        for row, level in enumerate(levels.tolist()):
+            plain.units[row] = self._join(plain.ids[row], plain.units[row], level)
+        chosen = choose(plain.units, self.config.mask_share, key)
+        ids = hide(plain.ids, chosen, self.config, self.specials, key)
+        return self._pack(plain, tasks, ids, chosen)
+
+    def _levels(self, key: tuple[Any, ...], epochs_B: NDArray[np.float64]) -> NDArray[np.int64]:
+        if self.config.schedule == "stages":
+            last = ENTITY if self.entities is not None else PHRASE
+            return np.minimum(epochs_B / self.config.stage_epochs, last).astype(np.int64)
+        return np.searchsorted(self.limits, uniform(*key, _LEVEL)[:, 0], side="right")
+
+    def _join(self, ids: NDArray[np.int64], units: NDArray[np.int64], level: int) -> NDArray[np.int64]:
+        """From words to what this level hides as one."""
+        if level == BASIC:
+            return units if self.config.whole_words else np.where(units >= 0, np.arange(len(units)), -1)
+        joined = join_phrases(ids, units, self.phrases, self.config.longest_phrase)
+        return self.entities.join(ids, joined) if level == ENTITY and self.entities is not None else joined
+
+    def _plain(
+        self, split: Split, rows: PackedRows, numbers: NDArray[np.int64], turns: NDArray[np.int64], seed: int
+    ) -> tuple[Rows, list[int]]:
+        """Rows with words as units, and the task of each pair."""
+        config = self.config.replace(whole_words=True)
+        tasks: list[int] = []
+        if not isinstance(rows, PairRows):
+            return build_rows(split, rows, numbers, turns, config, self.specials, seed), tasks
+
+        def write(writer: RowWriter, chunk: int, turn: int) -> None:
+            if rows.chunk_last[chunk] - rows.chunk_first[chunk] == 1:
+                writer.add((int(rows.starts[chunk]), int(rows.lens[chunk])))
+                return
+            task = int(float(uniform(seed, chunk, turn, _TASK)) * len(self.tasks))
+            draws = uniform(seed, chunk, turn, _DRAW, np.arange(6)).tolist()
+            name = self.tasks[task]
+            found = (
+                draw_distance(rows, chunk, draws)
+                if name == "sentence_distance"
+                else draw_pair(rows, chunk, name, draws)
+            )
+            writer.rows.pair_rows.append(writer.row)
+            writer.rows.pair_columns.append(writer.add(*found[1]))
+            writer.rows.pair_labels.append(found[0])
+            tasks.append(task)
+
+        return fill_rows(split, rows, numbers, turns, config, self.specials, seed, write), tasks
+
+    def _pack(self, plain: Rows, tasks: list[int], ids: NDArray[np.int64], chosen: NDArray[np.bool_]) -> Batch:
+        used = int(np.flatnonzero(plain.blocks.any(axis=0))[-1]) + 1
+        read = chosen.copy()
+        read[plain.pair_rows, plain.pair_columns] = True
+        picks, where = picked_columns(read)
+        arrays = {
+            "ids": ids[:, :used],
+            "positions": plain.positions[:, :used],
+            "blocks": plain.blocks[:, :used],
+            "segments": plain.segments[:, :used],
+            "picks": picks,
+            "masked": where[chosen],
+            "labels": plain.ids[chosen],
+        }
+        counts = {"masked": int(chosen.sum())}
+        places = where[plain.pair_rows, plain.pair_columns]
+        labels, asked = np.asarray(plain.pair_labels, np.int64), np.asarray(tasks, np.int64)
+        for number, name in enumerate(self.tasks):
+            arrays[f"{name}_places"], arrays[f"{name}_labels"] = places[asked == number], labels[asked == number]
+            counts[name] = int((asked == number).sum())
+        if self.with_tasks:
+            task_of = np.zeros(plain.blocks.shape, np.int64)
+            known = list(TASKS)
+            for row, column, task in zip(plain.pair_rows, plain.pair_columns, tasks, strict=True):
+                task_of[row][plain.blocks[row] == plain.blocks[row, column]] = 1 + known.index(self.tasks[task])
+            arrays["tasks"] = task_of[:, :used]
+        return Batch(arrays, counts, int((plain.blocks > 0).sum()))
+
+    def loss(self, model: Any, batch: Batch) -> Losses:
+        """Cross-entropy at the hidden tokens and for each question; the last block computes nothing else."""
+        tensors = batch.tensors
+        inputs = (tensors[name] for name in ("picks", "ids", "blocks", "positions", "segments"))
+        hidden_ND = model.picked(*inputs, tasks_BT=tensors.get("tasks")).flatten(0, 1)
+        found = {"masked": (self.head(hidden_ND[tensors["masked"]], model.embeddings.tokens.weight), tensors["labels"])}
+        for name in self.tasks:
+            assert self.pooler is not None
+            pooled = self.pooler(hidden_ND[tensors[f"{name}_places"]])
+            found[name] = (self.answers[name](pooled), tensors[f"{name}_labels"])
+        sums = {
+            name: functional.cross_entropy(scores, labels, reduction="sum") for name, (scores, labels) in found.items()
+        }
+        if self.training:
+            return Losses(sums)
+        hits = {
+            f"{name}_accuracy": (float((scores.argmax(-1) == labels).sum()), float(len(labels)))
+            for name, (scores, labels) in found.items()
+        }
+        return Losses(sums, hits)

@@ -1,0 +1,230 @@
+"""Knowledge masking: phrases by a plain count, units by hand, levels, questions, losses."""
+
+import itertools
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from firth.assembly.knowledge_encoder import read_entities
+from firth.core.errors import FirthError
+from firth.core.model_configs import EncoderConfig
+from firth.core.objective_configs import KnowledgeMaskingConfig
+from firth.corpus.format import Corpus, Split
+from firth.models.encoder import Encoder
+from firth.objectives.knowledge_masking import (
+    ADJACENT,
+    BASIC,
+    ENTITY,
+    NUM_TASKS,
+    OTHER_DOCUMENT,
+    PHRASE,
+    SAME_DOCUMENT,
+    KnowledgeMasking,
+    draw_distance,
+)
+from firth.objectives.next_sentence import PairRows
+from firth.objectives.phrases import Entities, find_phrases, join_phrases, pair_hashes, word_hashes
+from firth.objectives.rows import Specials
+
+PAD, UNK, CLS, SEP, MASK = range(5)
+
+
+def words_of(split: Split, sentence: int) -> list[tuple[int, ...]]:
+    start, stop = int(split.sentences[sentence]), int(split.sentences[sentence + 1])
+    words: list[tuple[int, ...]] = []
+    for token, begins in zip(split.tokens[start:stop].tolist(), split.word_starts(start, stop), strict=True):
+        if begins or not words:
+            words.append(())
+        words[-1] += (token,)
+    return words
+
+
+def test_phrases_by_a_plain_count(corpus: Corpus) -> None:
+    split = corpus.train
+    sentences = [words_of(split, number) for number in range(len(split.sentences) - 1)]
+    words = Counter(word for sentence in sentences for word in sentence)
+    pairs = Counter(pair for sentence in sentences for pair in itertools.pairwise(sentence))
+    num_words, num_pairs = sum(words.values()), sum(pairs.values())
+    wanted = set()
+    for (first, second), count in pairs.items():
+        share = count / num_pairs
+        score = math.log(share / (words[first] / num_words * words[second] / num_words)) / -math.log(share)
+        if count >= 5 and score >= 0.5:
+            tokens = np.asarray([*first, *second])
+            begins = np.isin(np.arange(len(tokens)), (0, len(first)))
+            one, other = word_hashes(tokens, begins)
+            wanted.add(int(pair_hashes(one[None], other[None])[0]))
+    found = find_phrases(split, 1 << 40, 5, 0.5)
+    assert set(found.tolist()) == wanted
+    assert 5 < len(wanted) < len(pairs)
+    assert (np.diff(found.astype(object)) > 0).all()
+
+
+def phrase(*words: int) -> list[int]:
+    """The pairs of a phrase whose words are single tokens."""
+    hashes = word_hashes(np.asarray(words), np.ones(len(words), bool))
+    return pair_hashes(hashes[:-1], hashes[1:]).tolist()
+
+
+def test_phrases_joined_by_hand() -> None:
+    """Words 11 12 13 are a chain, 21 22 a pair; what is special parts them; no phrase is longer than asked."""
+    phrases = np.sort(np.asarray(phrase(11, 12, 13) + phrase(21, 22), np.uint64))
+    ids = np.asarray([CLS, 11, 12, 13, 9, 21, SEP, 22, 21, 22, SEP, PAD])
+    words = np.asarray([-1, 0, 1, 2, 3, 4, -1, 5, 6, 7, -1, -1])
+    assert join_phrases(ids, words, phrases, 4).tolist() == [-1, 0, 0, 0, 1, 2, -1, 3, 4, 4, -1, -1]
+    assert join_phrases(ids, words, phrases, 2).tolist() == [-1, 0, 0, 1, 2, 3, -1, 4, 5, 5, -1, -1]
+    assert join_phrases(ids, words, np.zeros(0, np.uint64), 4) is words
+    whole = np.asarray([-1, 0, 0, 1, 2, 2, -1, 3, 4, 4, -1, -1])  # words of two tokens are other words
+    assert join_phrases(ids, whole, phrases, 4).tolist() == [-1, 0, 0, 1, 2, 2, -1, 3, 4, 4, -1, -1]
+
+
+def test_entities_joined_by_hand() -> None:
+    """The longest name wins, a name does not end inside a word of pieces, and may cut a segmented word."""
+    entities = Entities([[11, 12], [11, 12, 13], [21], [31, 32], []], inner_ids=[99])
+    assert len(entities) == 4
+    ids = np.asarray([CLS, 11, 12, 13, 11, 12, 99, 21, SEP, 31, 32, 33])
+    units = np.asarray([-1, 0, 1, 2, 3, 4, 4, 5, -1, 6, 6, 6])
+    found = entities.join(ids, units).tolist()
+    assert found[1] == found[2] == found[3]
+    assert found[4:7] == [3, 4, 4]
+    assert len({found[9], found[10]}) == 1
+    assert found[11] != found[10]
+    assert [number == -1 for number in found] == (units == -1).tolist()
+    assert len({found[1], found[4], found[5], found[7], found[9], found[11]}) == 6
+
+
+def build(
+    corpus: Corpus, entities: Entities | None = None, num_tasks: int = 0, **options: object
+) -> tuple[Encoder, KnowledgeMasking]:
+    torch.manual_seed(0)
+    shape = EncoderConfig(
+        vocab_size=corpus.info.vocab_size,
+        hidden_dim=32,
+        num_layers=2,
+        num_heads=4,
+        ffn_dim=64,
+        max_positions=48,
+        num_tasks=num_tasks,
+        dropout_prob=0.0,
+        attention_dropout_prob=0.0,
+    )
+    specials = Specials(CLS, SEP, MASK, PAD, np.arange(5, corpus.info.vocab_size))
+    config = KnowledgeMaskingConfig.build({"row_len": 40, "phrase_score": 0.5, **options}, "test")
+    phrases = find_phrases(corpus.train, config.sample_tokens, config.phrase_count, config.phrase_score)
+    return Encoder(shape), KnowledgeMasking(config, shape, specials, phrases, entities)
+
+
+@pytest.mark.parametrize(("level", "options"), [(BASIC, {"phrase_share": 0}), (PHRASE, {"basic_share": 0})])
+def test_units_are_hidden_whole(corpus: Corpus, level: int, options: dict[str, float]) -> None:
+    _, objective = build(corpus, **options)
+    rows = objective.rows(corpus.train, 0)
+    numbers = np.arange(len(rows))
+    plain, _ = objective._plain(corpus.train, rows, numbers, np.zeros_like(numbers), 0)
+    joined = np.stack([objective._join(ids, units, level) for ids, units in zip(plain.ids, plain.units, strict=True)])
+    assert ((joined >= 0) == (plain.units >= 0)).all()
+    sizes = [int(size) for row in joined for size in np.bincount(row[row >= 0]) if size]
+    assert (max(sizes) == 1) == (level == BASIC)
+    if level == PHRASE:
+        words = [int(size) for row in plain.units for size in np.bincount(row[row >= 0]) if size]
+        assert len(sizes) < len(words)
+
+
+def test_levels(corpus: Corpus) -> None:
+    """Mixed by share; or one after the other, the last one to the end. Without a list there are no entities."""
+    entities = Entities([[10, 11]], [])
+    key = (0, np.arange(6000)[:, None], np.zeros((6000, 1), int))
+    places = np.arange(6000) / 1000
+    mixed = np.bincount(build(corpus, entities, basic_share=2)[1]._levels(key, places), minlength=3) / 6000
+    assert np.abs(mixed - [0.5, 0.25, 0.25]).max() < 0.03
+    assert set(build(corpus)[1]._levels(key, places).tolist()) == {BASIC, PHRASE}
+    staged = build(corpus, entities, schedule="stages", stage_epochs=1.5)[1]._levels(key, places)
+    assert staged.tolist() == [BASIC] * 1500 + [PHRASE] * 1500 + [ENTITY] * 3000
+    staged = build(corpus, schedule="stages")[1]._levels(key, places)
+    assert staged.tolist() == [BASIC] * 1000 + [PHRASE] * 5000
+
+
+def test_distances(corpus: Corpus) -> None:
+    """What the label says of two parts is true of where they come from; a third each where a document allows it."""
+    rows = PairRows(corpus.train, 24, 0.1, 0)
+    borders = corpus.train.document_starts
+    seen: Counter[int] = Counter()
+    random = np.random.default_rng(0)
+    for chunk in np.flatnonzero(rows.chunk_last - rows.chunk_first > 1).tolist():
+        for _ in range(5):
+            label, ((start_a, len_a), (start_b, len_b)) = draw_distance(rows, chunk, random.random(6).tolist())
+            assert len_a > 0
+            assert len_b > 0
+            assert len_a + len_b <= rows.room
+            documents = [int(np.searchsorted(borders, start, side="right")) for start in (start_a, start_b)]
+            gap = start_b - start_a - len_a if start_b > start_a else start_a - start_b - len_b
+            if label == OTHER_DOCUMENT:
+                assert documents[0] != documents[1]
+            else:
+                assert documents[0] == documents[1]
+            if label == ADJACENT:
+                assert start_b > start_a
+            if label == SAME_DOCUMENT:
+                assert gap > 0
+            seen[label] += 1
+    assert min(seen[ADJACENT], seen[SAME_DOCUMENT], seen[OTHER_DOCUMENT]) > 50
+
+
+@pytest.mark.parametrize("num_tasks", [0, NUM_TASKS])
+def test_the_loss_is_the_plain_one(corpus: Corpus, num_tasks: int) -> None:
+    model, objective = build(corpus, num_tasks=num_tasks)
+    batch = objective.batch(corpus.train, objective.rows(corpus.train, 0), 0, 0, 12).to("cpu")
+    losses = objective.eval().loss(model, batch)
+    tensors = batch.tensors
+    inputs = (tensors[name] for name in ("ids", "blocks", "positions", "segments"))
+    hidden = model.last(*inputs, tasks_BT=tensors.get("tasks"))
+    picks = tensors["picks"]
+
+    def at(places: torch.Tensor) -> torch.Tensor:
+        return hidden[places // picks.shape[1], picks.flatten()[places]]
+
+    scores = objective.head(at(tensors["masked"]), model.embeddings.tokens.weight)
+    wanted = {"masked": functional.cross_entropy(scores, tensors["labels"], reduction="sum")}
+    for name in ("next_sentence", "sentence_order", "sentence_distance"):
+        places = tensors[f"{name}_places"]
+        assert (picks.flatten()[places] == 0).any()
+        assert (tensors["ids"][places // picks.shape[1], picks.flatten()[places]] == CLS).all()
+        scores = objective.answers[name](torch.tanh(objective.pooler.dense(at(places))))
+        wanted[name] = functional.cross_entropy(scores, tensors[f"{name}_labels"], reduction="sum")
+        assert batch.counts[name] == len(places) > 0
+    assert losses.sums.keys() == wanted.keys() == batch.counts.keys()
+    for name, value in wanted.items():
+        torch.testing.assert_close(losses.sums[name], value, rtol=1e-5, atol=1e-4)
+    if num_tasks:
+        assert set(tensors["tasks"].unique().tolist()) == set(range(NUM_TASKS))
+
+
+def test_a_batch_is_pure(corpus: Corpus) -> None:
+    _, objective = build(corpus)
+    rows = objective.rows(corpus.train, 0)
+    one, other = (objective.batch(corpus.train, rows, 3, 8, 6) for _ in range(2))
+    assert all(np.array_equal(one.arrays[name], other.arrays[name]) for name in one.arrays)
+    parts = [objective.batch(corpus.train, rows, 3, first, 2) for first in (8, 10, 12)]
+    for name in ("labels", "sentence_distance_labels"):
+        assert np.array_equal(one.arrays[name], np.concatenate([part.arrays[name] for part in parts]))
+
+
+def test_a_list_of_entities(corpus: Corpus, tmp_path: Path) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("the old doctor\n\n红色的船\n", encoding="utf-8")
+    found = read_entities(names, corpus.pieces)
+    assert len(found) == 2
+    ids = corpus.pieces.encode("The old doctor watched 红色的船。", add_special=False).ids
+    units = found.join(ids, np.arange(len(ids)))
+    assert len(set(units[:3].tolist())) == 1
+    names.write_text("\n", encoding="utf-8")
+    with pytest.raises(FirthError, match=r"names\.txt: no entity in it"):
+        read_entities(names, corpus.pieces)
+    with pytest.raises(FirthError, match="no such file"):
+        read_entities(tmp_path / "none.txt", corpus.pieces)
+    with pytest.raises(FirthError, match="nothing would be hidden"):
+        KnowledgeMaskingConfig.build({"basic_share": 0, "phrase_share": 0}, "settings")
