@@ -10,6 +10,7 @@ from firth import api
 from firth.core.configs import RunConfig
 from firth.corpus.format import Corpus
 from firth.recipes.registry import find_recipe
+from pair_text import sentence_pairs, write_sides
 from sample_text import write_documents
 
 torch.set_num_threads(1)
@@ -59,6 +60,15 @@ def words_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     folder = tmp_path_factory.mktemp("corpora") / "words"
     api.prepare(text_file, folder, tokens="words", layout="line", heldout=0.1, workers=1)
     return folder
+
+
+@pytest.fixture(scope="session")
+def pairs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """200 sentence pairs of a toy language, some held out."""
+    folder = tmp_path_factory.mktemp("pairs")
+    sides = write_sides(folder, sentence_pairs(200))
+    api.prepare_pairs(sides, folder / "corpus", vocab_size=300, heldout=0.1)
+    return folder / "corpus"
 
 
 @pytest.fixture(scope="session")

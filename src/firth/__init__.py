@@ -6,11 +6,11 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from firth.api import evaluate, load, occurrences, plan, prepare, pretrain
+    from firth.api import evaluate, load, occurrences, plan, prepare, prepare_pairs, pretrain
     from firth.core.errors import FirthError
 
 __version__ = "0.1.0"
-__all__ = ["FirthError", "evaluate", "load", "occurrences", "plan", "prepare", "pretrain"]
+__all__ = ["FirthError", "evaluate", "load", "occurrences", "plan", "prepare", "prepare_pairs", "pretrain"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from firth.assembly.occurrences import Occurrence
     from firth.core.runs import Run
     from firth.corpus.format import CorpusInfo
+    from firth.corpus.pairs import PairsInfo
     from firth.representations.base import Representation
     from firth.vectors.configs import AnyVectorsConfig
 
@@ -68,10 +69,73 @@ def prepare(
     )
 
 
-def corpus_info(path: AnyPath, verify: bool = True) -> CorpusInfo:
+def prepare_pairs(
+    inputs: Sequence[AnyPath],
+    out: AnyPath,
+    *,
+    dev: Sequence[AnyPath] = (),
+    tokens: str = "bpe",
+    vocab_size: int = 8000,
+    lowercase: bool = False,
+    byte_fallback: bool = False,
+    separate: bool = False,
+    tokenizer: AnyPath | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    encoding: str = "utf-8",
+    heldout: float | None = None,
+    max_len: int = 250,
+    max_ratio: float = 5.0,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> PairsInfo:
+    """Parallel text to a corpus of sentence pairs; see ``firth prepare-pairs --help`` for what the settings mean."""
+    from firth.corpus.prepare_pairs import PairFilters
+    from firth.corpus.prepare_pairs import prepare_pairs as run
+    from firth.text.parallel import PairsReadingConfig
+
+    chosen = {"kind": tokens, "vocab_size": vocab_size, "lowercase": lowercase, "byte_fallback": byte_fallback}
+    return run(
+        [str(path) for path in inputs],
+        Path(out),
+        TokensConfig.build(chosen, "tokens"),
+        PairsReadingConfig.build({"source": source, "target": target, "encoding": encoding}, "reading"),
+        [str(path) for path in dev],
+        Path(tokenizer) if tokenizer is not None else None,
+        separate,
+        heldout,
+        PairFilters.build({"max_len": max_len, "max_ratio": max_ratio}, "filters"),
+        overwrite,
+        progress,
+    )
+
+
+def evaluate_translations(
+    run: AnyPath, source: AnyPath, reference: AnyPath, beams: int = 5, tokenize: str | None = None
+) -> dict[str, Any]:
+    """BLEU and chrF (sacrebleu, with their signatures) of a translator on two line-aligned files."""
+    from firth.assembly.bleu import score_translations
+    from firth.representations.translation import TranslationRepresentation
+    from firth.text.parallel import PairsReadingConfig, find_pair_sources, read_pairs
+
+    model = load(run)
+    if not isinstance(model, TranslationRepresentation):
+        raise FirthError(f"{run}: source and reference files are for translators; this is an {model.kind}")
+    pairs = list(read_pairs(find_pair_sources([str(source), str(reference)]), PairsReadingConfig()))
+    found = model.translate([pair.source for pair in pairs], beams)
+    return {
+        "sentences": len(pairs),
+        **score_translations(found, [pair.target for pair in pairs], model.languages[1], tokenize),
+    }
+
+
+def corpus_info(path: AnyPath, verify: bool = True) -> CorpusInfo | PairsInfo:
     """What a corpus is; ``verify`` compares every file with its checksum."""
     from firth.corpus.format import Corpus
+    from firth.corpus.pairs import PairsCorpus, is_pairs
 
+    if is_pairs(Path(path)):
+        return PairsCorpus.open(path, verify).info
     return Corpus.open(path, verify).info
 
 
@@ -196,7 +260,7 @@ def convert(model: AnyPath, out: AnyPath, format: str | None = None, int8: bool 
     save_vectors(loaded.vectors.quantized() if int8 else loaded.vectors, out, format)
 
 
-def evaluate(run: AnyPath, corpus: AnyPath | None = None, num_texts: int = 50) -> dict[str, float]:
+def evaluate(run: AnyPath, corpus: AnyPath | None = None, num_texts: int = 50) -> dict[str, Any]:
     """How well a pre-trained run does on the held-out part of a corpus (by default its own)."""
     from firth.assembly.evaluate import evaluate_run
 

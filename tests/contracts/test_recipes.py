@@ -25,6 +25,16 @@ TEXTS = ["The old doctor found a broken clock near the river.", "老师看见了
 LOOP = ["batch_rows=4", "evaluation_batches=2", "evaluations=2", "checkpoints=2"]
 TINY: dict[str, list[str]] = {
     "encoder": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "max_positions=48", "row_len=32"],
+    "encoder_decoder": [
+        "num_layers=2",
+        "num_decoder_layers=1",
+        "hidden_dim=32",
+        "num_heads=2",
+        "ffn_dim=64",
+        "batch_tokens=128",
+        "average=2",
+    ],
+    "seq2seq": ["hidden_dim=16", "batch_tokens=128"],
     "elmo": ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=12", "num_samples=32"],
     "recurrent": ["num_layers=2", "hidden_dim=32", "embed_dim=24", "row_len=8"],
     "two_stream": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "row_len=32", "memory_len=8"],
@@ -33,12 +43,14 @@ TINY: dict[str, list[str]] = {
 """Settings that make the recipes of each kind of model small."""
 DROPOUT: dict[str, list[str]] = {
     "encoder": ["dropout_prob=0.1", "attention_dropout_prob=0.1"],
+    "encoder_decoder": ["dropout_prob=0.1", "attention_dropout_prob=0.1", "activation_dropout_prob=0.1"],
+    "seq2seq": ["dropout_prob=0.1"],
     "elmo": ["dropout_prob=0.1"],
     "recurrent": ["dropout_prob=0.1", "input_dropout_prob=0.1", "weight_drop_prob=0.1"],
     "two_stream": ["dropout_prob=0.1"],
     "decoder": ["dropout_prob=0.1", "attention_dropout_prob=0.1"],
 }
-CORPUS: dict[str, str] = {"elmo": "words_folder"}
+CORPUS: dict[str, str] = {"elmo": "words_folder", "encoder_decoder": "pairs_folder", "seq2seq": "pairs_folder"}
 """The fixture that holds the corpus of a kind of model, where it is not ``corpus_folder``."""
 RECIPE = pytest.mark.parametrize("name", sorted(RECIPES))
 MASKED = pytest.mark.parametrize(

@@ -29,6 +29,13 @@ def write_samples(folder: Path) -> None:
     ]
     (folder / "news.txt").write_text("\n".join(english) + "\n", encoding="utf-8")
     (folder / "texts.txt").write_text("A sentence.\nAnother one.\n", encoding="utf-8")
+    german = {"dog": "Hund", "cat": "Katze", "bird": "Vogel", "child": "Kind", "river": "Fluss", "runs": "läuft"}
+    pairs = [random.choices(list(german), k=random.randint(2, 6)) for _ in range(400)]
+    for name, some in (("train", pairs), ("test", pairs[:9])):
+        lines = [" ".join(words) for words in some]
+        (folder / f"{name}.en").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        lines = [" ".join(german[word] for word in words) for words in some]
+        (folder / f"{name}.de").write_text("\n".join(lines) + "\n", encoding="utf-8")
     places, acts = ["北京", "上海", "图书馆", "学校", "公园"], ["住了三天", "看书", "睡觉", "见到老师", "学习中文"]
     chinese = ["".join(f"我们在{random.choice(places)}{random.choice(acts)}。" for _ in range(5)) for _ in range(300)]
     (folder / "xinwen.txt").write_text("\n".join(chinese) + "\n", encoding="utf-8")

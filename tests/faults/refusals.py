@@ -23,7 +23,9 @@ def sentence(told: str) -> str:
     found = [line for line in lines if line.startswith("firth: ")]
     assert len(found) == 1, told
     assert lines[-1] == found[0], told
-    assert all(line.startswith(("prepare: ", "bert-tiny: ")) for line in lines[:-1]), told
+    assert all(
+        line.startswith(("prepare: ", "prepare-pairs: ", "bert-tiny: ", "transformer-tiny: ")) for line in lines[:-1]
+    ), told
     return found[0]
 
 

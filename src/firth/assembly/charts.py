@@ -1,8 +1,11 @@
-"""Line charts as inline SVG, without any library."""
+"""Line charts and heat maps as inline SVG, without any library."""
 
 import html
 import math
 from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 _WIDTH, _HEIGHT = 720, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 14, 34
@@ -61,3 +64,23 @@ def line_chart(series: Mapping[str, Sequence[tuple[float, float]]], x_name: str,
         parts.append(f'<text x="{at + 28}" y="{_TOP + 6}">{html.escape(name)}</text>')
     parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 2}" text-anchor="end">{html.escape(x_name)}</text></svg>')
     return "".join(parts)
+
+
+def heat_map(values: NDArray[np.floating], rows: Sequence[str], columns: Sequence[str]) -> str:
+    """Numbers from 0 to 1 as squares, darker for more; the words stand beside and above."""
+    size, left, top = 22, 110, 84
+    width, height = left + size * len(columns) + 8, top + size * len(rows) + 8
+    parts = [f'<svg viewBox="0 0 {width} {height}" style="max-width:{width}px" role="img" aria-label="attention">']
+    for number, word in enumerate(columns):
+        x, y = left + size * number + 15, top - 6
+        parts.append(f'<text transform="rotate(-45 {x} {y})" x="{x}" y="{y}">{html.escape(word[:16])}</text>')
+    for row, word in enumerate(rows):
+        y = top + size * row
+        parts.append(f'<text x="{left - 6}" y="{y + 15}" text-anchor="end">{html.escape(word[:16])}</text>')
+        for column, other in enumerate(columns):
+            value = float(values[row, column])
+            parts.append(
+                f'<rect class="cell" x="{left + size * column}" y="{y}" width="{size - 1}" height="{size - 1}" '
+                f'fill-opacity="{min(max(value, 0.03), 1.0):.3f}"><title>{html.escape(word)} – {html.escape(other)}: {value:.3f}</title></rect>'
+            )
+    return "".join(parts) + "</svg>"

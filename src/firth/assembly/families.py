@@ -32,6 +32,8 @@ FAMILIES: dict[tuple[str, str], str] = {
     ("encoder", "unified_masks"): "firth.assembly.unified_encoder:UnifiedEncoder",
     ("two_stream", "permuted_order"): "firth.assembly.permuted_two_stream:PermutedTwoStream",
     ("decoder", "next_token"): "firth.assembly.next_token_decoder:NextTokenDecoder",
+    ("encoder_decoder", "translation"): "firth.assembly.translation:TranslationFamily",
+    ("seq2seq", "translation"): "firth.assembly.translation:TranslationFamily",
 }
 """(kind of model, kind of objective) to where its family lives; it is loaded when it is asked for."""
 
@@ -98,6 +100,13 @@ class Family:
         self.start_from(folder)
 
     @classmethod
+    def open_corpus(cls, path: Path) -> Any:
+        """The kind of corpus that this family trains on."""
+        from firth.corpus.format import Corpus
+
+        return Corpus.open(path)
+
+    @classmethod
     def base_config(cls, base: Path, corpus: Corpus) -> Any:
         """The shape of a trained model, once it is sure that the corpus was made with its tokenizer."""
         raise FirthError(f"{base}: this recipe cannot begin with the weights of another model; leave out --from")
@@ -117,12 +126,20 @@ class Family:
         """Random weights before training."""
         initialize(self.module, getattr(self.config.model, "init_std", 0.02), generator)
 
-    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
-        """More than ``evaluate`` gives during training, for ``firth evaluate``."""
+    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, Any]:
+        """More than ``evaluate`` gives during training, for ``firth evaluate``; a word about a score is text."""
         return {}
 
     def charts(self) -> list[dict[str, Any]]:
         """Further charts for the report: title, note, x, y (names of the axes) and series (name to points)."""
+        return []
+
+    def final_scores(self, folder: Path) -> dict[str, Any]:
+        """Measured once, with the finished model in its folder."""
+        return {}
+
+    def report_parts(self, folder: Path) -> list[str]:
+        """HTML for the report about the finished model."""
         return []
 
     # -- what the loop asks

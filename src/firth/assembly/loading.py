@@ -18,6 +18,9 @@ LOADERS: dict[str, str] = {
     "firth-encoder": "firth.assembly.loading:load_encoder_model",
     "gpt2": "firth.assembly.loading:load_decoder_model",
     "firth-recurrent": "firth.assembly.loading:load_recurrent_model",
+    "marian": "firth.assembly.translation:load_translation",
+    "firth-encoder-decoder": "firth.assembly.translation:load_translation",
+    "firth-seq2seq": "firth.assembly.translation:load_translation",
 }
 """``model_type`` of config.json to the function that loads such a folder."""
 

@@ -8,7 +8,6 @@ from firth.assembly.families import find_family
 from firth.assembly.pretrain import configure
 from firth.core.configs import RunConfig
 from firth.core.units import parse_duration
-from firth.corpus.format import Corpus
 from firth.training.loop import Loop
 
 _TIMED_S = 20.0
@@ -17,7 +16,7 @@ _TIMED_S = 20.0
 def plan_run(config: RunConfig, corpus_path: Path, budget: str) -> dict[str, float]:
     """Builds everything and times a few steps; nothing is kept."""
     seconds = parse_duration(budget)
-    corpus = Corpus.open(corpus_path)
+    corpus = find_family(config).open_corpus(corpus_path)
     config = configure(config, corpus)
     trainee = find_family(config)(config, corpus)
     parameters = sum(parameter.numel() for parameter in trainee.module.parameters())

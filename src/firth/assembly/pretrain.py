@@ -13,6 +13,7 @@ from firth.core.runs import Run
 from firth.core.types import Progress
 from firth.core.units import parse_duration
 from firth.corpus.format import Corpus
+from firth.training.averaging import load_average
 from firth.training.loop import Loop
 
 
@@ -34,7 +35,7 @@ def start_run(
     progress: Progress | None = None,
 ) -> Run:
     """A new run, trained to its end; with ``base`` it begins with the weights of that model."""
-    corpus = Corpus.open(corpus_path)
+    corpus = find_family(config).open_corpus(corpus_path)
     if base is not None:
         config = config.replace(model=find_family(config).base_config(base, corpus).model_dump())
     config = configure(config, corpus, base is not None)
@@ -67,12 +68,12 @@ def resume_run(folder: Path, progress: Progress | None = None) -> Run:
     if run.facts["status"] == "finished":
         return run
     known = run.facts["corpus"]
-    corpus = Corpus.open(known["path"])
+    config = RunConfig.build(run.facts["config"], folder / "firth.json")
+    corpus = find_family(config).open_corpus(Path(known["path"]))
     if corpus.fingerprint != known["fingerprint"]:
         raise FirthError(
             f"{known['path']}: not the corpus this run was begun with (its content has changed); put the old one back or start a new run"
         )
-    config = RunConfig.build(run.facts["config"], folder / "firth.json")
     trainee = find_family(config)(config, corpus)
     loop = Loop(trainee, trainee.config.training, folder, progress)
     if run.facts.get("processes", 1) != loop.ranks.size:
@@ -107,11 +108,18 @@ def _train(run: Run, trainee: Family, loop: Loop) -> Run:
 
 
 def _finish(run: Run, trainee: Family, loop: Loop, metrics: dict[str, float]) -> None:
+    averaged = loop.averaged_steps(loop.step)
+    if averaged:
+        load_average(loop.checkpoints, averaged, trainee.module)
+        metrics = trainee.evaluate()
     trainee.export(run.folder)
+    scores = trainee.final_scores(run.folder)
+    metrics = metrics | {name: value for name, value in scores.items() if not isinstance(value, str)}
     parameters = sum(parameter.numel() for parameter in trainee.module.parameters())
     rows = loop.step * trainee.rows_per_step * loop.ranks.size
     facts: dict[str, Any] = {
         "metrics": metrics,
+        "notes": {name: value for name, value in scores.items() if isinstance(value, str)},
         "parameters": parameters,
         "seconds": loop.seconds,
         "tokens": loop.tokens,
@@ -120,5 +128,5 @@ def _finish(run: Run, trainee: Family, loop: Loop, metrics: dict[str, float]) ->
         "uses": list(trainee.uses),
     }
     facts["checksums"] = {name: checksum(path) for name in trainee.published if (path := run.folder / name).is_file()}
-    write_report(run, facts)
+    write_report(run, facts, trainee.report_parts(run.folder))
     run.save(status="finished", **facts)

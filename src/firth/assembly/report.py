@@ -1,6 +1,7 @@
 """``report.html``: one self-contained page about a run; light or dark as the reader's system is."""
 
 import html
+from collections.abc import Sequence
 from typing import Any
 
 from firth.assembly.charts import line_chart
@@ -18,7 +19,7 @@ h1{font-size:1.6rem;margin:.2rem 0}h2{font-size:1.1rem;margin:2rem 0 .5rem}p{mar
 .facts div{background:var(--card);border-radius:.5rem;padding:.6rem .8rem}.facts b{display:block;font-size:1.25rem}
 figure{margin:0;background:var(--card);border-radius:.5rem;padding:.6rem}svg{width:100%;height:auto;display:block}
 svg text{font-size:11px;fill:var(--soft)}.grid{stroke:var(--rule);stroke-width:1}.line{fill:none;stroke-width:2}
-.c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.dot.c0{fill:var(--c0)}.dot.c1{fill:var(--c1)}.dot.c2{fill:var(--c2)}
+.c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.dot.c0{fill:var(--c0)}.dot.c1{fill:var(--c1)}.dot.c2{fill:var(--c2)}.cell{fill:var(--c0)}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid var(--rule);padding:.3rem .6rem;text-align:left}
 td.n{text-align:right;font-variant-numeric:tabular-nums}details summary{cursor:pointer}
 code,pre{font-family:ui-monospace,monospace;font-size:.9em}pre{background:var(--card);padding:.8rem;border-radius:.5rem;overflow-x:auto}
@@ -65,8 +66,8 @@ def _chart(chart: dict[str, Any]) -> str:
     return f'<h2>{html.escape(chart["title"])}</h2><p class="soft">{html.escape(chart["note"])}</p><figure>{drawn}</figure>'
 
 
-def write_report(run: Run, results: dict[str, Any]) -> None:
-    """Curves, results, settings and the next commands."""
+def write_report(run: Run, results: dict[str, Any], parts: Sequence[str] = ()) -> None:
+    """Curves, results, settings and the next commands; ``parts`` are a family's own."""
     lines = read_history(run.folder / "metrics.jsonl")
     train = [line for line in lines if line["event"] == "train"]
     heldout = [line for line in lines if line["event"] == "evaluate"]
@@ -92,6 +93,8 @@ def write_report(run: Run, results: dict[str, Any]) -> None:
         f"<h2>Learning rate</h2><figure>{line_chart({'learning rate': [(line['step'], line['learning_rate']) for line in train]}, 'step', 'rate')}</figure>",
         f"<h2>Speed</h2><figure>{line_chart({'tokens/s': [(line['step'], line['tokens_per_s']) for line in train]}, 'step', 'tokens/s')}</figure>",
         *(_chart(chart) for chart in results["charts"]),
+        *parts,
+        *(f'<p class="soft">{html.escape(note)}</p>' for note in results["notes"].values()),
         f"<h2>Use it</h2><pre>{html.escape(uses)}</pre>",
         settings_table(run.facts),
     ]

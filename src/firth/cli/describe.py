@@ -11,6 +11,7 @@ from firth.core.units import show_bytes, show_count, show_duration
 
 if TYPE_CHECKING:
     from firth.corpus.format import CorpusInfo
+    from firth.corpus.pairs import PairsInfo
 
 Rows = list[tuple[str, str]]
 
@@ -30,6 +31,19 @@ def corpus_rows(info: CorpusInfo) -> Rows:
     if info.duplicates_removed is not None:
         rows.append(("duplicates", f"{info.duplicates_removed:,} documents left out"))
     return rows
+
+
+def pairs_rows(info: PairsInfo) -> Rows:
+    left = sum(info.left_out.values())
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in info.left_out.items() if count)
+    tokens = (info.train.source_tokens, info.train.target_tokens)
+    sizes = f"{info.vocab_size:,} and {info.target_vocab_size:,}" if info.separate else f"{info.vocab_size:,} shared"
+    return [
+        ("pairs", f"{info.train.pairs:,} for training, {info.heldout.pairs:,} held out"),
+        ("left out", f"{left:,}{f' ({reasons})' if left else ''}"),
+        ("tokens", f"{show_count(tokens[0])} and {show_count(tokens[1])}"),
+        ("types", f"{sizes} {info.tokens.kind}"),
+    ]
 
 
 def word_rows(scores: dict[str, Any]) -> Rows:
@@ -74,6 +88,7 @@ def run_rows(facts: dict[str, Any]) -> Rows:
             ),
         ]
         rows += [(f"held-out {name.replace('_', ' ')}", f"{value:.4f}") for name, value in facts["metrics"].items()]
+        rows += [(name.replace("_", " "), value) for name, value in facts.get("notes", {}).items()]
     return rows
 
 
@@ -96,6 +111,8 @@ def describe(path: Path) -> tuple[str, Rows, dict[str, Any]]:
         from firth import api
 
         info = api.corpus_info(path)
+        if info.kind == "pairs":
+            return "a corpus of sentence pairs, files whole", pairs_rows(info), info.model_dump()
         return f"a corpus of {info.tokens.kind}, files whole", corpus_rows(info), info.model_dump()
     if (path / "firth.json").is_file():
         from firth.core.runs import Run

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from firth.cli.app import Json, app
+from firth.core.errors import FirthError
 
 
 @app.command()
@@ -40,6 +41,9 @@ def evaluate(
         list[Path] | None, typer.Option(help="For static vectors: an analogy file (four words a line).")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Answer analogies among the first so many words only.")] = None,
+    source: Annotated[Path | None, typer.Option(help="For translators: a file of sentences, one a line.")] = None,
+    reference: Annotated[Path | None, typer.Option(help="For translators: their translations by people.")] = None,
+    beams: Annotated[int, typer.Option(min=1, help="For translators: the width of the beam.")] = 5,
     as_json: Json = False,
 ) -> None:
     """Measure a run: on held-out text, or static vectors on similarity and analogy files.
@@ -59,12 +63,18 @@ def evaluate(
             table(word_rows(scores))
         return
 
-    found = api.evaluate(run, corpus, texts)
+    if (source is None) != (reference is None):
+        raise FirthError("--source and --reference belong together: name both files")
+    if source is not None and reference is not None:
+        found = api.evaluate_translations(run, source, reference, beams)
+    else:
+        found = api.evaluate(run, corpus, texts)
     if as_json:
         say_json({"run": str(run), **found})
         return
-    say(f"{run}: on held-out text")
-    table([(name.replace("_", " "), f"{value:.4f}") for name, value in found.items()])
+    say(f"{run}: on {source or 'held-out text'}")
+    shown = {name: value if isinstance(value, str) else f"{value:.4f}" for name, value in found.items()}
+    table([(name.replace("_", " "), value) for name, value in shown.items()])
 
 
 @app.command()

@@ -18,6 +18,8 @@ def _describe(event: Mapping[str, Any]) -> tuple[str, float, float]:
     if kind == "train":
         words = f"loss {event['loss']:.3f}  {show_count(event['tokens_per_s'])} tokens/s"
         return words, event["step"], event["steps"]
+    if kind == "pairs":
+        return f"{event['pairs']:,} pairs", 0, 0
     if kind == "block":
         return show_bytes(event["bytes"]), event["bytes"], event["total"]
     return (

@@ -71,7 +71,9 @@ def run_quickstart(folder: Path, lang: str, budget: str) -> None:
             write_sample(lang, text)
         with progress_display("prepare", False) as progress:
             api.prepare(text, corpus, layout="line", progress=progress)
-    table(corpus_rows(api.corpus_info(corpus, verify=False)))
+    info = api.corpus_info(corpus, verify=False)
+    assert info.kind == "text"
+    table(corpus_rows(info))
     say(f"2. a small BERT learns from it for about {budget}")
     if not (run / "config.json").exists():
         with progress_display("bert-tiny", False) as progress:

@@ -154,7 +154,7 @@ def pretrain(
     if facts.get("kind") == "vectors":
         say(f"next: firth nearest {folder} WORD")
     else:
-        say(f'next: firth fill {folder} "A sentence with a [MASK] in it."')
+        say(f"next: firth {facts['uses'][0].format(name=folder)}")
 
 
 @app.command()

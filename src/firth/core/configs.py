@@ -43,6 +43,7 @@ class TrainingConfig(Config):
     evaluation_batches: Positive = 16
     checkpoints: Annotated[int, Field(ge=0)] = 8
     keep: Positive = 2
+    average: Positive = 1  # the finished model is the mean of so many last checkpoints
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     device: str = "cpu"
     precision: Literal["float32", "bfloat16", "float16"] = "float32"

@@ -11,7 +11,7 @@
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ class CorpusInfo(Config):
     """The content of ``corpus.json``."""
 
     format: int = FORMAT
+    kind: Literal["text"] = "text"
     tokens: TokensConfig
     tokenizer: str  # fingerprint
     vocab_size: int

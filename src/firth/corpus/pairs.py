@@ -10,7 +10,7 @@
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,17 @@ class PairSplitInfo(Config):
     target_tokens: int
     unknown: int
 
+    @property
+    def documents(self) -> int:
+        """A pair stands for itself."""
+        return self.pairs
+
 
 class PairsInfo(Config):
     """The content of ``corpus.json`` of a parallel corpus."""
 
     format: int = FORMAT
-    kind: str = "pairs"
+    kind: Literal["pairs"] = "pairs"
     tokens: TokensConfig
     separate: bool  # each side has a tokenizer of its own
     tokenizers: list[str]  # fingerprints
@@ -49,6 +54,10 @@ class PairsInfo(Config):
     train: PairSplitInfo
     heldout: PairSplitInfo
     checksums: dict[str, str]
+
+    @property
+    def tokenizer(self) -> str:
+        return "+".join(self.tokenizers)
 
 
 class PairSplit:

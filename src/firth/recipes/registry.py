@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError, nearest
-from firth.recipes import bert, electra, elmo, ernie, gpt, recurrent, unilm, vectors, xlnet
+from firth.recipes import bert, electra, elmo, ernie, gpt, recurrent, translation, unilm, vectors, xlnet
 from firth.vectors.configs import AnyVectorsConfig
 
 RECIPES: dict[str, Callable[[], RunConfig]] = {
@@ -38,6 +38,10 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     "gpt-mini": gpt.gpt_mini,
     "gpt-small": gpt.gpt_small,
     "gpt-char": gpt.gpt_char,
+    "seq2seq": translation.seq2seq,
+    "seq2seq-attention": translation.seq2seq_attention,
+    "transformer-tiny": translation.transformer_tiny,
+    "transformer-base": translation.transformer_base,
 }
 VECTOR_RECIPES: dict[str, Callable[[], AnyVectorsConfig]] = {
     "word2vec": vectors.word2vec,

@@ -29,6 +29,15 @@ class Guess:
     text: str  # the whole text with the guess in its place
 
 
+@dataclass(frozen=True)
+class Translated:
+    """A translation; ``score`` is log p, ``normalised`` what candidates are ranked by."""
+
+    text: str
+    score: float
+    normalised: float
+
+
 Found = tuple[str, float]
 
 
@@ -66,6 +75,16 @@ class Representation:
     def generate(self, text: str, **settings: Any) -> list[Any]:
         """The text continued."""
         self._cannot("continue texts", "a language model such as gpt-tiny")
+
+    def translate(self, texts: str | Sequence[str], beams: int = 5, **settings: Any) -> list[str]:
+        """Each text in the other language."""
+        self._cannot("translate", "a translator such as transformer-tiny")
+
+    def translations(
+        self, texts: str | Sequence[str], beams: int = 5, nbest: int = 1, **settings: Any
+    ) -> list[list[Translated]]:
+        """The best few translations of each text."""
+        self._cannot("translate", "a translator such as transformer-tiny")
 
     def nearest(self, word: str, top: int = 10) -> list[Found]:
         """The words nearest to a word."""

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +92,8 @@ def load_optimizer(checkpoint: Path, module: nn.Module, optimizer: torch.optim.O
         )
 
 
-def prune(folder: Path, keep: int, best_step: int | None) -> None:
-    """Removes all but the last ``keep`` and the best."""
+def prune(folder: Path, keep: int, best_step: int | None, needed: Collection[int] = ()) -> None:
+    """Removes all but the last ``keep``, the best, and those that are still needed."""
     for step, path in list_checkpoints(folder)[:-keep]:
-        if step != best_step:
+        if step != best_step and step not in needed:
             shutil.rmtree(path)

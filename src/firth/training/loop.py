@@ -96,6 +96,7 @@ class Loop:
         self.step = 0
         self.seconds = 0.0
         self.tokens = 0
+        self.averaged: list[int] = []
         self.best: dict[str, float] | None = None
         self.last: dict[str, float] = {}
 
@@ -145,13 +146,24 @@ class Loop:
         self.optimizer = build_optimizer(self.module, self.config)
         return Timing(statistics.median(times[1:]), evaluation_s, time.perf_counter() - begun)
 
+    def _save_every(self, steps: int) -> int:
+        return math.ceil(steps / self.config.checkpoints) if self.config.checkpoints else steps
+
+    def averaged_steps(self, steps: int) -> list[int]:
+        """The checkpoints whose mean is the finished model, none for the last alone. Only those that do not
+        depend on the clock, so that the same run ends the same."""
+        if self.config.average == 1:
+            return []
+        return sorted({*range(self._save_every(steps), steps, self._save_every(steps)), steps})[-self.config.average :]
+
     # -- training
 
     def run(self, steps: int, resume_hint: str) -> dict[str, float]:
         """Trains up to ``steps``; returns the last metrics."""
         history = History(self.folder / "metrics.jsonl", self.step) if self.ranks.first else None
         every = math.ceil(steps / self.config.evaluations) if self.config.evaluations else steps
-        save_every = math.ceil(steps / self.config.checkpoints) if self.config.checkpoints else steps
+        save_every = self._save_every(steps)
+        self.averaged = self.averaged_steps(steps)
         saved = time.perf_counter()
         window = Window()
         with _stop_signals() as stop, prefetched(self.trainee.batch, self._numbers(self.step, steps)) as batches:
@@ -275,7 +287,8 @@ class Loop:
         if self.ranks.first:
             state = {"seconds": self.seconds, "tokens": self.tokens, "best": self.best, "last": self.last}
             save_checkpoint(self.checkpoints, self.step, self.module, self.optimizer, state)
-            prune(self.checkpoints, self.config.keep, int(self.best["step"]) if self.best else None)
+            best = int(self.best["step"]) if self.best else None
+            prune(self.checkpoints, self.config.keep, best, self.averaged)
         self.ranks.wait()
 
 

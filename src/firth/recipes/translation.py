@@ -1,0 +1,68 @@
+"""Translation from recurrent networks to the Transformer."""
+
+from firth.core.configs import RunConfig, TrainingConfig
+from firth.core.model_configs import EncoderDecoderConfig, Seq2SeqConfig
+from firth.core.objective_configs import TranslationConfig
+
+
+def _training(learning_rate: float, schedule: str = "cosine", average: int = 1) -> TrainingConfig:
+    """A row is a whole batch of pairs here."""
+    return TrainingConfig.build(
+        {
+            "batch_rows": 1,
+            "learning_rate": learning_rate,
+            "schedule": schedule,
+            "warmup_share": 0.1,
+            "weight_decay": 0.0,
+            "adam_eps": 1e-9,
+            "checkpoints": 20,
+            "average": average,
+        },
+        "training",
+    )
+
+
+def seq2seq() -> RunConfig:
+    """Two LSTM layers of 256 on each side; all that the decoder knows of the source is its last state."""
+    return RunConfig(
+        recipe="seq2seq",
+        model=Seq2SeqConfig(hidden_dim=256, dropout_prob=0.3),
+        objective=TranslationConfig(batch_tokens=2048),
+        training=_training(2e-3),
+    )
+
+
+def seq2seq_attention() -> RunConfig:
+    """The same with attention (general, Luong et al. 2015)."""
+    return seq2seq().replace(
+        recipe="seq2seq-attention",
+        model=Seq2SeqConfig(hidden_dim=256, dropout_prob=0.3, attention="general").model_dump(),
+    )
+
+
+def transformer_tiny() -> RunConfig:
+    """4 + 4 layers of 128 with much dropout: for some ten thousand pairs (Wu et al. 2021)."""
+    model = EncoderDecoderConfig(
+        hidden_dim=128,
+        num_layers=4,
+        num_decoder_layers=4,
+        num_heads=4,
+        ffn_dim=256,
+        dropout_prob=0.3,
+    )
+    return RunConfig(
+        recipe="transformer-tiny",
+        model=model,
+        objective=TranslationConfig(batch_tokens=4096),
+        training=_training(4e-3, average=3),
+    )
+
+
+def transformer_base() -> RunConfig:
+    """6 + 6 layers of 512, the published base size: for millions of pairs."""
+    return RunConfig(
+        recipe="transformer-base",
+        model=EncoderDecoderConfig(),
+        objective=TranslationConfig(batch_tokens=8192),
+        training=_training(7e-4, "inverse_sqrt", average=5),
+    )

@@ -1,0 +1,66 @@
+"""What is wrong with parallel text or with a translator is told in a sentence, and nothing is left behind."""
+
+from pathlib import Path
+
+import pytest
+from refusals import refused
+
+from firth import api
+
+Told = pytest.CaptureFixture[str]
+SMALL = ["num_layers=1", "num_decoder_layers=1", "hidden_dim=16", "num_heads=2", "ffn_dim=16", "batch_tokens=128"]
+
+
+@pytest.fixture(scope="module")
+def translator(pairs_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("translator") / "run"
+    api.pretrain("transformer-tiny", corpus=pairs_folder, out=folder, steps=1, settings=SMALL)
+    return folder
+
+
+def test_sides_of_different_lengths(work: Path, capsys: Told) -> None:
+    Path("a.en").write_text("one\ntwo\n")
+    Path("a.de").write_text("eins\n")
+    refused(["prepare-pairs", "a.en", "a.de", "--out", "c"], capsys, "a.en has 2 lines but a.de has 1")
+    refused(["prepare-pairs", "a.en", "--out", "c"], capsys, "two files whose lines belong together")
+    refused(["prepare-pairs", "a.en", "a.fr", "--out", "c"], capsys, "a.fr: no such file")
+
+
+def test_translating(translator: Path, run_folder: Path, work: Path, capsys: Told) -> None:
+    refused(["translate", run_folder, "A dog."], capsys, "cannot translate")
+    refused(["translate", translator, "dog", "--nbest", "9"], capsys, "9 results need a beam as wide")
+    refused(["fill", translator, "A [MASK]."], capsys, "cannot fill in masked words")
+
+
+def test_evaluating(translator: Path, work: Path, capsys: Told) -> None:
+    Path("a.en").write_text("one\n")
+    refused(["evaluate", translator, "--source", "a.en"], capsys, "belong together")
+    refused(["evaluate", translator, "--source", "a.en", "--reference", "no.de"], capsys, "no.de: no such file")
+
+
+def test_the_wrong_kind_of_corpus(pairs_folder: Path, corpus_folder: Path, work: Path, capsys: Told) -> None:
+    start = ["--out", "r", "--steps", "1"]
+    refused(
+        ["pretrain", "transformer-tiny", "--corpus", corpus_folder, *start], capsys, "not a corpus of sentence pairs"
+    )
+    refused(["pretrain", "bert-tiny", "--corpus", pairs_folder, *start], capsys, "a corpus of sentence pairs")
+    refused(
+        ["pretrain", "transformer-tiny", "--corpus", pairs_folder, *start, "positions=learned", "max_positions=5"],
+        capsys,
+        "more than model.max_positions (5)",
+    )
+    refused(
+        ["pretrain", "seq2seq", "--corpus", pairs_folder, *start, "input_feeding=true"], capsys, "choose attention=dot"
+    )
+
+
+def test_a_damaged_translator(translator: Path, work: Path, capsys: Told) -> None:
+    import shutil
+
+    shutil.copytree(translator, "copy")
+    Path("copy/model.safetensors").write_bytes(b"")
+    refused(["translate", "copy", "dog"], capsys, "model.safetensors: not a whole file of weights")
+    Path("copy/model.safetensors").unlink()
+    refused(["translate", "copy", "dog"], capsys, "no weights here")
+    Path("copy/tokenizer.json").unlink()
+    refused(["info", "copy"], capsys, "missing")
