@@ -48,7 +48,7 @@ class Translation(nn.Module):
         super().__init__()
         self.config = config
         self.specials = specials
-        self.weights = {"tokens": 1.0}
+        self.weights = {"target": 1.0}
 
     def rows(self, split: PairSplit, seed: int) -> PairBatches:
         """A row is a whole batch of pairs of like length."""
@@ -71,7 +71,7 @@ class Translation(nn.Module):
             "places": np.flatnonzero(np.arange(lens.max()) < lens[:, None]),
             "labels": np.concatenate(labels),
         }
-        return Batch(arrays, {"tokens": int(lens.sum())}, int(lens.sum()) + sum(map(len, sources)))
+        return Batch(arrays, {"target": int(lens.sum())}, int(lens.sum()) + sum(map(len, sources)))
 
     def loss(self, model: Any, batch: Batch) -> Losses:
         """Only where there is a label is anything scored."""
@@ -81,6 +81,6 @@ class Translation(nn.Module):
         smoothing = self.config.label_smoothing if self.training else 0.0
         found = functional.cross_entropy(scores_NV, tensors["labels"], reduction="sum", label_smoothing=smoothing)
         if self.training:
-            return Losses({"tokens": found})
+            return Losses({"target": found})
         hits = float((scores_NV.argmax(-1) == tensors["labels"]).sum())
-        return Losses({"tokens": found}, {"accuracy": (hits, float(batch.counts["tokens"]))})
+        return Losses({"target": found}, {"accuracy": (hits, float(batch.counts["target"]))})

@@ -62,7 +62,7 @@ def test_a_batch_by_hand() -> None:
     assert found["target"] == [[92, 15, 92], [92, 16, 17]]
     assert found["labels"] == [15, 93, 16, 17, 93]
     assert found["places"] == [0, 1, 3, 4, 5]
-    assert batch.counts == {"tokens": 5}
+    assert batch.counts == {"target": 5}
     assert batch.num_tokens == 11
 
 
@@ -74,9 +74,9 @@ def test_the_loss_by_its_formula(smoothing: float) -> None:
     logs = logs.log_softmax(-1).flatten(0, 1)[batch.tensors["places"]]
     true = -logs[torch.arange(5), batch.tensors["labels"]]
     wanted = ((1 - smoothing) * true + smoothing * -logs.mean(-1)).sum()
-    torch.testing.assert_close(objective.train().loss(model, batch).sums["tokens"], wanted)
+    torch.testing.assert_close(objective.train().loss(model, batch).sums["target"], wanted)
     plain = objective.eval().loss(model, batch)
-    torch.testing.assert_close(plain.sums["tokens"], true.sum())
+    torch.testing.assert_close(plain.sums["target"], true.sum())
     assert plain.metrics["accuracy"] == (float((logs.argmax(-1) == batch.tensors["labels"]).sum()), 5.0)
 
 
@@ -84,9 +84,9 @@ def test_two_rows_are_their_sum() -> None:
     rows = Rows([0], [1])
     objective, both = make(rows, 0, 2)
     parts = [make(rows, place)[1] for place in (0, 1)]
-    sums = [objective.train().loss(Fixed(), part).sums["tokens"] for part in (both, *parts)]
+    sums = [objective.train().loss(Fixed(), part).sums["target"] for part in (both, *parts)]
     torch.testing.assert_close(sums[0], sums[1] + sums[2])
-    assert both.counts["tokens"] == sum(part.counts["tokens"] for part in parts)
+    assert both.counts["target"] == sum(part.counts["target"] for part in parts)
 
 
 def test_batches_are_functions_of_their_number(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from firth.cli.main import main
 from firth.core.errors import FirthError
 from firth.core.runs import Run
 from firth.representations.translation import TranslationRepresentation
+from firth.training.history import read_history
 from pair_text import sentence_pairs, write_sides
 
 SETTINGS = [
@@ -54,6 +55,8 @@ def test_the_toy_language_is_learned_and_scored(toy: Path, model: TranslationRep
     right = sum(one == target for one, (_, target) in zip(found, NEW, strict=True))
     assert right >= 39
     facts = Run.open(toy).facts
+    losses = [line["loss"] for line in read_history(toy / "metrics.jsonl") if line["event"] == "train"]
+    assert losses[0] > 3 > losses[-1] > 0.3  # what smoothing leaves
     assert facts["metrics"]["bleu"] > 95
     assert facts["metrics"]["accuracy"] > 0.98
     assert "tok:13a" in facts["notes"]["bleu_signature"]

@@ -1,0 +1,311 @@
+"""Translation: training and beam search against a plain nn.Transformer loop and transformers; BLEU by wall-clock.
+
+    python benchmarks/translate.py [--corpus PAIRS] [--rounds 5]
+    python benchmarks/translate.py --multi30k DIR --recipe transformer-tiny --budget 2h
+
+The first form measures speed on one model size and one set of pairs (toy pairs of real lengths by
+default, or a corpus of ``firth prepare-pairs``). Contenders take turns; figures are medians of
+target tokens a second that are not padding. The plain loops take pairs in random order, padded to
+the longest of the batch, as tutorials do; the same loop on batches by length is shown too, so
+that what the batches give can be told from what the model gives. Beam search (5) runs the same
+weights in both. The second form trains on Multi30k files (``train.en.gz``, ``train.de.gz``,
+``val.*``, ``test_2016_flickr.*``) and prints BLEU for all, short and long sentences.
+"""
+
+import argparse
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+from transformers import MarianConfig, MarianMTModel
+
+from firth import api
+from firth.assembly.bleu import score_translations
+from firth.assembly.translation import load_translation
+from firth.core.configs import TrainingConfig
+from firth.core.model_configs import EncoderDecoderConfig
+from firth.core.objective_configs import TranslationConfig
+from firth.core.types import Batch
+from firth.corpus.pairs import PairsCorpus
+from firth.models.encoder_decoder import EncoderDecoder
+from firth.nn.positions import sinusoids
+from firth.objectives.translation import PairSpecials, Translation
+from firth.representations.translation import TranslationRepresentation
+from firth.text.parallel import PairsReadingConfig, find_pair_sources, read_pairs
+from firth.training.optimizer import build_optimizer
+
+DIM, LAYERS, HEADS, FFN = 256, 3, 4, 1024
+TOKENS = 4096
+SMOOTHING = 0.1
+LONG = 16  # words of a long sentence
+Step = Callable[[], int]  # one step; how many target tokens it took
+
+
+def toy_pairs(folder: Path, count: int = 20_000) -> list[str]:
+    """Sentences of real lengths (about 12 words, some 40) in a language that is learned in minutes."""
+    pick = random.Random(1)
+    words = [f"{first}{second}{third}" for first in "bdfgklmn" for second in "aeiou" for third in "lmnrst"]
+    paths = [folder / "toy.en", folder / "toy.de"]
+    with open(paths[0], "w") as source, open(paths[1], "w") as target:
+        for _ in range(count):
+            chosen = pick.choices(words, k=min(40, max(3, round(pick.lognormvariate(2.45, 0.4)))))
+            source.write(" ".join(chosen) + "\n")
+            target.write(" ".join(word[::-1] for word in chosen[::-1]) + "\n")
+    return [str(path) for path in paths]
+
+
+class Plain(nn.Module):
+    """What a tutorial builds from nn.Transformer."""
+
+    def __init__(self, vocab_size: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, DIM)
+        self.register_buffer("places", sinusoids(512, DIM))
+        self.transformer = nn.Transformer(DIM, HEADS, LAYERS, LAYERS, FFN, 0.1, batch_first=True)
+        self.out = nn.Linear(DIM, vocab_size)
+        self.out.weight = self.table.weight
+
+    def forward(self, source: torch.Tensor, tokens: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        embedded = [self.table(ids) * DIM**0.5 + self.places[: ids.shape[1]] for ids in (source, target)]
+        causal = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+        hidden = self.transformer(
+            *embedded,
+            tgt_mask=causal,
+            src_key_padding_mask=~tokens,
+            memory_key_padding_mask=~tokens,
+            tgt_is_causal=True,
+        )
+        return self.out(hidden)
+
+
+def marian(vocab_size: int, pad: int, eos: int) -> MarianMTModel:
+    return MarianMTModel(
+        MarianConfig(
+            vocab_size=vocab_size,
+            d_model=DIM,
+            encoder_layers=LAYERS,
+            decoder_layers=LAYERS,
+            encoder_attention_heads=HEADS,
+            decoder_attention_heads=HEADS,
+            encoder_ffn_dim=FFN,
+            decoder_ffn_dim=FFN,
+            activation_function="relu",
+            scale_embedding=True,
+            pad_token_id=pad,
+            eos_token_id=eos,
+            decoder_start_token_id=pad,
+            forced_eos_token_id=None,
+            max_position_embeddings=512,
+        )
+    )
+
+
+class RandomRows:
+    """Pairs in random order, as many a batch as make about as many tokens."""
+
+    def __init__(self, corpus: PairsCorpus) -> None:
+        lens = corpus.train.lens("target") + 1
+        self.size = max(1, round(TOKENS / float(lens.mean())))
+        self.order = np.random.default_rng(0).permutation(len(lens))
+
+    def pairs(self, number: int) -> np.ndarray:
+        return np.take(self.order, np.arange(number * self.size, (number + 1) * self.size), mode="wrap")
+
+
+def loop(forward: Callable[[Batch], torch.Tensor], module: nn.Module, batch: Callable[[], Batch]) -> Step:
+    """One step of training: loss, gradients, clipping, update."""
+    optimizer = build_optimizer(module, TrainingConfig())
+    module.train()
+
+    def step() -> int:
+        made = batch().to("cpu")
+        (forward(made) / made.counts["target"]).backward()
+        nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return made.counts["target"]
+
+    return step
+
+
+def padded_loss(model: Callable[..., torch.Tensor]) -> Callable[[Batch], torch.Tensor]:
+    """Scores at every place, padding ignored by its label."""
+
+    def forward(batch: Batch) -> torch.Tensor:
+        tensors = batch.tensors
+        labels = torch.full_like(tensors["target"], -100)
+        labels.view(-1)[tensors["places"]] = tensors["labels"]
+        scores = model(tensors["source"], tensors["source_tokens"], tensors["target"])
+        return functional.cross_entropy(
+            scores.flatten(0, 1), labels.flatten(), reduction="sum", label_smoothing=SMOOTHING
+        )
+
+    return forward
+
+
+def contenders(corpus: PairsCorpus) -> dict[str, Step]:
+    pieces = corpus.pieces
+    assert pieces.pad_id is not None
+    assert pieces.eos_id is not None
+    config = EncoderDecoderConfig(
+        vocab_size=pieces.vocab_size,
+        hidden_dim=DIM,
+        num_layers=LAYERS,
+        num_decoder_layers=LAYERS,
+        num_heads=HEADS,
+        ffn_dim=FFN,
+    )
+    specials = PairSpecials(pieces.pad_id, pieces.eos_id, pieces.pad_id, pieces.eos_id)
+    objective = Translation(TranslationConfig(batch_tokens=TOKENS, label_smoothing=SMOOTHING), specials)
+    by_len, at_random = objective.rows(corpus.train, 0), RandomRows(corpus)
+
+    def batches(rows: object) -> Callable[[], Batch]:
+        number = iter(range(1 << 30))
+        return lambda: objective.batch(corpus.train, rows, 0, next(number), 1)  # type: ignore[arg-type]
+
+    ours = EncoderDecoder(config)
+    ours.initialize(torch.Generator().manual_seed(0))
+    plain, other = Plain(pieces.vocab_size), marian(pieces.vocab_size, pieces.pad_id, pieces.eos_id)
+
+    def theirs(source: torch.Tensor, tokens: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return other(input_ids=source, attention_mask=tokens.long(), decoder_input_ids=target).logits
+
+    return {
+        "nn.Transformer": loop(padded_loss(plain), plain, batches(at_random)),
+        "transformers": loop(padded_loss(theirs), other, batches(at_random)),
+        "nn.Transformer, by length": loop(padded_loss(plain), plain, batches(by_len)),
+        "transformers, by length": loop(padded_loss(theirs), other, batches(by_len)),
+        "firth": loop(lambda batch: objective.loss(ours, batch).sums["target"], ours, batches(by_len)),
+    }
+
+
+def show(title: str, unit: str, speeds: dict[str, list[float]], base: str) -> None:
+    print(f"\n{title}")
+    best = statistics.median(speeds[base])
+    for name, found in speeds.items():
+        speed = statistics.median(found)
+        print(f"  {name:<26} {speed:>8,.0f} {unit}   {min(found):>7,.0f} - {max(found):<7,.0f} {speed / best:5.2f}x")
+
+
+def compare_training(corpus: PairsCorpus, rounds: int, steps: int) -> None:
+    found = contenders(corpus)
+    speeds: dict[str, list[float]] = {name: [] for name in found}
+    for number in range(rounds + 1):
+        for name, contender in found.items():
+            started = time.perf_counter()
+            tokens = sum(contender() for _ in range(steps if number else 1))
+            if number:
+                speeds[name].append(tokens / (time.perf_counter() - started))
+    show(f"training, {LAYERS} + {LAYERS} layers of {DIM}", "target tokens/s", speeds, "nn.Transformer")
+
+
+def compare_search(corpus: PairsCorpus, folder: Path, rounds: int, num_texts: int) -> None:
+    """A model that was trained for a moment, so that it ends its sentences, in both programs."""
+    settings = [f"hidden_dim={DIM}", f"num_layers={LAYERS}", f"num_decoder_layers={LAYERS}", f"ffn_dim={FFN}"]
+    settings += ["evaluations=0", "learning_rate=1e-3", "dropout_prob=0.1", "average=1"]
+    run = folder / "run"
+    api.pretrain("transformer-tiny", corpus=corpus.folder, out=run, budget="3m", settings=settings)
+    ours, theirs = load_translation(run), MarianMTModel.from_pretrained(run).eval()
+    texts = corpus.heldout.texts("source")[:num_texts]
+
+    def peer(size: int = 32) -> list[str]:
+        """Sorted by length, batches of 32, as careful people run it."""
+        order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
+        out = [""] * len(texts)
+        for start in range(0, len(order), size):
+            numbers = order[start : start + size]
+            rows = [torch.from_numpy(ours._encode(texts[number]).ids) for number in numbers]
+            ids = nn.utils.rnn.pad_sequence(rows, True, theirs.config.pad_token_id)
+            tokens = nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in rows], True)
+            with torch.inference_mode():
+                found = theirs.generate(
+                    ids, attention_mask=tokens, num_beams=5, max_new_tokens=2 * ids.shape[1] + 16, length_penalty=1.0
+                )
+            for number, row in zip(numbers, found.tolist(), strict=True):
+                out[number] = ours.target_pieces.decode(row)
+        return out
+
+    runners = {"transformers generate": peer, "firth": lambda: ours.translate(texts)}
+    speeds: dict[str, list[float]] = {name: [] for name in runners}
+    results: dict[str, list[str]] = {}
+    for number in range(rounds + 1):
+        for name, runner in runners.items():
+            started = time.perf_counter()
+            results[name] = runner()
+            if number:
+                speeds[name].append(len(texts) / (time.perf_counter() - started))
+    show("beam search, width 5", "sentences/s", speeds, "transformers generate")
+    same = sum(one == two for one, two in zip(*results.values(), strict=True))
+    print(f"  {same} of {len(texts)} translations are the same (the length penalties differ)")
+
+
+def measure_multi30k(folder: Path, arguments: argparse.Namespace) -> None:
+    data, languages = arguments.multi30k, ("en", arguments.target)
+
+    def files(name: str) -> list[Path]:
+        return [data / f"{name}.{language}.gz" for language in languages]
+
+    corpus, run = folder / "corpus", arguments.out or folder / "run"
+    api.prepare_pairs(files("train"), corpus, dev=files("val"), vocab_size=arguments.vocab_size)
+    started = time.perf_counter()
+    api.pretrain(arguments.recipe, corpus=corpus, out=run, budget=arguments.budget, settings=arguments.settings)
+    trained = time.perf_counter() - started
+    model = api.load(run)
+    assert isinstance(model, TranslationRepresentation)
+    sources = find_pair_sources([str(path) for path in files("test_2016_flickr")])
+    pairs = list(read_pairs(sources, PairsReadingConfig()))
+    started = time.perf_counter()
+    found = model.translate([pair.source for pair in pairs])
+    translated = time.perf_counter() - started
+    print(f"{arguments.recipe}, {arguments.budget}: {trained / 60:.1f} minutes of training with its tests")
+    print(f"  {len(pairs) / translated:.1f} sentences/s with a beam of 5")
+    long = [len(pair.source.split()) >= LONG for pair in pairs]
+    for title, chosen in (
+        ("all", [True] * len(pairs)),
+        (f"below {LONG} words", [not one for one in long]),
+        (f"{LONG} words and more", long),
+    ):
+        rows = [(one, pair.target) for one, pair, take in zip(found, pairs, chosen, strict=True) if take]
+        scores = score_translations([row[0] for row in rows], [row[1] for row in rows], arguments.target)
+        print(f"  {title:<20} {len(rows):>5} sentences   BLEU {scores['bleu']:5.2f}   chrF {scores['chrf']:5.2f}")
+    print(f"  {scores['bleu_signature']}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", type=Path, help="a corpus of firth prepare-pairs with one vocabulary")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=3, help="steps of a contender in a round")
+    parser.add_argument("--texts", type=int, default=200, help="sentences for beam search")
+    parser.add_argument("--multi30k", type=Path, help="a folder with the files of Multi30k, task 1, raw")
+    parser.add_argument("--target", default="de")
+    parser.add_argument("--recipe", default="transformer-tiny")
+    parser.add_argument("--budget", default="30m")
+    parser.add_argument("--vocab-size", type=int, default=8000)
+    parser.add_argument("--out", type=Path, help="keep the run here")
+    parser.add_argument("settings", nargs="*", help="settings of the recipe as key=value")
+    arguments = parser.parse_args()
+    print(f"{torch.get_num_threads()} threads, torch {torch.__version__}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if arguments.multi30k is not None:
+            measure_multi30k(folder, arguments)
+            return
+        path = arguments.corpus
+        if path is None:
+            path = folder / "corpus"
+            api.prepare_pairs(toy_pairs(folder), path, vocab_size=8000)
+        corpus = PairsCorpus.open(path, verify=False)
+        compare_training(corpus, arguments.rounds, arguments.steps)
+        compare_search(corpus, folder, arguments.rounds, arguments.texts)
+
+
+if __name__ == "__main__":
+    main()
