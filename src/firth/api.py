@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from firth.corpus.format import CorpusInfo
     from firth.corpus.pairs import PairsInfo
     from firth.representations.base import Representation
+    from firth.representations.generation import Continuation
+    from firth.representations.prompting import PromptedLabel
     from firth.vectors.configs import AnyVectorsConfig
 
 AnyPath = str | Path
@@ -265,6 +267,45 @@ def evaluate(run: AnyPath, corpus: AnyPath | None = None, num_texts: int = 50) -
     from firth.assembly.evaluate import evaluate_run
 
     return evaluate_run(Path(run), Path(corpus) if corpus is not None else None, num_texts)
+
+
+def generate(
+    model: AnyPath | Representation, texts: Sequence[str], *, trace: AnyPath | None = None, **settings: Any
+) -> list[list[Continuation]]:
+    """Texts continued by a language model; ``trace`` is a JSON file for the tree of the beam search."""
+    from firth.core.files import write_json
+    from firth.decoding.trace import Trace
+    from firth.representations.generation import spell_trace
+
+    loaded: Any = load(model) if isinstance(model, str | Path) else model
+    if trace is None:
+        return list(loaded.generate_many(texts, **settings))
+    if not settings.get("beams"):
+        raise FirthError(f"{trace}: a trace shows a beam search; say how wide with beams=4")
+    kept = Trace()
+    found = list(loaded.generate_many(texts, trace=kept, **settings))
+    write_json(Path(trace), spell_trace(kept, loaded.tokens, texts))
+    return found
+
+
+def prompt_classify(
+    model: AnyPath | Representation,
+    examples: AnyPath | Sequence[tuple[str, str]],
+    texts: Sequence[str],
+    template: str | None = None,
+) -> list[PromptedLabel]:
+    """Labels for texts by showing a decoder a few examples (a file of texts and labels, or pairs); nothing is trained."""
+    from firth.representations.decoder import DecoderRepresentation
+    from firth.representations.prompting import TEMPLATE, classify_by_prompt
+    from firth.text.labelled import read_texts as read_labelled
+
+    loaded = load(model) if isinstance(model, str | Path) else model
+    if not isinstance(loaded, DecoderRepresentation):
+        raise FirthError(f"a model of kind '{loaded.kind}' cannot classify by prompt: use a decoder such as gpt-mini")
+    if isinstance(examples, str | Path):
+        found = read_labelled(str(examples), scores=False)
+        examples = [(example.text, str(example.label)) for example in found if example.label is not None]
+    return classify_by_prompt(loaded, list(examples), list(texts), template or TEMPLATE)
 
 
 def plan(recipe: str | RunConfig, *, corpus: AnyPath, budget: str, settings: Sequence[str] = ()) -> dict[str, float]:

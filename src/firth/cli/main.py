@@ -7,11 +7,27 @@ import sys
 
 import typer
 
-from firth.cli import context_commands, look_commands, train_commands, translate_commands, use_commands
+from firth.cli import (
+    context_commands,
+    generate_commands,
+    look_commands,
+    train_commands,
+    translate_commands,
+    use_commands,
+)
 from firth.cli.app import app
 from firth.core.errors import FirthError, Interrupted
 
-__all__ = ["app", "context_commands", "look_commands", "main", "train_commands", "translate_commands", "use_commands"]
+__all__ = [
+    "app",
+    "context_commands",
+    "generate_commands",
+    "look_commands",
+    "main",
+    "train_commands",
+    "translate_commands",
+    "use_commands",
+]
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -17,7 +17,7 @@ def prepare(
         ),
     ],
     out: Annotated[Path, typer.Option(help="The corpus folder to make.")],
-    tokens: Annotated[str, typer.Option(help="wordpiece, bpe, unigram or words.")] = "wordpiece",
+    tokens: Annotated[str, typer.Option(help="wordpiece, bpe, unigram, words or characters.")] = "wordpiece",
     vocab_size: Annotated[int, typer.Option(help="Pieces to learn (not for words: all are kept).")] = 8000,
     cased: Annotated[bool, typer.Option("--cased", help="Keep upper case and accents.")] = False,
     byte_fallback: Annotated[
@@ -88,7 +88,8 @@ def prepare(
     if tokens == "words":
         say(f"next: firth pretrain word2vec --corpus {out} --out runs/word2vec")
     else:
-        say(f"next: firth pretrain bert-tiny --corpus {out} --out runs/bert --budget 10m")
+        recipe = {"bpe": "gpt-tiny", "characters": "gpt-char"}.get(tokens, "bert-tiny")
+        say(f"next: firth pretrain {recipe} --corpus {out} --out runs/{recipe[: recipe.index('-')]} --budget 10m")
 
 
 @app.command()
@@ -151,8 +152,13 @@ def pretrain(
     say(f"{folder}: trained")
     table(run_rows(facts))
     say(f"report: {folder}/report.html")
-    if facts.get("kind") == "vectors":
+    model = facts["config"].get("model", {}).get("kind") if facts.get("kind") == "pretrain" else None
+    if model is None:
         say(f"next: firth nearest {folder} WORD")
+    elif model in ("decoder", "recurrent"):
+        say(f'next: firth generate {folder} "How a text begins"')
+    elif model == "elmo":
+        say(f"next: firth encode {folder} TEXTS --out vectors.npy")
     else:
         say(f"next: firth {facts['uses'][0].format(name=folder)}")
 

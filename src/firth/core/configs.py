@@ -15,7 +15,7 @@ from firth.core.objective_configs import AnyObjectiveConfig
 class TokensConfig(Config):
     """What a token is (prepare)."""
 
-    kind: Literal["wordpiece", "bpe", "unigram", "words"] = "wordpiece"
+    kind: Literal["wordpiece", "bpe", "unigram", "words", "characters"] = "wordpiece"
     vocab_size: Annotated[int, Field(ge=300, le=1_000_000)] = 8000
     lowercase: bool = True
     byte_fallback: bool = False

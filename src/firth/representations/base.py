@@ -74,6 +74,11 @@ class Representation:
 
     def generate(self, text: str, **settings: Any) -> list[Any]:
         """The text continued."""
+        found: list[Any] = self.generate_many([text], **settings)[0]
+        return found
+
+    def generate_many(self, texts: Sequence[str], **settings: Any) -> list[list[Any]]:
+        """Each text continued, in one batch."""
         self._cannot("continue texts", "a language model such as gpt-tiny")
 
     def translate(self, texts: str | Sequence[str], beams: int = 5, **settings: Any) -> list[str]:

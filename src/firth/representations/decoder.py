@@ -33,7 +33,7 @@ class DecoderRepresentation(Representation):
     def __init__(self, config: DecoderConfig, pieces: Pieces) -> None:
         self.config = config
         self.dim = config.hidden_dim
-        self.pieces = pieces
+        self.pieces = self.tokens = pieces
         assert pieces.eos_id is not None
         self.eos_id = pieces.eos_id
         self.decoder = Decoder(config)
@@ -67,7 +67,8 @@ class DecoderRepresentation(Representation):
         """For decoding: one token at a time."""
         return DecoderStepper(self.decoder, self.pieces.vocab_size)
 
-    def _ids(self, text: str) -> NDArray[np.int64]:
+    def ids(self, text: str) -> NDArray[np.int64]:
+        """Tokens of a text without any special ones."""
         return self.pieces.encode(text, add_special=False, read_special=False).ids
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
@@ -84,7 +85,7 @@ class DecoderRepresentation(Representation):
         windows: list[NDArray[np.int64]] = []
         owner: list[int] = []
         for number, text in enumerate(texts):
-            ids = self._ids(text)
+            ids = self.ids(text)
             ids = ids if len(ids) else np.asarray([self.eos_id])
             found = np.split(ids, range(self.config.max_positions, len(ids), self.config.max_positions))
             windows += found
@@ -111,7 +112,7 @@ class DecoderRepresentation(Representation):
 
     def score(self, text: str) -> float:
         """The log-likelihood of a text, its end included."""
-        return float(self.score_ids(np.append(self._ids(text), self.eos_id)).sum())
+        return float(self.score_ids(np.append(self.ids(text), self.eos_id)).sum())
 
     def score_ids(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
         """log p of each token given all before it; where they do not fit, at least half the positions are."""
@@ -136,9 +137,6 @@ class DecoderRepresentation(Representation):
             total += float(self.score_ids(np.append(encoding.ids, self.eos_id)).sum())
             sizes += len(encoding.ids) + 1, len(np.unique(encoding.words)) + 1, len(text) + 1
         return name_perplexities(-total, *sizes.tolist())
-
-    def generate(self, text: str, trace: Trace | None = None, **settings: Any) -> list[Continuation]:
-        return self.generate_many([text], trace, **settings)[0]
 
     def generate_many(
         self, texts: Sequence[str], trace: Trace | None = None, **settings: Any

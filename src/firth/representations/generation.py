@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -101,3 +101,11 @@ def _spell(tokens: AnyTokens, text: str, prompt: list[int], found: Hypothesis) -
     added = whole[len(before) :] if whole.startswith(before) else tokens.decode(found.ids)
     said = [tokens.token(number) for number in found.ids]
     return Continuation(text + added, added, found.score, said, found.finished)
+
+
+def spell_trace(trace: Trace, tokens: AnyTokens, texts: Sequence[str]) -> list[dict[str, Any]]:
+    """The trees of a beam search as plain data, with what each token says."""
+    return [
+        {"text": text, "nodes": [{**node, "says": tokens.decode([node["token"]])} for node in nodes]}
+        for text, nodes in zip(texts, trace.plain(), strict=True)
+    ]

@@ -41,18 +41,20 @@ def classify_by_prompt(
     shown = "".join(f"{opening}{text}{middle}{label}{closing}" for text, label in examples)
     # The space before a label belongs to it, as in all text that the model has read.
     question, space = middle.rstrip(" "), middle[len(middle.rstrip(" ")) :]
-    head = [model.eos_id, *model._ids(shown).tolist()]
-    asked = [model._ids(f"{opening}{text}{question}").tolist() for text in texts]
-    answers = [model._ids(space + label).tolist() for label in labels]
+    asked = [[model.eos_id, *model.ids(f"{shown}{opening}{text}{question}").tolist()] for text in texts]
+    answers = [model.ids(space + label).tolist() for label in labels]
     most = model.config.max_positions
-    needed = len(head) + max(map(len, asked), default=0) + max(map(len, answers))
+    needed = max(map(len, asked), default=0) + max(map(len, answers))
     if needed > most:
         raise FirthError(
             f"examples and text come to {needed} tokens, more than the model's {most}: give fewer or shorter examples"
         )
-    rows = [(text, answer) for text in asked for answer in answers]
+    if not texts:
+        return []
+    head = _shared(asked)
+    rows = [(text[len(head) :], answer) for text in asked for answer in answers]
     scores = np.asarray(_scores(model, head, rows)).reshape(len(texts), len(labels))
-    shares = np.exp(scores - scores.max(1, keepdims=True)) if len(texts) else scores
+    shares = np.exp(scores - scores.max(1, keepdims=True))
     shares /= shares.sum(1, keepdims=True)
     return [PromptedLabel(labels[int(row.argmax())], dict(zip(labels, row.tolist(), strict=True))) for row in shares]
 
@@ -64,6 +66,13 @@ def _parts(template: str) -> tuple[str, str, str]:
     if not has_text or not has_label:
         raise FirthError(f"template '{template}' must have {{text}} and, after it, {{label}}")
     return before, middle, after
+
+
+def _shared(rows: list[list[int]]) -> list[int]:
+    """The tokens with which all rows begin: where the examples end is the tokenizer's affair."""
+    first, last = min(rows), max(rows)
+    same = next((place for place, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+    return first[:same]
 
 
 def _scores(model: DecoderRepresentation, head: list[int], rows: list[tuple[list[int], list[int]]]) -> list[float]:

@@ -162,14 +162,10 @@ class RecurrentRepresentation(Representation):
 
     # -- continuations
 
-    def generate(self, text: str, trace: Trace | None = None, **settings: Any) -> list[Continuation]:
-        """The text continued: see ``Generation`` for the settings."""
-        return self.generate_many([text], trace, **settings)[0]
-
     def generate_many(
         self, texts: Sequence[str], trace: Trace | None = None, **settings: Any
     ) -> list[list[Continuation]]:
-        """Each text continued, in one batch."""
+        """Each text continued, in one batch: see ``Generation`` for the settings."""
         if self.config.bidirectional:
             self._cannot("continue texts", "a model that reads in one direction")
         return generate(self.stepper(), self.tokens, texts, Generation.build(settings, "generate"), trace)

@@ -21,6 +21,7 @@ from firth.text.words import split_words
 SPECIALS = {
     "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
     "bpe": ["<|endoftext|>", "<pad>", "<mask>"],
+    "characters": ["<|endoftext|>", "<pad>", "<mask>", "<unk>"],
     "unigram": ["<pad>", "</s>", "<unk>", "<cls>", "<sep>", "<mask>"],
 }
 _ROLES = {
@@ -66,6 +67,8 @@ class Pieces:
         self.kind = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram"}.get(
             self.description["model"]["type"], "other"
         )
+        if self.kind == "bpe" and not self.description["model"]["merges"] and tokenizer.pre_tokenizer is None:
+            self.kind = "characters"
         self.vocab_size: int = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
         self.special_ids = sorted(token["id"] for token in self.description["added_tokens"] if token["special"])
         self.byte_ids = self._find_byte_ids()
@@ -175,7 +178,8 @@ class Pieces:
                 continue
             starts = np.asarray([start for start, _ in (split_words(part) if found is None else found)], np.int64)
             chosen = (np.asarray(segments) == segment) & (np.asarray(special) == 0)
-            words[chosen] = np.searchsorted(starts, offset_array[chosen, 0], side="right") - 1
+            # By where a piece ends: some begin with the space before their word.
+            words[chosen] = np.maximum(np.searchsorted(starts, offset_array[chosen, 1], side="left") - 1, 0)
         return Encoding(np.asarray(ids, np.int64), offset_array, words, tokens, np.asarray(segments, np.int64))
 
     def _bytes_for_unknown(self, text: str, pair: str | None, *columns: list[Any]) -> tuple[list[Any], ...]:

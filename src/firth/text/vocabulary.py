@@ -1,5 +1,6 @@
 """Training a tokenizer from a stream of texts, the same vocabulary from the same text every time."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -19,7 +20,9 @@ def train_pieces(texts: Texts, config: TokensConfig) -> Pieces:
     """A tokenizer of the wanted kind; ``texts()`` gives the sample afresh each time."""
     if not any(text.strip() for text in texts()):
         raise FirthError("no text to learn a vocabulary from: every document is empty")
-    trained = {"wordpiece": _wordpiece, "bpe": _bpe, "unigram": _unigram}[config.kind](texts, config)
+    trained = {"wordpiece": _wordpiece, "bpe": _bpe, "unigram": _unigram, "characters": _characters}[config.kind](
+        texts, config
+    )
     return Pieces(trained)
 
 
@@ -91,6 +94,23 @@ def _bpe(texts: Texts, config: TokensConfig) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts(), trainer)
+    return tokenizer
+
+
+def _characters(texts: Texts, config: TokensConfig) -> Tokenizer:
+    """Every character is a token, white space too: BPE that never merges. The most frequent are kept."""
+    normalizer = normalizers.Lowercase() if config.lowercase else None
+    counts: Counter[str] = Counter()
+    for text in texts():
+        counts.update(text if normalizer is None else normalizer.normalize_str(text))
+    specials = SPECIALS["characters"]
+    most = sorted(counts, key=lambda char: (-counts[char], char))[: config.vocab_size - len(specials)]
+    vocab = {token: number for number, token in enumerate(specials + sorted(most))}
+    tokenizer = Tokenizer(models.BPE(vocab, [], unk_token="<unk>"))
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in specials])
     return tokenizer
 
 

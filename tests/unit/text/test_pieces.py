@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from piece_samples import build_pieces, build_vocab, hard_text
 
+from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.text.pieces import BYTE_TOKENS, Pieces
+from firth.text.vocabulary import train_pieces
 
 UNCASED = build_pieces()
 BYTES = build_pieces(byte_fallback=True)
@@ -104,3 +106,15 @@ class TestFiles:
         (tmp_path / "vocab.txt").write_text("a\nb\n")
         with pytest.raises(FirthError, match=r"vocab\.txt: no \[UNK\]"):
             Pieces.load(tmp_path / "vocab.txt")
+
+
+def test_words_of_pieces_that_begin_with_a_space() -> None:
+    """Byte-level and SentencePiece tokens hold the space before their word."""
+    texts = ["the dog barks at the dogs"] * 3
+    for kind in ("bpe", "unigram"):
+        pieces = train_pieces(lambda: texts, TokensConfig.build({"kind": kind, "vocab_size": 300}, "test"))
+        found = pieces.encode("the dog  barks!", add_special=False)
+        for token, word in zip(found.tokens, found.words.tolist(), strict=True):
+            letters = token.strip("\u0120\u2581 ")
+            assert letters in ("the", "dog", "barks", "!")[word], (kind, token, word)
+        assert sorted(set(found.words.tolist())) == [0, 1, 2, 3]
