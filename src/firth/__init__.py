@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from firth.api import evaluate, load, occurrences, plan, prepare, prepare_pairs, pretrain
     from firth.core.errors import FirthError
+    from firth.task_api import finetune
 
 __version__ = "0.1.0"
-__all__ = ["FirthError", "evaluate", "load", "occurrences", "plan", "prepare", "prepare_pairs", "pretrain"]
+__all__ = [
+    "FirthError",
+    "evaluate",
+    "finetune",
+    "load",
+    "occurrences",
+    "plan",
+    "prepare",
+    "prepare_pairs",
+    "pretrain",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,6 +30,10 @@ def __getattr__(name: str) -> Any:
         from firth.core.errors import FirthError
 
         return FirthError
+    if name in ("finetune",):
+        from firth import task_api
+
+        return getattr(task_api, name)
     if name in __all__:
         from firth import api
 

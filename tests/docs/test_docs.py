@@ -36,6 +36,9 @@ def write_samples(folder: Path) -> None:
         (folder / f"{name}.en").write_text("\n".join(lines) + "\n", encoding="utf-8")
         lines = [" ".join(german[word] for word in words) for words in some]
         (folder / f"{name}.de").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rows = [f"The {noun} {verb} it.\t{'good' if noun in nouns[:2] else 'bad'}" for noun in nouns for verb in verbs]
+    (folder / "train.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    (folder / "dev.tsv").write_text("text\tlabel\n" + "\n".join(rows[::3]) + "\n", encoding="utf-8")
     places, acts = ["北京", "上海", "图书馆", "学校", "公园"], ["住了三天", "看书", "睡觉", "见到老师", "学习中文"]
     chinese = ["".join(f"我们在{random.choice(places)}{random.choice(acts)}。" for _ in range(5)) for _ in range(300)]
     (folder / "xinwen.txt").write_text("\n".join(chinese) + "\n", encoding="utf-8")

@@ -61,6 +61,7 @@ class Family:
     model: nn.Module
     objective: Any  # an nn.Module that is an ``Objective``
     weights: Mapping[str, float]
+    rate_factors: Mapping[str, float] = {}
     published: tuple[str, ...] = ("config.json", "model.safetensors")  # the finished model's files, for checksums
     uses: tuple[str, ...] = (  # the next commands, for the report
         'fill {name} "A sentence with a [MASK] in it."',
@@ -158,6 +159,9 @@ class Family:
     def loss(self, batch: Batch) -> Losses:
         found: Losses = self.objective.loss(self.model, batch)
         return found
+
+    def enough(self) -> bool:
+        return False
 
     def evaluate(self) -> dict[str, float]:
         """Mean loss and accuracy on held-out rows, always the same rows with the same masks."""

@@ -35,6 +35,10 @@ def load_model(path: Path) -> Representation:
         return load_elmo_model(path)
     if path.is_file():
         return load_vectors_file(path)
+    if (path / "task.json").is_file():
+        from firth.assembly.task_model import TaskModel
+
+        return TaskModel.load(path)
     if (path / "config.json").is_file():
         return load_folder(path)
     if not (path / "firth.json").is_file():
@@ -81,6 +85,10 @@ def load_encoder_model(folder: Path) -> Representation:
     from firth.text.pieces import Pieces
 
     config, weights, heads = load_encoder(folder)
+    if "classifier" in heads or "spans" in heads:
+        from firth.assembly.task_model import load_published
+
+        return load_published(folder)
     return EncoderRepresentation.from_weights(config, weights, heads, Pieces.load(folder), folder)
 
 

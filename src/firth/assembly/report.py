@@ -33,7 +33,7 @@ def page(title: str, body: str) -> str:
     )
 
 
-def _cards(facts: dict[str, str]) -> str:
+def cards(facts: dict[str, str]) -> str:
     return (
         '<div class="facts">'
         + "".join(f"<div>{html.escape(name)}<b>{html.escape(value)}</b></div>" for name, value in facts.items())
@@ -75,7 +75,7 @@ def write_report(run: Run, results: dict[str, Any], parts: Sequence[str] = ()) -
         "training": [(line["step"], line["loss"]) for line in train],
         "held-out": [(line["step"], line["heldout_loss"]) for line in heldout],
     }
-    cards = {
+    shown = {
         "parameters": show_count(results["parameters"]),
         "steps": f"{run.facts['steps']:,}",
         "tokens seen": show_count(results["tokens"]),
@@ -83,12 +83,12 @@ def write_report(run: Run, results: dict[str, Any], parts: Sequence[str] = ()) -
         "time": show_duration(results["seconds"]),
         "tokens/s": show_count(results["tokens"] / max(results["seconds"], 1e-9)),
     }
-    cards |= {f"held-out {name.replace('_', ' ')}": f"{value:.4g}" for name, value in results["metrics"].items()}
+    shown |= {f"held-out {name.replace('_', ' ')}": f"{value:.4g}" for name, value in results["metrics"].items()}
     name = html.escape(run.folder.name)
     uses = "\n".join(f"firth {command.format(name=run.folder.name)}" for command in results["uses"])
     body = [
         f'<p class="soft">Firth run</p><h1>{name}</h1><p class="soft">recipe {html.escape(run.facts["recipe"])}</p>',
-        _cards(cards),
+        cards(shown),
         f"<h2>Loss</h2><figure>{line_chart(losses, 'step', 'loss')}</figure>",
         f"<h2>Learning rate</h2><figure>{line_chart({'learning rate': [(line['step'], line['learning_rate']) for line in train]}, 'step', 'rate')}</figure>",
         f"<h2>Speed</h2><figure>{line_chart({'tokens/s': [(line['step'], line['tokens_per_s']) for line in train]}, 'step', 'tokens/s')}</figure>",

@@ -72,7 +72,34 @@ def _vector_rows(facts: dict[str, Any]) -> Rows:
     return rows
 
 
+def task_rows(facts: dict[str, Any]) -> Rows:
+    """A fine-tuned run in a few lines; several trainings a line each."""
+    rows = [("task", facts["recipe"]), ("base", str(facts["base"])), ("status", facts["status"])]
+    if facts["status"] != "finished":
+        return rows
+    metric = facts.get("metric", "")
+    rows += [(f"dev {name.replace('_', ' ')}", f"{value:.4f}") for name, value in facts["metrics"].items()]
+    if "interval" in facts:
+        found = facts["interval"]
+        rows.append((f"{found['metric']}, 95 %", f"{found['low']:.4f} to {found['high']:.4f}"))
+    if "spread" in facts:
+        found = facts["spread"]
+        rows.append(("over trainings", f"{found['mean']:.4f} ± {found['deviation']:.4f} ({found['count']})"))
+        rows += [
+            (
+                f"  seed {result['seed']}",
+                f"{result['scores'][metric]:.4f}  "
+                + ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in result["settings"].items()),
+            )
+            for result in facts["results"]
+        ]
+    rows += [("parameters", show_count(facts["parameters"])), ("training", show_duration(facts["seconds"]))]
+    return rows
+
+
 def run_rows(facts: dict[str, Any]) -> Rows:
+    if facts.get("kind") == "task":
+        return task_rows(facts)
     if facts.get("kind") == "vectors":
         return _vector_rows(facts)
     rows = [("recipe", facts["recipe"]), ("status", facts["status"])]

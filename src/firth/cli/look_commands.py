@@ -40,6 +40,7 @@ def evaluate(
     analogies: Annotated[
         list[Path] | None, typer.Option(help="For static vectors: an analogy file (four words a line).")
     ] = None,
+    data: Annotated[Path | None, typer.Option(help="For tasks: a labelled file.")] = None,
     limit: Annotated[int | None, typer.Option(help="Answer analogies among the first so many words only.")] = None,
     source: Annotated[Path | None, typer.Option(help="For translators: a file of sentences, one a line.")] = None,
     reference: Annotated[Path | None, typer.Option(help="For translators: their translations by people.")] = None,
@@ -54,6 +55,21 @@ def evaluate(
     from firth.cli.describe import word_rows
     from firth.cli.output import say, say_json, table
 
+    if data is not None:
+        from firth import task_api
+
+        measured = task_api.evaluate_task(run, data)
+        if as_json:
+            say_json({"run": str(run), "data": str(data), **measured})
+            return
+        say(f"{run}: on {data}")
+        between = measured.pop("interval")
+        rows = [
+            (name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
+            for name, value in measured.items()
+        ]
+        table([*rows, (f"{between['metric']}, 95 %", f"{between['low']:.4f} to {between['high']:.4f}")])
+        return
     if similarity or analogies:
         scores = api.evaluate_words(run, similarity or (), analogies or (), limit)
         if as_json:

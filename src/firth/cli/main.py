@@ -4,30 +4,24 @@ Nothing heavy is imported before a command needs it, so that ``firth --help`` is
 """
 
 import sys
+from importlib import import_module
 
 import typer
 
-from firth.cli import (
-    context_commands,
-    generate_commands,
-    look_commands,
-    train_commands,
-    translate_commands,
-    use_commands,
-)
 from firth.cli.app import app
 from firth.core.errors import FirthError, Interrupted
 
-__all__ = [
-    "app",
+COMMANDS = (  # files whose commands join the application
     "context_commands",
     "generate_commands",
     "look_commands",
-    "main",
+    "task_commands",
     "train_commands",
     "translate_commands",
     "use_commands",
-]
+)
+for _name in COMMANDS:
+    import_module(f"firth.cli.{_name}")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -98,6 +98,11 @@ class Trainee(Protocol):
 
     module: torch.nn.Module
     weights: Mapping[str, float]  # of each named loss in the sum
+    rate_factors: Mapping[str, float]  # by parameter: how much faster or slower than the rest it learns; often empty
+
+    def enough(self) -> bool:
+        """Whether training may end before its time (asked after every step)."""
+        ...
 
     def batch(self, number: int) -> Batch:
         """The batch of that number: a pure function, so that resuming is exact."""
@@ -106,7 +111,7 @@ class Trainee(Protocol):
     def loss(self, batch: Batch) -> Losses: ...
 
     def evaluate(self) -> dict[str, float]:
-        """Metrics on held-out text; ``loss`` is the one to make small. Empty without such text."""
+        """Metrics on held-out text; ``loss``, if there is one, is to become small. Empty without such text."""
         ...
 
 

@@ -53,7 +53,7 @@ class Format:
     model_type: str  # also what the names of the encoder's weights begin with
     title: str
     heads: Mapping[str, Mapping[str, str]]  # by the name of the part, ours: theirs
-    architectures: tuple[tuple[str, str], ...]  # (head, class): the first whose head is there; "" for none
+    architectures: tuple[tuple[str, str], ...]  # (heads, class): the first whose heads are all there; "" for none
     output: str  # the output table, which is the token table once more
     outside: Mapping[str, str] = field(default_factory=dict)  # more weights of the encoder beside its blocks
     settings: Mapping[str, str] = field(default_factory=dict)  # more settings, ours: theirs
@@ -74,8 +74,17 @@ BERT = Format(
         },
         "pooler": {"dense.weight": "bert.pooler.dense.weight", "dense.bias": "bert.pooler.dense.bias"},
         "pair_head": {"weight": "cls.seq_relationship.weight", "bias": "cls.seq_relationship.bias"},
+        "classifier": {"weight": "classifier.weight", "bias": "classifier.bias"},
+        "spans": {"weight": "qa_outputs.weight", "bias": "qa_outputs.bias"},
     },
-    architectures=(("pair_head", "BertForPreTraining"), ("token_head", "BertForMaskedLM"), ("", "BertModel")),
+    architectures=(
+        ("classifier pooler", "BertForSequenceClassification"),
+        ("classifier", "BertForTokenClassification"),
+        ("spans", "BertForQuestionAnswering"),
+        ("pair_head", "BertForPreTraining"),
+        ("token_head", "BertForMaskedLM"),
+        ("", "BertModel"),
+    ),
     output="cls.predictions.decoder.weight",
 )
 _BIASES = {"cls.predictions.decoder.bias": "cls.predictions.bias"}  # another name for the same
@@ -108,7 +117,7 @@ def _names(kind: Format, num_layers: int) -> dict[str, str | list[str]]:
 
 
 def config_to_json(kind: Format, config: EncoderConfig, heads: set[str], pad_id: int) -> dict[str, Any]:
-    architecture = next(name for head, name in kind.architectures if not head or head in heads)
+    architecture = next(name for needed, name in kind.architectures if set(needed.split()) <= heads)
     activation = next(name for name, ours in _ACTIVATIONS.items() if ours == config.activation)
     settings = {theirs: getattr(config, ours) for ours, theirs in {**_SETTINGS, **kind.settings}.items()}
     return {
@@ -146,8 +155,9 @@ def save_bert(
     heads: dict[str, dict[str, torch.Tensor]],
     pad_id: int,
     kind: Format = BERT,
+    more: dict[str, Any] | None = None,
 ) -> None:
-    """``config.json`` and ``model.safetensors`` with the published names."""
+    """``config.json`` (with ``more`` in it) and ``model.safetensors`` with the published names."""
     tensors: dict[str, torch.Tensor] = {}
     for ours, theirs in _names(kind, config.num_layers).items():
         if ours in kind.outside and ours not in encoder:
@@ -159,7 +169,7 @@ def save_bert(
     for part, weights in heads.items():
         tensors |= {kind.heads[part][name]: tensor for name, tensor in weights.items()}
     save_tensors(folder / "model.safetensors", tensors)
-    write_json(folder / "config.json", config_to_json(kind, config, set(heads), pad_id))
+    write_json(folder / "config.json", config_to_json(kind, config, set(heads), pad_id) | (more or {}))
 
 
 def load_bert(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
+from firth.core.text_reader import TextReader
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,14 @@ class Representation:
     def layers(self, text: str | list[str]) -> TextLayers:
         """Every layer for every token; a list is taken as words."""
         self._cannot("show layers", "any model")
+
+    def reader(self) -> TextReader:
+        """How a task reads texts through this model."""
+        self._cannot("be the base of a task", "any other model")
+
+    def predict(self, texts: Any) -> list[dict[str, Any]]:
+        """What a task says about each text."""
+        self._cannot("predict", "a run that firth finetune made")
 
     def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
         """Guesses for each mask in the text."""

@@ -14,10 +14,11 @@ from torch import nn
 
 from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderConfig, TwoStreamConfig
+from firth.core.text_reader import Frame, TextReader
 from firth.core.types import Encoding
 from firth.models.encoder import Encoder
 from firth.models.two_stream import TwoStream
-from firth.nn.output import PairHead, ReplacedHead, TokenHead
+from firth.nn.output import PairHead, Pooler, ReplacedHead, TokenHead
 from firth.representations.base import Guess, Representation, TextLayers
 from firth.text.pieces import Pieces
 
@@ -38,6 +39,7 @@ class EncoderRepresentation(Representation):
         self.token_head: TokenHead | None = None
         self.pair_head: PairHead | None = None
         self.replaced_head: ReplacedHead | None = None
+        self.pooler: Pooler | None = None
 
     @classmethod
     def from_weights(
@@ -51,6 +53,8 @@ class EncoderRepresentation(Representation):
         model = cls(config, pieces)
         if "token_head" in heads:
             model.token_head = TokenHead(config)
+        if "pooler" in heads:
+            model.pooler = Pooler(config.hidden_dim)
         if "pair_head" in heads and "pooler" in heads:
             model.pair_head = PairHead(config.hidden_dim)
         if "replaced_head" in heads:
@@ -59,6 +63,8 @@ class EncoderRepresentation(Representation):
             model.encoder.load_state_dict(weights)
             if model.token_head is not None:
                 model.token_head.load_state_dict(heads["token_head"])
+            if model.pooler is not None:
+                model.pooler.load_state_dict(heads["pooler"])
             if model.pair_head is not None:
                 model.pair_head.pooler.load_state_dict(heads["pooler"])
                 model.pair_head.out.load_state_dict(heads["pair_head"])
@@ -86,6 +92,26 @@ class EncoderRepresentation(Representation):
     @property
     def num_parameters(self) -> int:
         return sum(parameter.numel() for part in self.parts for parameter in part.parameters())
+
+    def reader(self) -> TextReader:
+        """The encoder for a task: [CLS] speaks for a text, two texts are read together."""
+        pieces = self.pieces
+        ends = tuple(number for number in (pieces.sep_id,) if number is not None)
+        summary = tuple(number for number in (pieces.cls_id,) if number is not None)
+        last = isinstance(self.config, TwoStreamConfig)  # XLNet: A [SEP] B [SEP] [CLS]
+        return TextReader(
+            kind=self.kind,
+            module=self.encoder,
+            tokenize=lambda text: pieces.encode(text, add_special=False, read_special=False),
+            dim=self.dim,
+            num_layers=self.config.num_layers + 1,
+            max_len=self.config.max_positions,
+            frame=Frame((), ends, ends + summary) if last else Frame(summary, ends, ends),
+            pad_id=pieces.pad_id or 0,
+            summary="mean" if not summary else "last" if last else "first",
+            joins_pairs=bool(ends),
+            pooler=self.pooler,
+        )
 
     def _windows(self, encoding: Encoding) -> list[NDArray[np.int64]]:
         """Places of the tokens in each window of at most ``max_positions``; nothing is cut off."""

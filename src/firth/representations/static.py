@@ -7,11 +7,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
+from firth.core.text_reader import TextReader
+from firth.core.types import Encoding
 from firth.representations.base import Found, Representation, TextLayers
 from firth.text.words import split_words
 from firth.vectors.word_vectors import WordVectors
 
 _POOLS = ("mean", "max")
+
+
+def words_of(text: str | list[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """The words of a text (or those given) with their characters in it; given ones as if a space stood between."""
+    if not isinstance(text, list):
+        spans = split_words(text)
+        return [text[start:end] for start, end in spans], np.asarray(spans, np.int64).reshape(-1, 2)
+    ends = np.cumsum([len(word) + 1 for word in text]) - 1 if text else np.zeros(0, np.int64)
+    starts = ends - np.asarray([len(word) for word in text], np.int64)
+    return text, np.stack((starts, ends), axis=1).astype(np.int64)
 
 
 class StaticRepresentation(Representation):
@@ -36,20 +48,39 @@ class StaticRepresentation(Representation):
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """One layer; zeros for words that nobody knows."""
-        if isinstance(text, list):
-            words = text
-            ends = np.cumsum([len(word) + 1 for word in words]) - 1
-            offsets = np.stack((ends - [len(word) for word in words], ends), axis=1) if words else np.zeros((0, 2))
-        else:
-            spans = split_words(text)
-            words = [text[start:end] for start, end in spans]
-            offsets = np.asarray(spans).reshape(-1, 2)
+        words, offsets = words_of(text)
         hidden = np.zeros((1, len(words), self.dim), np.float32)
         for place, word in enumerate(words):
             row = self._row(word)
             if row is not None:
                 hidden[0, place] = row
-        return TextLayers(words, offsets.astype(np.int64), np.arange(len(words)), hidden)
+        return TextLayers(words, offsets, np.arange(len(words)), hidden)
+
+    def reader(self) -> TextReader:
+        """The table for a task. Words that the table lacks but n-grams can spell get rows as they are met."""
+        from firth.models.lookup import Lookup
+
+        known = self.vectors
+        table = np.zeros((len(known) + 2, self.dim), np.float32)
+        table[2:] = known.rows(0, len(known))
+        module = Lookup(table)
+        numbers = {word: place + 2 for place, word in enumerate(known.words)}
+
+        def number_of(word: str) -> int:
+            for form in (word, word.lower()):
+                if form in numbers:
+                    return numbers[form]
+            if known.subwords is None:
+                return 1
+            numbers[word] = module.add(known[word])
+            return numbers[word]
+
+        def tokenize(text: str | list[str]) -> Encoding:
+            words, offsets = words_of(text)
+            ids = np.asarray([number_of(word) for word in words], np.int64)
+            return Encoding(ids, offsets, np.arange(len(words)), words, np.zeros(len(words), np.int64))
+
+        return TextReader(self.kind, module, tokenize, self.dim, num_layers=1, max_len=None)
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """The mean (or largest) of the vectors of the known words of each text."""

@@ -77,11 +77,18 @@ class Loop:
     """One training: a trainee, its optimizer, where it is, and what it has to keep."""
 
     def __init__(
-        self, trainee: Trainee, config: TrainingConfig, folder: Path, progress: Progress | None = None
+        self,
+        trainee: Trainee,
+        config: TrainingConfig,
+        folder: Path,
+        progress: Progress | None = None,
+        saves: bool = True,
     ) -> None:
+        """``saves=False``: short trainings that are begun again rather than resumed keep no checkpoints."""
         self.trainee = trainee
         self.config = config
         self.folder = folder
+        self.saves = saves
         self.progress: Progress = progress or (lambda event: None)
         self.ranks = Ranks()
         try:
@@ -91,7 +98,7 @@ class Loop:
                 f"device '{config.device}' cannot be used ({str(error).splitlines()[0]}): try device=cpu"
             ) from None
         self.autocast = precision_context(config)
-        self.optimizer = build_optimizer(self.module, config)
+        self.optimizer = build_optimizer(self.module, config, trainee.rate_factors)
         self.scaler = torch.amp.GradScaler(enabled=config.precision == "float16")
         self.step = 0
         self.seconds = 0.0
@@ -143,7 +150,7 @@ class Loop:
         self.trainee.evaluate()
         evaluation_s = time.perf_counter() - started
         self.module.load_state_dict(before)
-        self.optimizer = build_optimizer(self.module, self.config)
+        self.optimizer = build_optimizer(self.module, self.config, self.trainee.rate_factors)
         return Timing(statistics.median(times[1:]), evaluation_s, time.perf_counter() - begun)
 
     def _save_every(self, steps: int) -> int:
@@ -181,7 +188,7 @@ class Loop:
                 if self.step % every == 0 or final:
                     self._evaluate(history)
                 halt = self.ranks.any(bool(stop))
-                if (
+                if self.saves and (
                     self.step % save_every == 0
                     or self.step % every == 0
                     or final
@@ -191,9 +198,10 @@ class Loop:
                     self._save()
                     saved = time.perf_counter()
                 if halt and not final:
-                    raise Interrupted(
-                        f"stopped at step {self.step} of {steps}, which is saved; go on with: {resume_hint}"
-                    )
+                    kept = "which is saved; " if self.saves else ""
+                    raise Interrupted(f"stopped at step {self.step} of {steps}, {kept}go on with: {resume_hint}")
+                if self.trainee.enough():
+                    break
         return self.last
 
     def _numbers(self, step: int, steps: int) -> Iterator[int]:
@@ -267,10 +275,10 @@ class Loop:
         found = self.trainee.evaluate()
         if not found:
             return
-        if not math.isfinite(found["loss"]):
+        if not math.isfinite(found.get("loss", 0.0)):
             raise FirthError(self._not_finite(self.step - 1))
         self.last = found
-        if self.best is None or found["loss"] < self.best["loss"]:
+        if "loss" in found and (self.best is None or found["loss"] < self.best["loss"]):
             self.best = {**found, "step": self.step}
         line = {
             "event": "evaluate",

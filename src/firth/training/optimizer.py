@@ -1,6 +1,7 @@
 """AdamW with decay groups, and learning-rate schedules."""
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import nn
@@ -8,16 +9,28 @@ from torch import nn
 from firth.core.configs import TrainingConfig
 
 
-def build_optimizer(module: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
-    """Weight decay on matrices and tables only: not on biases and norms (Devlin et al. 2018, A.2)."""
-    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [parameter for parameter in parameters if parameter.ndim >= 2], "weight_decay": config.weight_decay},
-        {"params": [parameter for parameter in parameters if parameter.ndim < 2], "weight_decay": 0.0},
-    ]
+def build_optimizer(
+    module: nn.Module, config: TrainingConfig, factors: Mapping[str, float] | None = None
+) -> torch.optim.AdamW:
+    """Weight decay on matrices and tables only: not on biases and norms (Devlin et al. 2018, A.2).
+
+    ``factors`` by name of a parameter make it learn slower or faster than the rest.
+    """
+    groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
+    for decays in (True, False):
+        for name, parameter in module.named_parameters():
+            if parameter.requires_grad and (parameter.ndim >= 2) == decays:
+                groups.setdefault((decays, (factors or {}).get(name, 1.0)), []).append(parameter)
     betas = (config.beta1, config.beta2)
     return torch.optim.AdamW(
-        [group for group in groups if group["params"]], config.learning_rate, betas, config.adam_eps, fused=True
+        [
+            {"params": some, "weight_decay": config.weight_decay if decays else 0.0, "rate_factor": factor}
+            for (decays, factor), some in groups.items()
+        ],
+        config.learning_rate,
+        betas,
+        config.adam_eps,
+        fused=True,
     )
 
 

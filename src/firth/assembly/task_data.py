@@ -1,0 +1,98 @@
+"""The labelled files of a task, read by its kind, and a look at them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from firth.core.errors import FirthError
+from firth.core.examples import TagExample
+from firth.core.task_configs import TaskConfig
+from firth.tasks.checking import Check, check_examples
+from firth.tasks.schemes import convert, repair
+from firth.text.answers import read_answers
+from firth.text.columns import Columns
+from firth.text.labelled import read_texts
+from firth.text.tagged import TagColumns, read_tagged
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How labelled files are read; what is not said is found."""
+
+    text: str | None = None
+    second: str | None = None
+    label: str | None = None
+    skip_bad: bool = False  # leave out answers that are not where they should be
+    repair_tags: bool = False
+
+
+def read_examples(task: str, path: Path, reading: Reading, for_scoring: bool = False) -> list[Any]:
+    """Examples of a file for a kind of task; to score answers their texts are enough."""
+    name = str(path)
+    if task in ("classify", "score"):
+        columns = Columns(reading.text, reading.second, reading.label)
+        return list(read_texts(name, columns, scores=task == "score"))
+    if task == "tag":
+        return list(read_tagged(name, _tag_columns(reading)))
+    return list(read_answers(name, skip_bad=reading.skip_bad, only_references=for_scoring).examples)
+
+
+def _tag_columns(reading: Reading) -> TagColumns | None:
+    if reading.text is None and reading.label is None:
+        return None
+    given = {"word": reading.text, "tag": reading.label}
+    numbers = {name: int(value) if value.lstrip("-").isdecimal() else value for name, value in given.items() if value}
+    return TagColumns(**numbers)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """Training and dev examples, and what was seen in them."""
+
+    train: list[Any]
+    dev: list[Any]
+    check: Check
+
+    @property
+    def pairs(self) -> bool:
+        return any(getattr(example, "second", None) is not None for example in self.train)
+
+    def configured(self, config: TaskConfig) -> TaskConfig:
+        """The settings with the labels and the scheme of these examples."""
+        if config.task == "tag":
+            labels = sorted({tag for example in self.train for tag in example.tags or ()})
+            return config.replace(labels=labels, scheme=self.check.scheme)
+        if config.task == "classify":
+            return config.replace(labels=sorted({str(example.label) for example in self.train}))
+        return config
+
+
+def read_task(task: str, train: Path, dev: Path | None, reading: Reading) -> TaskData:
+    """Both files, looked through; what makes training senseless is an error."""
+    first = read_examples(task, train, reading)
+    second = read_examples(task, dev, reading, for_scoring=True) if dev is not None else []
+    if not first:
+        raise FirthError(f"{train}: no examples in it; check the file")
+    if dev is not None and not second:
+        raise FirthError(f"{dev}: no examples in it; check the file")
+    return build_data(task, first, second, reading.repair_tags)
+
+
+def build_data(task: str, train: Sequence[Any], dev: Sequence[Any], repair_tags: bool = False) -> TaskData:
+    check = check_examples(train, dev or None, task)
+    if check.scheme == "iob1":  # a label then says by itself where a span begins
+        train, dev = ([_converted(example, "bio") for example in some] for some in (train, dev))
+        check = check_examples(train, dev or None, task)
+    if repair_tags and check.scheme is not None:
+        train, dev = ([_repaired(example, check.scheme) for example in some] for some in (train, dev))
+        check = check_examples(train, dev or None, task)
+    return TaskData(list(train), list(dev), check)
+
+
+def _repaired(example: TagExample, scheme: str) -> TagExample:
+    return example if example.tags is None else replace(example, tags=repair(example.tags, scheme))
+
+
+def _converted(example: TagExample, scheme: str) -> TagExample:
+    return example if example.tags is None else replace(example, tags=convert(example.tags, scheme))

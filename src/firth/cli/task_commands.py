@@ -1,0 +1,120 @@
+"""Commands for tasks: finetune, predict."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from firth.cli.app import Json, app
+
+Text = Annotated[str | None, typer.Option(help="The column that holds the text (for tags: the words).")]
+Second = Annotated[str | None, typer.Option(help="The column that holds the second text of a pair.")]
+Label = Annotated[str | None, typer.Option(help="The column that holds the label, score or tag.")]
+
+
+@app.command()
+def finetune(
+    task: Annotated[str, typer.Argument(help="classify, score, tag or answer.")],
+    settings: Annotated[
+        list[str] | None, typer.Argument(help="Any setting as key=value, for example learning_rate=3e-5 crf=true.")
+    ] = None,
+    train: Annotated[Path | None, typer.Option(help="Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.")] = None,
+    dev: Annotated[Path | None, typer.Option(help="Labelled examples on which the best epoch is chosen.")] = None,
+    base: Annotated[
+        str, typer.Option(help="A run, a Hugging Face directory, a file of vectors, or 'scratch' for none.")
+    ] = "scratch",
+    out: Annotated[Path | None, typer.Option(help="The run folder to make.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Train so often with other seeds; the best is kept.")] = 1,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Try BERT's published grid of settings; the best is kept.")
+    ] = False,
+    epochs: Annotated[int | None, typer.Option(help="How often through the examples.")] = None,
+    text: Text = None,
+    second: Second = None,
+    label: Label = None,
+    check: Annotated[bool, typer.Option("--check", help="Only look at the files: labels, lengths, problems.")] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out answers that do not stand where the file says.")
+    ] = False,
+    repair_tags: Annotated[bool, typer.Option("--repair-tags", help="Mend tags that their scheme forbids.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that exists.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Teach a task to a representation: classes, scores, tags or answers.
+
+    Example: firth finetune classify --base runs/bert --train train.tsv --dev dev.tsv --out runs/mood
+    """
+    from firth import task_api
+    from firth.cli.describe import task_rows
+    from firth.cli.output import say, say_json, table
+    from firth.cli.progress import progress_display
+    from firth.core.errors import FirthError
+    from firth.core.runs import Run
+
+    if train is None:
+        raise FirthError("finetune needs labelled examples: name a file with --train")
+    looked = task_api.check_task(task, train=train, dev=dev, text=text, second=second, label=label, skip_bad=skip_bad)
+    if check:
+        if as_json:
+            say_json({"check": looked})
+        for line in [] if as_json else looked:
+            say(line)
+        return
+    if out is None:
+        raise FirthError("finetune needs a place for the run: name a folder with --out")
+    if not as_json:
+        for line in looked:
+            say(line)
+    with progress_display(task, as_json) as progress:
+        task_api.finetune(
+            task,
+            base=base,
+            train=train,
+            dev=dev,
+            out=out,
+            settings=settings or (),
+            seeds=seeds,
+            sweep=sweep,
+            epochs=epochs,
+            text=text,
+            second=second,
+            label=label,
+            skip_bad=skip_bad,
+            repair_tags=repair_tags,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    facts = Run.open(out).facts
+    if as_json:
+        say_json({"run": str(out), **facts})
+        return
+    say(f"{out}: trained")
+    table(task_rows(facts))
+    if "interval" in facts:
+        say(f"report: {out}/report.html")
+    say(f"next: firth predict {out} texts.txt")
+
+
+@app.command()
+def predict(
+    run: Annotated[Path, typer.Argument(help="A run of firth finetune, or a Hugging Face directory with a task head.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A file (a text a line; pairs with a tab between; or tsv, csv, jsonl, CoNLL, SQuAD json), or - for standard input."
+        ),
+    ],
+    text: Text = None,
+    second: Second = None,
+) -> None:
+    """Print what a task says about each text, one JSON line each, as it comes.
+
+    Example: firth predict runs/mood texts.txt > moods.jsonl
+    """
+    import json
+
+    from firth import task_api
+    from firth.cli.output import say
+
+    for found in task_api.predict_file(run, source, text, second):
+        say(json.dumps(found, ensure_ascii=False))

@@ -1,0 +1,62 @@
+"""The settings of a task on top of a representation."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from firth.core.config import Config, Positive, Probability
+
+TaskKind = Literal["classify", "score", "tag", "answer"]
+
+
+class TaskConfig(Config):
+    """Everything a fine-tuning run is made of; stored whole in the run and obeyed again when it predicts."""
+
+    task: TaskKind = "classify"
+    labels: tuple[str, ...] = ()  # in the order of the head's rows; found in the training data
+
+    # how the representation is used
+    tune: bool = True  # false: its weights stay as they are
+    layers: Literal["last", "mix"] = "last"  # mix: a learned sum of all layers
+    mix_l2: Annotated[float, Field(ge=0)] = 0.0
+    mix_norm: bool = False
+    body: Literal["none", "bilstm"] = "none"  # what stands between the representation and the head
+    body_dim: Positive = 128
+    pool: Literal["auto", "first", "last", "mean", "max"] = "auto"
+    dropout_prob: Probability = 0.1
+    crf: bool = False
+    scheme: str | None = None  # of tags: bio, bioes, bmes; none for parts of speech
+
+    # texts longer than the model reads
+    max_len: Annotated[int, Field(ge=8)] = 512
+    long_text: Literal["head", "tail", "head_tail", "windows"] = "head"
+    stride: Positive | None = None
+    window_pool: Literal["mean", "max"] = "mean"
+
+    # answers
+    max_answer_len: Positive = 30
+    max_question_len: Positive = 64
+    answer_metric: Literal["squad1", "squad2", "cmrc"] = "squad2"
+    null_threshold: float | None = None  # found on the dev set; none: there is always an answer
+
+    # training
+    batch_rows: Positive = 32
+    max_batch_tokens: Positive = 16384
+    learning_rate: Annotated[float, Field(gt=0)] | None = None  # none: 5e-5 for tuned Transformers, 1e-3 for the rest
+    epochs: Annotated[int, Field(gt=0, le=1000)] = 3
+    warmup_share: Annotated[float, Field(ge=0, le=1)] = 0.1
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0  # each layer below learns that much slower
+    class_weights: bool = False
+    patience: Positive | None = None  # epochs without a better dev score before it stops
+    metric: str | None = None  # the dev score that decides; none: the task's usual one
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    device: str = "cpu"
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "TaskConfig":
+        if self.crf and self.task != "tag":
+            raise ValueError("crf is for tagging: leave it out")
+        if len(set(self.labels)) != len(self.labels):
+            raise ValueError("labels: one of them stands there twice")
+        return self

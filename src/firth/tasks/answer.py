@@ -1,0 +1,178 @@
+"""Answers as stretches of a passage (Devlin et al. 2018, §4.2, §4.3).
+
+The question and a window of the passage are read together; start and end of the answer are each one
+vector. Long passages go through in overlapping windows, and the best span over all of them wins; a
+window without the answer learns to point at its first token.
+
+B windows, T tokens.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from firth.core.errors import FirthError
+from firth.core.examples import AnswerExample
+from firth.core.task_configs import TaskConfig
+from firth.core.text_reader import TextReader
+from firth.core.types import Batch, Losses
+from firth.tasks.answer_metrics import answer_scores, best_threshold
+from firth.tasks.bootstrap import Interval, mean_interval
+from firth.tasks.long_text import pieces_of
+from firth.tasks.network import TaskNetwork
+from firth.tasks.rows import Item, by_owner, collate, frame_row
+from firth.tasks.spans import Found, answer_tokens, find_answers
+
+_NUM_BEST = 20
+
+
+class AnswerQuestions:
+    """Rows of examples, loss, predictions and scores of extractive answers."""
+
+    def __init__(self, config: TaskConfig, reader: TextReader) -> None:
+        if not reader.joins_pairs or not reader.frame.before:
+            raise FirthError(
+                f"answers need a model that reads question and passage together, which this one ({reader.kind}) does not: use BERT"
+            )
+        self.config = config
+        self.reader = reader
+        self.weights = {"task": 1.0}
+        self.limit = (config.max_len if reader.max_len is None else min(config.max_len, reader.max_len)) - (
+            reader.frame.size(pair=True)
+        )
+        self.threshold = config.null_threshold
+
+    @property
+    def metric(self) -> str:
+        return self.config.metric or "f1"
+
+    def build(self, pairs: bool = True) -> TaskNetwork:
+        return TaskNetwork(self.config, self.reader, 2)
+
+    def learn_from(self, examples: Sequence[AnswerExample]) -> None:
+        """Nothing to find out."""
+
+    def start(self, network: TaskNetwork, examples: Sequence[AnswerExample]) -> None:
+        """Nothing to add."""
+
+    # -- examples to batches
+
+    def item(self, example: AnswerExample, number: int) -> Item:
+        question = self.reader.tokenize(example.question).ids[: self.config.max_question_len]
+        passage = self.reader.tokenize(example.passage)
+        room = self.limit - len(question)
+        stride = self.config.stride or max(1, room - min(128, room // 2))  # 128 tokens shared by neighbours
+        answer = None
+        if example.answers and not example.impossible:
+            text, start = example.answers[0]
+            answer = answer_tokens(passage.offsets, start, start + len(text))
+        rows, places = [], []
+        for piece in pieces_of(len(passage.ids), room, "windows", min(stride, room)):
+            rows.append(frame_row(self.reader.frame, question, passage.ids[piece], piece))
+            begin = len(self.reader.frame.before) + len(question) + len(self.reader.frame.between)
+            if answer is not None and len(piece) and piece[0] <= answer[0] and answer[1] <= piece[-1]:
+                places.append((begin + answer[0] - int(piece[0]), begin + answer[1] - int(piece[0])))
+            else:
+                places.append((0, 0))
+        return Item(tuple(rows), (places, passage.offsets), number)
+
+    def batch(self, items: Sequence[Item]) -> Batch:
+        rows = [row for item in items for row in item.rows]
+        arrays = collate(rows, self.reader.pad_id)
+        allowed = np.zeros(arrays["blocks"].shape, np.bool_)
+        for number, row in enumerate(rows):
+            allowed[number, : len(row.source)] = row.source >= 0
+        arrays["allowed"] = allowed
+        arrays["owner"] = np.repeat(np.arange(len(items)), [len(item.rows) for item in items])
+        arrays["spans"] = np.asarray([place for item in items for place in item.target[0]], np.int64)
+        return Batch(arrays, {"task": len(rows)}, int(arrays["blocks"].sum()))
+
+    # -- learning
+
+    def _scores(self, network: TaskNetwork, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        start, end = network.token_scores(batch.tensors).unbind(-1)
+        gone = batch.tensors["blocks"] == 0
+        lowest = torch.finfo(start.dtype).min
+        return start.masked_fill(gone, lowest), end.masked_fill(gone, lowest)
+
+    def loss(self, network: TaskNetwork, batch: Batch) -> Losses:
+        """Half the sum of both cross-entropies, over all tokens of the window."""
+        start, end = self._scores(network, batch)
+        spans = batch.tensors["spans"]
+        loss = functional.cross_entropy(start, spans[:, 0], reduction="sum") + functional.cross_entropy(
+            end, spans[:, 1], reduction="sum"
+        )
+        return Losses({"task": loss / 2})
+
+    # -- predicting
+
+    def outputs(self, network: TaskNetwork, batch: Batch) -> list[NDArray[np.float32]]:
+        """Start and end scores of an example's windows, [windows, 2, T]."""
+        start, end = self._scores(network, batch)
+        rows = list(torch.stack((start, end), 1).cpu().numpy())
+        return [np.stack(some) for some in by_owner(rows, batch.arrays["owner"])]
+
+    def prediction(self, example: AnswerExample, item: Item, output: NDArray[np.float32]) -> dict[str, Any]:
+        found = self._found(example, item, output)
+        best = found.best(self.threshold)
+        return {
+            "id": example.id,
+            "answer": best.text,
+            "start": best.start,
+            "end": best.end,
+            "score": best.score,
+            "no_answer_score": found.null_score,
+            "best": [
+                {"answer": one.text, "start": one.start, "end": one.end, "probability": one.prob}
+                for one in found.answers
+            ],
+        }
+
+    def _found(self, example: AnswerExample, item: Item, output: NDArray[np.float32]) -> Found:
+        """``output`` [windows, 2, T]; every window's tokens with their characters in the passage."""
+        offsets = np.zeros((len(item.rows), output.shape[2], 2), np.int64)
+        allowed = np.zeros(offsets.shape[:2], np.bool_)
+        for number, row in enumerate(item.rows):
+            inside = row.source >= 0
+            allowed[number, : len(inside)] = inside
+            offsets[number, : len(inside)][inside] = item.target[1][row.source[inside]]
+        scores = output.astype(np.float64)
+        return find_answers(
+            example.passage, scores[:, 0], scores[:, 1], allowed, offsets, self.config.max_answer_len, _NUM_BEST
+        )
+
+    def tune_threshold(self, examples: Sequence[AnswerExample], predictions: Sequence[dict[str, Any]]) -> float | None:
+        """Above which score of "no answer" nothing is answered: what serves the dev set best."""
+        if not any(example.impossible for example in examples):
+            return None
+        guesses = [found["best"][0]["answer"] if found["best"] else "" for found in predictions]
+        scores = answer_scores(guesses, [_texts(example) for example in examples], self.config.answer_metric)[:, 1]
+        nulls = [found["no_answer_score"] for found in predictions]
+        answered = [bool(guess) for guess in guesses]
+        answerable = [not example.impossible for example in examples]
+        return best_threshold(scores, nulls, answered, answerable).value
+
+    def score(
+        self, examples: Sequence[AnswerExample], items: Sequence[Item], predictions: Sequence[dict[str, Any]]
+    ) -> dict[str, float]:
+        rows = self._each(examples, predictions)
+        return {"exact": float(rows[:, 0].mean()), "f1": float(rows[:, 1].mean())}
+
+    def interval(
+        self, examples: Sequence[AnswerExample], predictions: Sequence[dict[str, Any]]
+    ) -> tuple[str, Interval]:
+        return "f1", mean_interval(self._each(examples, predictions)[:, 1])
+
+    def _each(self, examples: Sequence[AnswerExample], predictions: Sequence[dict[str, Any]]) -> NDArray[np.float64]:
+        answers = [_texts(example) for example in examples]
+        return answer_scores([found["answer"] for found in predictions], answers, self.config.answer_metric)
+
+
+def _texts(example: AnswerExample) -> list[str]:
+    if example.impossible:
+        return []
+    return list(example.references) or [answer.text for answer in example.answers]

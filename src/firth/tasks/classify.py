@@ -1,0 +1,139 @@
+"""Classes or a score for one text or two (Devlin et al. 2018, fig. 4 a, b)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from firth.core.examples import TextExample
+from firth.core.task_configs import TaskConfig
+from firth.core.text_reader import TextReader
+from firth.core.types import Batch, Losses
+from firth.tasks.bootstrap import Interval, confusion_interval, interval_of_rows
+from firth.tasks.long_text import pieces_of
+from firth.tasks.metrics import accuracy, classify_scores, number_scores, spearman
+from firth.tasks.network import TaskNetwork
+from firth.tasks.rows import Item, Row, collate, cut_pair, frame_row
+
+
+class Classify:
+    """Rows of examples, loss, predictions and scores; ``score`` is the same with one output."""
+
+    def __init__(self, config: TaskConfig, reader: TextReader) -> None:
+        self.config = config
+        self.reader = reader
+        self.number = {label: place for place, label in enumerate(config.labels)}
+        self.weights = {"task": 1.0}
+        self.class_weights: torch.Tensor | None = None
+        limit = config.max_len if reader.max_len is None else min(config.max_len, reader.max_len)
+        self.room = limit - reader.frame.size(pair=False)
+        self.pair_room = limit - reader.frame.size(pair=True)
+
+    @property
+    def regresses(self) -> bool:
+        return self.config.task == "score"
+
+    @property
+    def metric(self) -> str:
+        return self.config.metric or ("spearman" if self.regresses else "accuracy")
+
+    def build(self, pairs: bool) -> TaskNetwork:
+        num_outputs = 1 if self.regresses else len(self.config.labels)
+        network = TaskNetwork(self.config, self.reader, num_outputs)
+        if pairs and not self.reader.joins_pairs:
+            network.join_pairs_apart(num_outputs)
+        return network
+
+    def learn_from(self, examples: Sequence[TextExample]) -> None:
+        """Weights of classes: rare ones count as much as common ones (n / (K n_k))."""
+        if self.config.class_weights and not self.regresses:
+            counts = np.bincount([self.number[str(example.label)] for example in examples], minlength=len(self.number))
+            weights = len(examples) / (len(counts) * np.maximum(counts, 1))
+            self.class_weights = torch.from_numpy(weights.astype(np.float32))
+
+    def start(self, network: TaskNetwork, examples: Sequence[TextExample]) -> None:
+        """A score begins at the mean of what it learns from."""
+        if self.regresses and examples:
+            mean = float(np.mean([float(example.label) for example in examples if example.label is not None]))
+            torch.nn.init.constant_(network.out.bias, mean)
+
+    # -- examples to batches
+
+    def item(self, example: TextExample, number: int) -> Item:
+        label = example.label
+        target = None if label is None else float(label) if self.regresses else self.number.get(str(label))
+        return Item(tuple(self._rows(example)), target, number)
+
+    def _rows(self, example: TextExample) -> list[Row]:
+        frame, tokenize = self.reader.frame, self.reader.tokenize
+        first = tokenize(example.text).ids
+        if example.second is None:
+            return self._single(first, 0)
+        second = tokenize(example.second).ids
+        if not self.reader.joins_pairs:
+            return self._single(first, 0) + self._single(second, 1)
+        sizes = cut_pair(len(first), len(second), self.pair_room)
+        return [frame_row(frame, first[: sizes[0]], second[: sizes[1]], np.arange(sizes[1]))]
+
+    def _single(self, ids: NDArray[np.int64], part: int) -> list[Row]:
+        pieces = pieces_of(len(ids), self.room, self.config.long_text, self.config.stride)
+        return [frame_row(self.reader.frame, ids[piece], None, piece, part) for piece in pieces]
+
+    def batch(self, items: Sequence[Item]) -> Batch:
+        rows = [row for item in items for row in item.rows]
+        arrays = collate(rows, self.reader.pad_id)
+        arrays["owner"] = np.repeat(np.arange(len(items)), [len(item.rows) for item in items])
+        arrays["part"] = np.asarray([row.part for row in rows])
+        if all(item.target is not None for item in items):
+            kind = np.float32 if self.regresses else np.int64
+            arrays["labels"] = np.asarray([item.target for item in items], kind)
+        return Batch(arrays, {"task": len(items)}, int(arrays["blocks"].sum()))
+
+    # -- learning
+
+    def loss(self, network: TaskNetwork, batch: Batch) -> Losses:
+        scores = network.text_scores(batch.tensors, batch.counts["task"])
+        labels = batch.tensors["labels"]
+        if self.regresses:
+            return Losses({"task": (scores[:, 0] - labels).square().sum()})
+        weights = None if self.class_weights is None else self.class_weights.to(scores.device)
+        return Losses({"task": functional.cross_entropy(scores, labels, weights, reduction="sum")})
+
+    # -- predicting
+
+    def outputs(self, network: TaskNetwork, batch: Batch) -> list[NDArray[np.float32]]:
+        """One array an example: probabilities, or the score."""
+        scores = network.text_scores(batch.tensors, batch.counts["task"])
+        return list((scores if self.regresses else scores.softmax(-1)).cpu().numpy())
+
+    def prediction(self, example: TextExample, item: Item, output: NDArray[np.float32]) -> dict[str, Any]:
+        if self.regresses:
+            return {"score": float(output[0])}
+        order = np.argsort(-output, kind="stable")
+        probabilities = {self.config.labels[place]: float(output[place]) for place in order.tolist()}
+        return {"label": self.config.labels[int(order[0])], "probabilities": probabilities}
+
+    def score(
+        self, examples: Sequence[TextExample], items: Sequence[Item], predictions: Sequence[dict[str, Any]]
+    ) -> dict[str, float]:
+        true, guessed = self._sides(examples, predictions)
+        return number_scores(true, guessed) if self.regresses else classify_scores(true, guessed, len(self.number))
+
+    def interval(self, examples: Sequence[TextExample], predictions: Sequence[dict[str, Any]]) -> tuple[str, Interval]:
+        """What the main score could be on other examples, 95 times in 100."""
+        true, guessed = self._sides(examples, predictions)
+        if self.regresses:
+            return "spearman", interval_of_rows(lambda rows: float(spearman(true[rows], guessed[rows])), len(true))
+        return "accuracy", confusion_interval(true, guessed, len(self.number), accuracy)
+
+    def _sides(
+        self, examples: Sequence[TextExample], predictions: Sequence[dict[str, Any]]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        if self.regresses:
+            true = np.asarray([float(example.label or 0.0) for example in examples])
+            return true, np.asarray([found["score"] for found in predictions])
+        labels = [self.number[str(example.label)] for example in examples]
+        return np.asarray(labels), np.asarray([self.number[found["label"]] for found in predictions])

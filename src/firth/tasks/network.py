@@ -1,0 +1,161 @@
+"""The network of a task: representation, mix of layers, body, and a head that is as small as possible.
+
+B rows, N examples, T tokens, D width, K outputs, L layers.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from firth.core.task_configs import TaskConfig
+from firth.core.text_reader import TextReader
+from firth.core.types import Layers
+from firth.nn.output import Pooler
+from firth.nn.scalar_mix import ScalarMix
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+class TaskNetwork(nn.Module):
+    """What all tasks share: token vectors of a batch, and a vector a text."""
+
+    def __init__(self, config: TaskConfig, reader: TextReader, num_outputs: int) -> None:
+        super().__init__()
+        self.config = config
+        self.reader_module = reader.module
+        self.reader = reader
+        self.mix = ScalarMix(reader.num_layers, config.mix_norm, config.mix_l2) if config.layers == "mix" else None
+        self.body = (
+            nn.LSTM(reader.dim, config.body_dim, batch_first=True, bidirectional=True)
+            if config.body == "bilstm"
+            else None
+        )
+        self.dim = 2 * config.body_dim if self.body is not None else reader.dim
+        self.pool = self._choose_pool()
+        self.pooler: nn.Module | None = None
+        if config.task in ("classify", "score") and self.pool == "first" and self.body is None:
+            self.pooler = reader.pooler or Pooler(self.dim)
+        self.out = nn.Linear(self.dim, num_outputs)
+
+    def train(self, mode: bool = True) -> "TaskNetwork":
+        """A frozen representation is read as it will be used: without dropout."""
+        super().train(mode)
+        if not self.config.tune:
+            self.reader_module.eval()
+        return self
+
+    def _choose_pool(self) -> str:
+        if self.config.pool != "auto":
+            return self.config.pool
+        if self.body is not None:
+            return "max"
+        return self.reader.summary if self.config.tune and self.config.layers == "last" else "mean"
+
+    def join_pairs_apart(self, num_outputs: int) -> None:
+        """Two texts read apart are compared as u, v, |u - v|, u * v (Conneau et al. 2017)."""
+        self.out = nn.Linear(4 * self.dim, num_outputs)
+
+    def start(self, generator: torch.Generator) -> None:
+        """Small random weights for what is new."""
+        new = [self.out, self.mix, self.body] + ([self.pooler] if self.reader.pooler is None else [])
+        for part in new:
+            if isinstance(part, nn.LSTM):
+                bound = self.config.body_dim**-0.5
+                for parameter in part.parameters():
+                    nn.init.uniform_(parameter, -bound, bound, generator=generator)
+            for module in part.modules() if part is not None else ():
+                if isinstance(module, nn.Linear):
+                    nn.init.normal_(module.weight, std=0.02, generator=generator)
+                    nn.init.zeros_(module.bias)
+
+    # -- token vectors
+
+    def tokens(self, tensors: Tensors) -> torch.Tensor:
+        """A vector a token, [B, T, D]."""
+        hidden = self._read(tensors)
+        if self.body is None:
+            return hidden
+        lens = tensors["blocks"].sum(1).cpu()
+        packed = nn.utils.rnn.pack_padded_sequence(
+            self._dropped(hidden), lens.clamp(min=1), batch_first=True, enforce_sorted=False
+        )
+        out, _ = self.body(packed)
+        found, _ = nn.utils.rnn.pad_packed_sequence(out, batch_first=True, total_length=hidden.shape[1])
+        return found
+
+    def _read(self, tensors: Tensors) -> torch.Tensor:
+        if "features" in tensors:  # computed once, kept by the trainer: [L, B, T, D]
+            layers = Layers(tensors["features"], tensors["blocks"] > 0)
+            return layers.last if self.mix is None else self.mix(layers.hidden, layers.mask)
+        inputs = (tensors["ids"], tensors["blocks"], None, tensors["segments"])
+        with torch.set_grad_enabled(self.config.tune and torch.is_grad_enabled()):
+            if self.mix is None:
+                last: torch.Tensor = self.reader_module.last(*inputs)  # type: ignore[operator]
+                return last
+            layers = self.reader_module(*inputs)
+        mixed: torch.Tensor = self.mix(layers.hidden, layers.mask)
+        return mixed
+
+    def _dropped(self, hidden: torch.Tensor) -> torch.Tensor:
+        return functional.dropout(hidden, self.config.dropout_prob, self.training)
+
+    def token_scores(self, tensors: Tensors) -> torch.Tensor:
+        """[B, T, K]."""
+        scores: torch.Tensor = self.out(self._dropped(self.tokens(tensors)))
+        return scores
+
+    # -- a vector a text
+
+    def texts(self, tensors: Tensors, num_texts: int, window_pool: str) -> torch.Tensor:
+        """[N, D or 4D]: rows pooled, windows of one text put together, pairs compared."""
+        pooled_BD = self._pooled(tensors)
+        owner_B, part_B = tensors["owner"], tensors["part"]
+        if len(pooled_BD) == num_texts:
+            return pooled_BD  # a row a text, in their order
+        first = _gather(pooled_BD, owner_B, part_B == 0, num_texts, window_pool)
+        if not bool((part_B == 1).any()):
+            return first
+        second = _gather(pooled_BD, owner_B, part_B == 1, num_texts, window_pool)
+        return torch.cat((first, second, (first - second).abs(), first * second), 1)
+
+    def _pooled(self, tensors: Tensors) -> torch.Tensor:
+        if self.pool == "first":
+            first = self._first(tensors)
+            found: torch.Tensor = first if self.pooler is None else self.pooler(first)
+            return found
+        hidden, mask = self.tokens(tensors), tensors["blocks"] > 0
+        if self.pool == "last":
+            place = (mask.sum(1) - 1).clamp(min=0)
+            return hidden[torch.arange(len(hidden), device=hidden.device), place]
+        if self.pool == "max":
+            lowest = torch.finfo(hidden.dtype).min
+            return hidden.masked_fill(~mask[:, :, None], lowest).amax(1)
+        weights = mask[:, :, None].to(hidden.dtype)
+        return (hidden * weights).sum(1) / weights.sum(1).clamp(min=1)
+
+    def _first(self, tensors: Tensors) -> torch.Tensor:
+        """The first token of the last layer; where the model can, nothing else of that layer is computed."""
+        picked = getattr(self.reader_module, "picked", None)
+        if picked is None or self.mix is not None or self.body is not None or "features" in tensors:
+            return self.tokens(tensors)[:, 0]
+        picks = torch.zeros(len(tensors["ids"]), 1, dtype=torch.long, device=tensors["ids"].device)
+        with torch.set_grad_enabled(self.config.tune and torch.is_grad_enabled()):
+            first: torch.Tensor = picked(picks, tensors["ids"], tensors["blocks"], None, tensors["segments"])[:, 0]
+        return first
+
+    def text_scores(self, tensors: Tensors, num_texts: int) -> torch.Tensor:
+        """[N, K]."""
+        scores: torch.Tensor = self.out(self._dropped(self.texts(tensors, num_texts, self.config.window_pool)))
+        return scores
+
+
+def _gather(
+    pooled_BD: torch.Tensor, owner_B: torch.Tensor, chosen_B: torch.Tensor, num_texts: int, pool: str
+) -> torch.Tensor:
+    """The rows of each text put together, [N, D]."""
+    rows, owner = pooled_BD[chosen_B], owner_B[chosen_B]
+    out = pooled_BD.new_zeros(num_texts, pooled_BD.shape[1])
+    index = owner[:, None].expand_as(rows)
+    return out.scatter_reduce(0, index, rows, "mean" if pool == "mean" else "amax", include_self=False)

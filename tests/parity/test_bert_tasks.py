@@ -1,0 +1,100 @@
+"""Task heads on BERT: directories of transformers read here, and ours read there, with the same scores."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    BertConfig,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
+
+import firth
+from firth.assembly.task_model import TaskModel
+from firth.core.examples import AnswerExample, TagExample, TextExample
+from firth.corpus.format import Corpus
+
+CLASSES = {
+    "classify": BertForSequenceClassification,
+    "tag": BertForTokenClassification,
+    "answer": BertForQuestionAnswering,
+}
+EXAMPLES = {
+    "classify": [TextExample("The old doctor found a clock."), TextExample("An apple!")],
+    "tag": [TagExample(["The", "old", "doctor"]), TagExample(["apples"])],
+    "answer": [AnswerExample("1", "Who found it?", "The old doctor found a clock near the river.")],
+}
+
+
+@pytest.fixture
+def directory(request: pytest.FixtureRequest, corpus: Corpus, tmp_path: Path) -> Path:
+    """A tiny random model of transformers with a task head."""
+    kind = request.param
+    pieces = corpus.pieces
+    torch.manual_seed(3)
+    config = BertConfig(
+        vocab_size=pieces.vocab_size,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=64,
+        id2label=dict(enumerate(["0", "1"] if kind == "answer" else ["O", "B-X", "I-X"])),
+        initializer_range=0.5,
+    )
+    CLASSES[kind](config).save_pretrained(tmp_path / kind)
+    pieces.save(tmp_path / kind)
+    return tmp_path / kind
+
+
+def theirs(folder: Path, arrays: dict[str, torch.Tensor]) -> list[np.ndarray]:
+    model = CLASSES[folder.name].from_pretrained(folder).eval()
+    with torch.inference_mode():
+        out = model(arrays["ids"], attention_mask=arrays["blocks"], token_type_ids=arrays["segments"])
+    if folder.name == "answer":
+        return [out.start_logits.numpy(), out.end_logits.numpy()]
+    return [out.logits.numpy()]
+
+
+def ours(model: TaskModel, arrays: dict[str, torch.Tensor], num: int) -> list[np.ndarray]:
+    with torch.inference_mode():
+        if model.config.task == "classify":
+            return [model.network.text_scores(arrays, num).numpy()]
+        scores = model.network.token_scores(arrays)
+    return list(scores.unbind(-1)) if model.config.task == "answer" else [scores.numpy()]
+
+
+def compare(model: TaskModel, folder: Path, kind: str) -> None:
+    examples = EXAMPLES[kind]
+    items = [model.task.item(example, number) for number, example in enumerate(examples)]
+    batch = model.task.batch(items).to("cpu")
+    real = batch.tensors["blocks"].bool().numpy()
+    for left, right in zip(
+        theirs(folder, dict(batch.tensors)), ours(model, dict(batch.tensors), len(examples)), strict=True
+    ):
+        mask = np.ones(len(left), bool) if kind == "classify" else real
+        np.testing.assert_allclose(np.asarray(right)[mask], left[mask], atol=1e-4)
+
+
+@pytest.mark.parametrize("directory", list(CLASSES), indirect=True)
+def test_read_here(directory: Path) -> None:
+    model = firth.load(directory)
+    assert isinstance(model, TaskModel)
+    assert model.config.task == directory.name
+    compare(model, directory, directory.name)
+    assert len(model.predict_examples(EXAMPLES[directory.name])) == len(EXAMPLES[directory.name])
+
+
+@pytest.mark.parametrize("directory", list(CLASSES), indirect=True)
+def test_written_here_read_there(directory: Path, tmp_path: Path) -> None:
+    model = firth.load(directory)
+    assert isinstance(model, TaskModel)
+    out = tmp_path / "again" / directory.name
+    out.mkdir(parents=True)
+    model.save(out, None)
+    loaded = firth.load(out)
+    assert isinstance(loaded, TaskModel)
+    compare(loaded, out, directory.name)
