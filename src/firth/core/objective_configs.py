@@ -61,6 +61,13 @@ class UnifiedMasksConfig(MaskingConfig):
         return self
 
 
+class MaskedTargetsConfig(MaskingConfig):
+    """Hidden tokens of a target that is written after its source (SPEC 6, UniLM's fine-tuning)."""
+
+    kind: Literal["masked_targets"] = "masked_targets"
+    mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.7
+
+
 class KnowledgeMaskingConfig(MaskingConfig):
     """Tokens, phrases and entities hidden as wholes, and several tasks on pairs at once (SPEC 6, ERNIE)."""
 
@@ -150,6 +157,7 @@ AnyObjectiveConfig = Annotated[
     | NextTokenConfig
     | ReplacedTokensConfig
     | UnifiedMasksConfig
+    | MaskedTargetsConfig
     | KnowledgeMaskingConfig
     | PermutedOrderConfig
     | TranslationConfig

@@ -72,13 +72,14 @@ class Encoder(nn.Module):
         )
         self.relative = RelativeBias(config.num_heads) if config.positions == "relative" else None
 
-    def _embed(
+    def embed(
         self,
         ids_BT: torch.Tensor,
         positions_BT: torch.Tensor,
         segments_BT: torch.Tensor | None,
         tasks_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
+        """The token layer, [B, T, D]."""
         hidden_BTD: torch.Tensor = self.embeddings(ids_BT, positions_BT, segments_BT, tasks_BT)
         return hidden_BTD if self.project is None else self.project(hidden_BTD)
 
@@ -118,7 +119,7 @@ class Encoder(nn.Module):
     ) -> Layers:
         """Every layer, for features, probes and mixes."""
         positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
-        hidden = [self._embed(ids_BT, positions_BT, segments_BT)]
+        hidden = [self.embed(ids_BT, positions_BT, segments_BT)]
         for block in self.blocks:
             hidden.append(block(hidden[-1], mask, angles))
         if self.final_norm is not None:
@@ -137,7 +138,7 @@ class Encoder(nn.Module):
     ) -> torch.Tensor:
         """The last layer only, [B, T, D]."""
         positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
-        hidden = self._embed(ids_BT, positions_BT, segments_BT, tasks_BT)
+        hidden = self.embed(ids_BT, positions_BT, segments_BT, tasks_BT)
         for block in self.blocks:
             hidden = block(hidden, mask, angles)
         return hidden if self.final_norm is None else self.final_norm(hidden)
@@ -155,7 +156,7 @@ class Encoder(nn.Module):
         """The last layer at some tokens of each row, [B, P, D]: what ``last`` gives there, without
         the last block's queries and feed-forward anywhere else."""
         positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
-        hidden = self._embed(ids_BT, positions_BT, segments_BT, tasks_BT)
+        hidden = self.embed(ids_BT, positions_BT, segments_BT, tasks_BT)
         for block in self.blocks[:-1]:
             hidden = block(hidden, mask, angles)
         if mask is not None:
@@ -174,7 +175,7 @@ class Encoder(nn.Module):
     ) -> torch.Tensor:
         """Attention weights of every layer and head, [L, B, H, T, T]."""
         positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, None)
-        hidden = self._embed(ids_BT, positions_BT, segments_BT)
+        hidden = self.embed(ids_BT, positions_BT, segments_BT)
         found = []
         for block in self.blocks:
             assert isinstance(block, Block)

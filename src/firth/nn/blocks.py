@@ -89,6 +89,14 @@ class Block(nn.Module):
         assert self.norm_first
         return self._feed(hidden_NTD + self.attention.cached(self.attention_norm(hidden_NTD), past, at))
 
+    def step(self, hidden_NTD: torch.Tensor, past: Past | None, mask: torch.Tensor | None) -> tuple[torch.Tensor, Past]:
+        """Tokens that follow others of which keys and values are known; the mask says what each may see."""
+        if self.norm_first:
+            mixed, past = self.attention.step(self.attention_norm(hidden_NTD), past, mask)
+            return self._feed(hidden_NTD + mixed), past
+        mixed, past = self.attention.step(hidden_NTD, past, mask)
+        return self._feed(self.attention_norm(hidden_NTD + mixed)), past
+
     def picked(
         self,
         hidden_BTD: torch.Tensor,

@@ -31,9 +31,12 @@ from firth.objectives.rows import Rows, RowWriter, Specials, fill_rows
 
 KINDS = ("both_ways", "leftward", "rightward", "sequence")
 BOTH_WAYS, LEFTWARD, RIGHTWARD, SEQUENCE = range(4)
-_FIRST_SEGMENT = np.asarray([0, 2, 3, 4])  # of each kind; the second segment is the next number
-NUM_SEGMENTS = 6
 _KIND, _CUT = 40, 41  # what a random number is for
+
+
+def first_segments(num_segments: int) -> NDArray[np.int64]:
+    """The number of the first segment of each kind, the second is the next; alike where there are too few."""
+    return np.asarray([0, 2, 3, 4] if num_segments >= 6 else [0, 0, 0, 0])
 
 
 def order_of(
@@ -54,7 +57,7 @@ class UnifiedMasks(nn.Module):
         self.config = config
         self.specials = specials
         self.head = TokenHead(model)
-        self.told_apart = model.num_segments >= NUM_SEGMENTS
+        self.first_segments = first_segments(model.num_segments)
         self.weights = {"masked": 1.0}
         shares = np.asarray(
             [config.both_ways_share, config.leftward_share, config.rightward_share, config.sequence_share]
@@ -82,7 +85,7 @@ class UnifiedMasks(nn.Module):
         used = int(np.flatnonzero(plain.blocks.any(axis=0))[-1]) + 1
         picks, where = picked_columns(chosen)
         order = order_of(kinds, plain.positions, plain.segments)
-        segments = plain.segments + (_FIRST_SEGMENT[kinds][:, None] if self.told_apart else 0)
+        segments = plain.segments + self.first_segments[kinds][:, None]
         arrays = {
             "ids": hide(plain.ids, chosen, self.config, self.specials, key)[:, :used],
             "positions": plain.positions[:, :used],

@@ -1,0 +1,117 @@
+"""Masked targets: an encoder learns to write a target after its source (Dong et al. 2019, 2.5).
+
+[CLS] source [SEP] target [SEP]: the source sees itself, the target sees the source and what is left of it.
+Tokens of the target are hidden and predicted, the [SEP] at its end among them, from which the model
+learns to stop. Pairs that are too long lose the end of the source first. Short pairs share rows.
+
+B rows, T tokens, N hidden tokens in all, D hidden size, V vocabulary.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from firth.core.errors import FirthError
+from firth.core.model_configs import EncoderConfig
+from firth.core.objective_configs import MaskedTargetsConfig
+from firth.core.types import Batch, Losses
+from firth.corpus.pairs import PairSplit
+from firth.corpus.rows import PackedRows
+from firth.nn.output import TokenHead
+from firth.objectives.masked_tokens import choose, hide, picked_columns
+from firth.objectives.rows import Rows, Specials
+from firth.objectives.unified_masks import SEQUENCE, first_segments, order_of
+
+NUM_SPECIAL = 3
+
+
+def fit_lens(
+    source_lens: NDArray[np.int64], target_lens: NDArray[np.int64], room: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How much of each side is used: all of it where both fit; else the source gives way, down to half the room."""
+    target = np.minimum(target_lens, np.maximum(room - source_lens, room // 2))
+    return np.minimum(source_lens, room - target), target
+
+
+class PairedRows(PackedRows):
+    """Pairs packed into rows: ``starts`` are the numbers of the pairs."""
+
+    def __init__(self, split: PairSplit, row_len: int, seed: int) -> None:
+        self.source_lens, self.target_lens = fit_lens(split.lens("source"), split.lens("target"), row_len - NUM_SPECIAL)
+        numbers = np.arange(split.num_pairs)
+        super().__init__(numbers, self.source_lens + self.target_lens, row_len, NUM_SPECIAL, seed)
+
+
+class MaskedTargets(nn.Module):
+    """The objective: rows of pairs with hidden targets, the head, the loss where something is predicted."""
+
+    def __init__(self, config: MaskedTargetsConfig, model: EncoderConfig, specials: Specials) -> None:
+        super().__init__()
+        self.config, self.specials = config, specials
+        self.head = TokenHead(model)
+        self.first_segment = int(first_segments(model.num_segments)[SEQUENCE])
+        self.weights = {"masked": 1.0}
+
+    def heads(self) -> dict[str, nn.Module]:
+        """The parts above the encoder by the names under which they are kept."""
+        return {"token_head": self.head}
+
+    def rows(self, split: PairSplit, seed: int) -> PairedRows:
+        if not split.num_pairs:
+            raise FirthError(f"{split.folder}: no pairs to train on; prepare a corpus with more of them")
+        return PairedRows(split, self.config.row_len, seed)
+
+    def _plain(self, split: PairSplit, rows: PairedRows, numbers: NDArray[np.int64]) -> Rows:
+        out = Rows.empty(len(numbers), self.config.row_len, self.specials.pad_id)
+        for row, number in enumerate(numbers.tolist()):
+            begin = 0
+            for block, pair in enumerate(rows.sequences(number).tolist(), start=1):
+                middle = begin + int(rows.source_lens[pair]) + 2
+                end = middle + int(rows.target_lens[pair]) + 1
+                out.ids[row, begin] = self.specials.cls_id
+                out.ids[row, begin + 1 : middle - 1] = split.sentence("source", pair)[: rows.source_lens[pair]]
+                out.ids[row, middle : end - 1] = split.sentence("target", pair)[: rows.target_lens[pair]]
+                out.ids[row, [middle - 1, end - 1]] = self.specials.sep_id
+                out.positions[row, begin:end] = np.arange(end - begin)
+                out.blocks[row, begin:end] = block
+                out.segments[row, middle:end] = 1
+                out.units[row, middle:end] = np.arange(middle, end)
+                begin = end
+        return out
+
+    def batch(self, split: PairSplit, rows: PairedRows, seed: int, first: int, count: int) -> Batch:
+        """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
+        numbers, epochs = rows.numbers(first, count)
+        turns = epochs % self.config.copies if self.config.copies else epochs
+        key = (seed, numbers[:, None], turns[:, None])
+        plain = self._plain(split, rows, numbers)
+        chosen = choose(plain.units, self.config.mask_share, key)
+        used = int(np.flatnonzero(plain.blocks.any(axis=0))[-1]) + 1
+        picks, where = picked_columns(chosen)
+        arrays = {
+            "ids": hide(plain.ids, chosen, self.config, self.specials, key)[:, :used],
+            "positions": plain.positions[:, :used],
+            "blocks": plain.blocks[:, :used],
+            "segments": plain.segments[:, :used] + self.first_segment,
+            "order": order_of(np.full(count, SEQUENCE), plain.positions, plain.segments)[:, :used],
+            "picks": picks,
+            "masked": where[chosen],
+            "labels": plain.ids[chosen],
+        }
+        return Batch(arrays, {"masked": int(chosen.sum())}, int((plain.blocks > 0).sum()))
+
+    def loss(self, model: Any, batch: Batch) -> Losses:
+        """Cross-entropy at the hidden tokens; the last block computes nothing else."""
+        tensors = batch.tensors
+        inputs = (tensors[name] for name in ("picks", "ids", "blocks", "positions", "segments", "order"))
+        hidden_ND = model.picked(*inputs).flatten(0, 1)[tensors["masked"]]
+        scores_NV = self.head(hidden_ND, model.embeddings.tokens.weight)
+        labels = tensors["labels"]
+        sums = {"masked": functional.cross_entropy(scores_NV, labels, reduction="sum")}
+        if self.training:
+            return Losses(sums)
+        hits = float((scores_NV.argmax(-1) == labels).sum())
+        return Losses(sums, {"masked_accuracy": (hits, float(len(labels)))})
