@@ -1,0 +1,272 @@
+"""BERT's relatives: training speed beside transformers' classes in a plain loop, and what equal time buys.
+
+    python benchmarks/relatives.py speed [--corpus CORPUS] [--rounds 5]
+    python benchmarks/relatives.py train --minutes 30 [--corpus CORPUS] [--recipes bert-tiny electra-tiny ...] [--probe labelled.tsv]
+
+speed: contenders take turns; figures are medians of useful tokens (not padding) a second. The peers are what
+the classes offer: real documents cut to 128 tokens and padded to the longest of the batch, scores at every
+position for ELECTRA (ElectraForMaskedLM of a quarter of the width, its samples, ElectraForPreTraining, tables
+shared, λ 50), DataCollatorForPermutationLanguageModeling and XLNetLMHeadModel for XLNet; AdamW, no dropout.
+train: each recipe gets the same wall-clock time on the same corpus, one after the other; then its held-out
+objective (by ``firth evaluate``; losses of different objectives cannot be compared) and, with --probe, the accuracy of
+a logistic regression on its frozen mean vectors (lines ``label<TAB>text``; three random halves to train on).
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn import functional
+from transformers import (
+    BertTokenizerFast,
+    DataCollatorForPermutationLanguageModeling,
+    ElectraConfig,
+    ElectraForMaskedLM,
+    ElectraForPreTraining,
+    XLNetConfig,
+    XLNetLMHeadModel,
+)
+
+import firth
+from firth import api
+from firth.assembly.families import find_family
+from firth.assembly.pretrain import configure
+from firth.cli.quickstart import write_sample
+from firth.core.configs import RunConfig
+from firth.core.runs import Run
+from firth.corpus.format import Corpus
+from firth.recipes.registry import find_recipe
+from firth.training.optimizer import build_optimizer
+
+ROWS, LENGTH = 32, 128
+RECIPES = ["bert-tiny", "electra-tiny", "xlnet-tiny", "ernie-tiny", "unilm-tiny", "gpt-tiny"]
+Step = Callable[[], int]  # one step; how many useful tokens it took
+
+
+def documents(corpus: Corpus) -> list[np.ndarray]:
+    """Documents as a peer sees them: cut to the length, with [CLS] and [SEP]."""
+    tokens, starts = corpus.train.tokens, corpus.train.document_starts
+    order = np.random.default_rng(0).permutation(len(starts) - 1)[: 40 * ROWS]
+    pieces = corpus.pieces
+    return [
+        np.concatenate(
+            ([pieces.cls_id], np.asarray(tokens[starts[number] : starts[number + 1]][: LENGTH - 2]), [pieces.sep_id])
+        ).astype(np.int64)
+        for number in order.tolist()
+    ]
+
+
+def padded(rows: list[np.ndarray], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+    longest = max(map(len, rows))
+    longest += longest % 2  # the collator for permutations wants even lengths
+    ids = np.full((len(rows), longest), pad_id, np.int64)
+    for number, row in enumerate(rows):
+        ids[number, : len(row)] = row
+    mask = np.arange(longest) < np.asarray([len(row) for row in rows])[:, None]
+    return torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))
+
+
+def taking_turns(rows: list[np.ndarray], step: Callable[[list[np.ndarray]], int]) -> Step:
+    place = 0
+
+    def run() -> int:
+        nonlocal place
+        chosen = [rows[(place + row) % len(rows)] for row in range(ROWS)]
+        place += ROWS
+        return step(chosen)
+
+    return run
+
+
+def finish(loss: torch.Tensor, parameters: list[torch.nn.Parameter], optimizer: torch.optim.Optimizer) -> None:
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+def electra_peer(config: RunConfig, corpus: Corpus) -> Step:
+    model, share = config.model, config.objective.generator_share
+    common = {
+        "vocab_size": corpus.info.vocab_size,
+        "embedding_size": model.token_dim,
+        "num_hidden_layers": model.num_layers,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+    discriminator = ElectraForPreTraining(
+        ElectraConfig(
+            hidden_size=model.hidden_dim, num_attention_heads=model.num_heads, intermediate_size=model.ffn_dim, **common
+        )
+    ).train()
+    heads = max(1, round(model.num_heads * share))
+    width = int(model.hidden_dim * share)
+    generator = ElectraForMaskedLM(
+        ElectraConfig(
+            hidden_size=width, num_attention_heads=heads, intermediate_size=int(model.ffn_dim * share), **common
+        )
+    ).train()
+    generator.electra.embeddings = discriminator.electra.embeddings
+    generator.generator_lm_head.weight = discriminator.electra.embeddings.word_embeddings.weight
+    parameters = list({id(p): p for p in [*generator.parameters(), *discriminator.parameters()]}.values())
+    optimizer = torch.optim.AdamW(parameters, lr=1e-4)
+    pieces = corpus.pieces
+
+    def step(rows: list[np.ndarray]) -> int:
+        ids, mask = padded(rows, pieces.pad_id)
+        chosen = (torch.rand(ids.shape) < 0.15) & (ids >= 5)
+        seen = torch.where(chosen & (torch.rand(ids.shape) < 0.85), pieces.mask_id, ids)
+        labels = torch.where(chosen, ids, -100)
+        out = generator(input_ids=seen, attention_mask=mask, labels=labels)
+        with torch.no_grad():
+            guesses = torch.multinomial(out.logits[chosen].softmax(-1), 1)[:, 0]
+        replaced = ids.clone()
+        replaced[chosen] = guesses
+        wanted = (replaced != ids).long()
+        second = discriminator(input_ids=replaced, attention_mask=mask, labels=wanted)
+        finish(out.loss + 50 * second.loss, parameters, optimizer)
+        return int(mask.sum())
+
+    return taking_turns(documents(corpus), step)
+
+
+def xlnet_peer(config: RunConfig, corpus: Corpus) -> Step:
+    model = XLNetLMHeadModel(
+        XLNetConfig(
+            vocab_size=corpus.info.vocab_size,
+            d_model=config.model.hidden_dim,
+            n_layer=config.model.num_layers,
+            n_head=config.model.num_heads,
+            d_inner=config.model.ffn_dim,
+            dropout=0.0,
+            mem_len=0,
+        )
+    ).train()
+    tokenizer = BertTokenizerFast.from_pretrained(corpus.folder / "tokenizer")
+    collator = DataCollatorForPermutationLanguageModeling(tokenizer)
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(parameters, lr=1e-4)
+
+    def step(rows: list[np.ndarray]) -> int:
+        ids, mask = padded(rows, corpus.pieces.pad_id)
+        batch = collator(list(ids))
+        # scores of every position, as the class gives them; the loss at the targets
+        logits = model(**{name: batch[name] for name in ("input_ids", "perm_mask", "target_mapping")}).logits
+        loss = functional.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten())
+        finish(loss, parameters, optimizer)
+        return int(mask.sum())
+
+    return taking_turns(documents(corpus), step)
+
+
+def firth_step(config: RunConfig, corpus: Corpus) -> Step:
+    """One step of Firth's loop."""
+    family = find_family(config)(configure(config, corpus), corpus)
+    family.module.train()
+    optimizer = build_optimizer(family.module, config.training)
+    parameters = list(family.module.parameters())
+    number = 0
+
+    def step() -> int:
+        nonlocal number
+        batch = family.batch(number).to("cpu")
+        number += 1
+        sums = family.loss(batch).sums
+        loss = sum(family.weights[name] * value / max(batch.counts[name], 1) for name, value in sums.items())
+        assert isinstance(loss, torch.Tensor)
+        finish(loss, parameters, optimizer)
+        return batch.num_tokens
+
+    return step
+
+
+def speed(arguments: argparse.Namespace, corpus: Corpus) -> None:
+    print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, rows {ROWS} x {LENGTH}")
+    for name, peer in (("electra-mini", electra_peer), ("xlnet-mini", xlnet_peer)):
+        config = find_recipe(name).override([f"batch_rows={ROWS}", f"row_len={LENGTH}"])
+        config = configure(config, corpus)
+        contenders = {"transformers": peer(config, corpus), "firth": firth_step(config, corpus)}
+        if name.startswith("xlnet"):  # the peer has no memory
+            contenders["firth, no memory"] = firth_step(config.override(["memory_len=0"]), corpus)
+        found: dict[str, list[float]] = {contender: [] for contender in contenders}
+        for number in range(arguments.rounds + 1):
+            for contender, step in contenders.items():
+                started = time.perf_counter()
+                tokens = sum(step() for _ in range(arguments.steps if number else 1))
+                if number:
+                    found[contender].append(tokens / (time.perf_counter() - started))
+        base = statistics.median(found["transformers"])
+        print(f"\n{name}")
+        for contender, speeds in found.items():
+            middle = statistics.median(speeds)
+            print(
+                f"  {contender:<18} {middle:>8,.0f} tokens/s   {min(speeds):>7,.0f} - {max(speeds):<7,.0f} {middle / base:5.2f}x"
+            )
+
+
+def probe(run: Path, path: Path) -> float:
+    """Mean accuracy of a linear model on frozen vectors, over three random halves."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    lines = [line.split("\t", 1) for line in path.read_text(encoding="utf-8").splitlines() if "\t" in line]
+    labels = np.asarray([label for label, _ in lines])
+    vectors = firth.load(run).encode([text for _, text in lines])
+    scores = []
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(lines))
+        train, test = np.array_split(order, 2)
+        scaler = StandardScaler().fit(vectors[train])
+        model = LogisticRegression(max_iter=2000).fit(scaler.transform(vectors[train]), labels[train])
+        scores.append(float(model.score(scaler.transform(vectors[test]), labels[test])))
+    return float(np.mean(scores))
+
+
+def train(arguments: argparse.Namespace, corpus: Corpus, folder: Path) -> None:
+    print(f"{arguments.minutes} minutes each, {torch.get_num_threads()} threads, {corpus.info.train.tokens:,} tokens")
+    for name in arguments.recipes:
+        out = folder / name
+        api.pretrain(name, corpus=corpus.folder, out=out, budget=f"{arguments.minutes}m")
+        facts = Run.open(out).facts
+        scores = {key: value for key, value in api.evaluate(out).items() if isinstance(value, float)}
+        shown = "  ".join(f"{key} {value:.4f}" for key, value in scores.items())
+        print(f"\n{name}: {facts['steps']} steps, {facts['tokens']:,} tokens, {facts['seconds'] / 60:.1f} min")
+        print(f"  held out: {shown}")
+        if arguments.probe:
+            print(f"  probe: accuracy {probe(out, arguments.probe):.4f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    fast = commands.add_parser("speed")
+    fast.add_argument("--rounds", type=int, default=5)
+    fast.add_argument("--steps", type=int, default=3, help="steps of a contender in a round")
+    long = commands.add_parser("train")
+    long.add_argument("--minutes", type=float, default=30)
+    long.add_argument("--recipes", nargs="+", default=RECIPES)
+    long.add_argument("--probe", type=Path, help="label<TAB>text lines")
+    for command in (fast, long):
+        command.add_argument("--corpus", type=Path, help="of wordpiece; by default the English sample is prepared")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = arguments.corpus
+        if path is None:
+            path = folder / "corpus"
+            write_sample("en", folder / "text.txt")
+            api.prepare(folder / "text.txt", path, layout="line")
+        corpus = Corpus.open(path, verify=False)
+        if arguments.command == "speed":
+            speed(arguments, corpus)
+        else:
+            train(arguments, corpus, folder)
+
+
+if __name__ == "__main__":
+    main()
