@@ -72,6 +72,15 @@ def pairs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def wordpiece_pairs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same pairs for models that mask."""
+    folder = tmp_path_factory.mktemp("wordpiece_pairs")
+    sides = write_sides(folder, sentence_pairs(200))
+    api.prepare_pairs(sides, folder / "corpus", tokens="wordpiece", vocab_size=300, heldout=0.1)
+    return folder / "corpus"
+
+
+@pytest.fixture(scope="session")
 def corpus(corpus_folder: Path) -> Corpus:
     return Corpus.open(corpus_folder)
 

@@ -51,10 +51,11 @@ DROPOUT: dict[str, list[str]] = {
     "decoder": ["dropout_prob=0.1", "attention_dropout_prob=0.1"],
 }
 CORPUS: dict[str, str] = {"elmo": "words_folder", "encoder_decoder": "pairs_folder", "seq2seq": "pairs_folder"}
-"""The fixture that holds the corpus of a kind of model, where it is not ``corpus_folder``."""
+CORPUS["unilm-seq2seq"] = "wordpiece_pairs_folder"
+"""The fixture that holds the corpus of a recipe or a kind of model, where it is not ``corpus_folder``."""
 RECIPE = pytest.mark.parametrize("name", sorted(RECIPES))
 MASKED = pytest.mark.parametrize(
-    "name", [name for name in sorted(RECIPES) if name.startswith(("bert-", "ernie-", "unilm-"))]
+    "name", [name for name in sorted(RECIPES) if name.startswith(("bert-", "ernie-", "unilm-")) and name not in CORPUS]
 )
 
 
@@ -68,7 +69,9 @@ def corpus_of(request: pytest.FixtureRequest) -> Callable[[str], Path]:
     """The corpus that a recipe trains on."""
 
     def find(name: str) -> Path:
-        found: Path = request.getfixturevalue(CORPUS.get(find_recipe(name).model.kind, "corpus_folder"))
+        found: Path = request.getfixturevalue(
+            CORPUS.get(name) or CORPUS.get(find_recipe(name).model.kind, "corpus_folder")
+        )
         return found
 
     return find

@@ -29,6 +29,7 @@ FAMILIES: dict[tuple[str, str], str] = {
     ("recurrent", "next_token_streams"): "firth.assembly.recurrent_language_model:RecurrentLanguageModel",
     ("encoder", "replaced_tokens"): "firth.assembly.replaced_encoder:ReplacedEncoder",
     ("encoder", "knowledge_masking"): "firth.assembly.knowledge_encoder:KnowledgeEncoder",
+    ("encoder", "masked_targets"): "firth.assembly.target_writer:TargetWriter",
     ("encoder", "unified_masks"): "firth.assembly.unified_encoder:UnifiedEncoder",
     ("two_stream", "permuted_order"): "firth.assembly.permuted_two_stream:PermutedTwoStream",
     ("decoder", "next_token"): "firth.assembly.next_token_decoder:NextTokenDecoder",

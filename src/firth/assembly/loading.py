@@ -82,6 +82,7 @@ def load_vectors_file(path: Path) -> Representation:
 def load_encoder_model(folder: Path) -> Representation:
     from firth.interop.encoders import load_encoder
     from firth.representations.encoder import EncoderRepresentation
+    from firth.representations.unified import NUM_SEGMENTS, UnifiedRepresentation
     from firth.text.pieces import Pieces
 
     config, weights, heads = load_encoder(folder)
@@ -89,7 +90,8 @@ def load_encoder_model(folder: Path) -> Representation:
         from firth.assembly.task_model import load_published
 
         return load_published(folder)
-    return EncoderRepresentation.from_weights(config, weights, heads, Pieces.load(folder), folder)
+    kind = UnifiedRepresentation if config.num_segments == NUM_SEGMENTS else EncoderRepresentation
+    return kind.from_weights(config, weights, heads, Pieces.load(folder), folder)
 
 
 def load_recurrent_model(folder: Path) -> Representation:

@@ -15,6 +15,7 @@ from firth.corpus.format import Corpus
 from firth.interop.encoders import load_encoder, save_encoder
 from firth.models.encoder import Encoder
 from firth.objectives.knowledge_masking import KnowledgeMasking
+from firth.objectives.masked_targets import MaskedTargets
 from firth.objectives.masked_tokens import MaskedTokens
 from firth.objectives.rows import Specials
 from firth.objectives.unified_masks import UnifiedMasks
@@ -46,7 +47,7 @@ class MaskedEncoder(Family):
         "heads.safetensors",
     )
     model: Encoder
-    objective: MaskedTokens | UnifiedMasks | KnowledgeMasking
+    objective: MaskedTokens | UnifiedMasks | KnowledgeMasking | MaskedTargets
 
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
         assert isinstance(config.model, EncoderConfig)

@@ -32,6 +32,7 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     "ernie-mini": ernie.ernie_mini,
     "unilm-tiny": unilm.unilm_tiny,
     "unilm-mini": unilm.unilm_mini,
+    "unilm-seq2seq": unilm.unilm_seq2seq,
     "xlnet-tiny": xlnet.xlnet_tiny,
     "xlnet-mini": xlnet.xlnet_mini,
     "gpt-tiny": gpt.gpt_tiny,

@@ -2,7 +2,7 @@
 
 from firth.core.configs import RunConfig, TrainingConfig
 from firth.core.model_configs import EncoderConfig
-from firth.core.objective_configs import UnifiedMasksConfig
+from firth.core.objective_configs import MaskedTargetsConfig, UnifiedMasksConfig
 
 
 def _unilm(name: str, num_layers: int, hidden_dim: int, learning_rate: float) -> RunConfig:
@@ -31,3 +31,13 @@ def unilm_tiny() -> RunConfig:
 def unilm_mini() -> RunConfig:
     """4 layers of 256: an hour on a laptop."""
     return _unilm("unilm-mini", 4, 256, 1e-3)
+
+
+def unilm_seq2seq() -> RunConfig:
+    """Targets written after their sources, on a corpus of pairs; best with the weights of a UniLM run (--from)."""
+    mini = unilm_mini()
+    return mini.replace(
+        recipe="unilm-seq2seq",
+        objective=MaskedTargetsConfig().model_dump(),
+        training=mini.training.replace(learning_rate=5e-4).model_dump(),
+    )

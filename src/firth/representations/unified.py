@@ -16,6 +16,7 @@ from firth.representations.base import Translated
 from firth.representations.encoder import EncoderRepresentation
 from firth.representations.generation import Continuation, Generation, generate
 
+NUM_SEGMENTS = 6  # by which such a model is known
 _LEFTWARD, _SOURCE, _TARGET = 2, 4, 5  # segments, as in pre-training
 _TOGETHER = 16
 
@@ -32,7 +33,7 @@ class UnifiedRepresentation(EncoderRepresentation):
     def _check_writes(self) -> tuple[int, int, int]:
         """The ids of [CLS], [SEP] and [MASK]."""
         ids = (self.pieces.cls_id, self.pieces.sep_id, self.pieces.mask_id)
-        if not self.can_guess or self.config.positions not in ("learned", "none") or None in ids:
+        if not self.can_guess or self.encoder.config.positions not in ("learned", "none") or None in ids:
             raise FirthError("this model cannot write: it needs a masked-token head, learned positions and [MASK]")
         return ids[0] or 0, ids[1] or 0, ids[2] or 0
 

@@ -1,0 +1,72 @@
+"""UniLM runs: fine-tuned on pairs they learn to write; generation goes on from a text."""
+
+from pathlib import Path
+
+import pytest
+
+import firth
+from firth import api
+from firth.recipes.registry import find_recipe
+
+SHAPE = ["num_layers=2", "hidden_dim=64", "num_heads=2", "ffn_dim=128", "max_positions=48", "row_len=40"]
+LOOP = ["batch_rows=8", "evaluations=1", "checkpoints=1"]
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pairs whose target is the source's words, so that a small model can learn it."""
+    folder = tmp_path_factory.mktemp("copies")
+    words = "red blue green dog cat bird runs sleeps sings house".split()
+    lines = [f"{one} {two}" for one in words for two in words if one != two]
+    (folder / "a.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (folder / "b.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    api.prepare_pairs(
+        [folder / "a.txt", folder / "b.txt"], folder / "pairs", tokens="wordpiece", vocab_size=300, heldout=0.1
+    )
+    (folder / "text.txt").write_text("".join(f"{line}. {line}.\n" for line in lines), encoding="utf-8")
+    api.prepare(
+        folder / "text.txt",
+        folder / "text",
+        tokenizer=folder / "pairs" / "tokenizer",
+        layout="line",
+        heldout=0.1,
+        workers=1,
+    )
+    return folder
+
+
+def test_fine_tuned_from_a_run_it_writes(copies: Path, tmp_path: Path) -> None:
+    config = find_recipe("unilm-tiny").override([*SHAPE, *LOOP, "steps=20"])
+    base = firth.pretrain(config, corpus=copies / "text", out=tmp_path / "base")
+    continued = base.generate("red dog", max_tokens=5, seed=1)[0]
+    assert continued.text.startswith("red dog")
+    assert len(continued.tokens) <= 5
+    with pytest.raises(firth.FirthError, match="48 positions"):
+        base.generate("red dog", max_tokens=47)
+
+    config = find_recipe("unilm-seq2seq").override([*LOOP, "row_len=40", "steps=250", "learning_rate=3e-3"])
+    model = firth.pretrain(config, corpus=copies / "pairs", out=tmp_path / "run", base=tmp_path / "base")
+    texts = ["red dog", "the cat", "bird sings", "green house"]
+    found = model.translate(texts, beams=3, max_tokens=8)
+    assert found[0] == "red dog"
+    assert found[2:] == texts[2:]
+    assert model.translate("red dog", beams=3, max_tokens=8) == found[:1]  # what else is in the batch changes nothing
+    several = model.translations("red dog", beams=4, nbest=2, max_tokens=8)[0]
+    assert len(several) == 2
+    assert several[0].normalised >= several[1].normalised
+    scores = api.evaluate(tmp_path / "run")
+    assert scores["bleu"] > 50 or scores["chrf"] > 60
+    with pytest.raises(firth.FirthError, match="leaves no room"):
+        model.translate("red dog", max_tokens=46)
+    with pytest.raises(firth.FirthError, match="without the setting 'copy_unknown'"):
+        model.translations("red dog", copy_unknown=True)
+
+
+def test_what_cannot_be(copies: Path, run_folder: Path, tmp_path: Path) -> None:
+    config = find_recipe("unilm-seq2seq").override([*SHAPE, *LOOP, "steps=1", "num_segments=2"])
+    with pytest.raises(firth.FirthError, match="6 segments"):
+        firth.pretrain(config, corpus=copies / "pairs", out=tmp_path / "run")
+    with pytest.raises(firth.FirthError, match="not a corpus of sentence pairs"):
+        firth.pretrain("unilm-seq2seq", corpus=copies / "text", out=tmp_path / "run", steps=1)
+    with pytest.raises(firth.FirthError, match="cannot translate"):
+        firth.load(run_folder).translate("a")
