@@ -17,18 +17,23 @@ from firth.decoding.hypotheses import Hypothesis, Prompts
 from firth.decoding.settings import GREEDY, Rules, Sampling
 from firth.decoding.stepper import State, Stepper, read_prompts
 
+_FEW = 256
+
 
 def candidates(scores_NV: torch.Tensor, sampling: Sampling) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Probabilities [N, C] after temperature and cuts, zero where cut, and the ids they belong to
     (None: all, in their order)."""
-    scores = scores_NV.double() / sampling.temperature
-    if not sampling.top_k and sampling.top_p == 1.0:
-        return scores.softmax(-1), None
     if sampling.top_k:
-        scores, ids_NC = scores.topk(min(sampling.top_k, scores.shape[1]), dim=-1)
+        scores, ids_NC = scores_NV.topk(min(sampling.top_k, scores_NV.shape[1]))
+        probs_NC = (scores.double() / sampling.temperature).softmax(-1)
     else:
-        scores, ids_NC = scores.sort(dim=-1, descending=True, stable=True)
-    probs_NC = scores.softmax(-1)
+        probs_NV = (scores_NV.double() / sampling.temperature).softmax(-1)
+        if sampling.top_p == 1.0:
+            return probs_NV, None
+        # Few tokens mostly hold the wanted share; sorting all is the exception.
+        probs_NC, ids_NC = probs_NV.topk(min(_FEW, probs_NV.shape[1]))
+        if bool((probs_NC.sum(-1) < sampling.top_p).any()):
+            probs_NC, ids_NC = probs_NV.sort(dim=-1, descending=True, stable=True)
     before = probs_NC.cumsum(-1) - probs_NC
     probs_NC = probs_NC.masked_fill(before >= sampling.top_p, 0.0)
     return probs_NC / probs_NC.sum(-1, keepdim=True), ids_NC

@@ -109,3 +109,18 @@ def test_rules() -> None:
         assert len(set(pairs)) == len(pairs)
         assert 4 not in one.ids
         assert len(one.ids) >= 2
+
+
+@pytest.mark.parametrize("sharpness", [0.1, 8.0])
+def test_top_p_over_many_tokens(sharpness: float) -> None:
+    """Whether few tokens hold the share or nearly all are needed: the smallest set that does."""
+    scores = torch.randn((3, 3000), generator=torch.Generator().manual_seed(1), dtype=torch.float64) * sharpness
+    probs, ids = candidates(scores, Sampling(top_p=0.7))
+    assert ids is not None
+    wanted = scores.softmax(-1)
+    for row in range(3):
+        kept = ids[row][probs[row] > 0]
+        total = float(wanted[row, kept].sum())
+        assert total >= 0.7 > total - float(wanted[row, kept].min())
+        assert float(wanted[row, kept].min()) >= float(wanted[row].topk(len(kept)).values[-1])
+        torch.testing.assert_close(probs[row][probs[row] > 0], wanted[row, kept] / total)
