@@ -1,10 +1,11 @@
 """Masked-token pre-training: Firth against transformers' usual loop, same model, data and batch.
 
-    python benchmarks/pretrain.py [--corpus CORPUS] [--rounds 5]
+    python benchmarks/pretrain.py [--corpus CORPUS] [--rounds 5] [--tricks]
 
 Contenders take turns; figures are medians. Useful tokens are those that are not padding.
 transformers: BertForMaskedLM, AdamW, dropout 0.1, rows padded to the longest, the head on every
 position, as run_mlm does it. Firth: packed rows, the head on masked positions only.
+``--tricks``: Firth's own step with one of its tricks taken away at a time.
 The share of the matmul peak counts the multiplications that Firth really does, not those it saves.
 """
 
@@ -26,7 +27,7 @@ from firth.cli.quickstart import write_sample
 from firth.core.configs import TrainingConfig
 from firth.core.model_configs import EncoderConfig
 from firth.core.objective_configs import MaskedTokensConfig
-from firth.core.types import Batch
+from firth.core.types import Batch, Losses
 from firth.corpus.format import Corpus, Split
 from firth.corpus.rows import PackedRows
 from firth.models.encoder import Encoder
@@ -120,8 +121,10 @@ class Packed:
         self.rows = PackedRows(np.cumsum(lens) - lens, lens, LENGTH, 2, 0)
 
 
-def firth_step(size: tuple[int, int, int], packed: Packed, specials: Specials) -> tuple[Step, Callable[[], Batch]]:
-    """One step of Firth's loop, batches ready as the background thread has them."""
+def firth_step(
+    size: tuple[int, int, int], packed: Packed, specials: Specials, without: str = ""
+) -> tuple[Step, Callable[[], Batch]]:
+    """One step of Firth's loop, batches ready as the background thread has them; ``without`` one of TRICKS."""
     hidden, layers, vocab = size
     config = EncoderConfig(
         vocab_size=vocab,
@@ -129,14 +132,25 @@ def firth_step(size: tuple[int, int, int], packed: Packed, specials: Specials) -
         num_layers=layers,
         num_heads=hidden // 64,
         ffn_dim=4 * hidden,
-        dropout_prob=0.0,
-        attention_dropout_prob=0.0,
+        dropout_prob=0.1 if without == "no dropout" else 0.0,
+        attention_dropout_prob=0.1 if without == "no dropout" else 0.0,
     )
     encoder = Encoder(config)
     objective = MaskedTokens(MaskedTokensConfig(row_len=LENGTH), config, specials)
     module = torch.nn.ModuleDict({"encoder": encoder, "objective": objective}).train()
     initialize(module, 0.02, torch.Generator().manual_seed(0))
-    optimizer = build_optimizer(module, TrainingConfig())
+    optimizer = (
+        torch.optim.AdamW(module.parameters(), lr=1e-4, foreach=False)
+        if without == "fused optimizer"
+        else build_optimizer(module, TrainingConfig())
+    )
+    compute = (
+        torch.compile(objective.loss)
+        if without == "no compiling"
+        else whole_rows(objective, without == "head on masked tokens")
+        if without in ("last block on masked tokens", "head on masked tokens")
+        else objective.loss
+    )
     place = 0
 
     def batch() -> Batch:
@@ -147,7 +161,7 @@ def firth_step(size: tuple[int, int, int], packed: Packed, specials: Specials) -
 
     def step() -> int:
         made = batch().to("cpu")
-        loss = objective.loss(encoder, made).sums["masked"] / made.counts["masked"]
+        loss = compute(encoder, made).sums["masked"] / made.counts["masked"]
         loss.backward()
         torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
         optimizer.step()
@@ -155,6 +169,62 @@ def firth_step(size: tuple[int, int, int], packed: Packed, specials: Specials) -
         return made.num_tokens
 
     return step, batch
+
+
+TRICKS = (
+    "packed rows",
+    "last block on masked tokens",
+    "head on masked tokens",
+    "no dropout",
+    "fused optimizer",
+    "no compiling",
+)
+
+
+def whole_rows(objective: MaskedTokens, all_heads: bool) -> Callable[[Encoder, Batch], Losses]:
+    """The loss with the last block, and if asked the head, computed at every token."""
+
+    def loss(encoder: Encoder, batch: Batch) -> Losses:
+        tensors = batch.tensors
+        hidden = encoder.last(tensors["ids"], tensors["blocks"], tensors["positions"])
+        rows = torch.arange(len(hidden))[:, None].expand_as(tensors["picks"])
+        table = encoder.embeddings.tokens.weight
+        if all_heads:
+            scores = objective.head(hidden.flatten(0, 1), table).unflatten(0, hidden.shape[:2])[rows, tensors["picks"]]
+        else:
+            scores = objective.head(hidden[rows, tensors["picks"]], table)
+        chosen = scores.flatten(0, 1)[tensors["masked"]]
+        return Losses({"masked": torch.nn.functional.cross_entropy(chosen, tensors["labels"], reduction="sum")})
+
+    return loss
+
+
+class Apart(Packed):
+    """A row a paragraph, padded."""
+
+    def __init__(self, rows: list[np.ndarray]) -> None:
+        super().__init__(rows)
+        self.rows.first = np.arange(len(self.rows.members) + 1)  # each sequence a row of its own
+
+
+def measure_tricks(name: str, size: tuple[int, int, int], rows: list[np.ndarray], corpus: Corpus, rounds: int) -> None:
+    """Each trick taken away by itself, on real paragraphs."""
+    specials = specials_of(corpus.pieces, corpus.folder)
+    steps = {"all of them": firth_step(size, Packed(rows), specials)[0]}
+    for trick in TRICKS:
+        packed = Apart(rows) if trick == "packed rows" else Packed(rows)
+        steps[f"without: {trick}"] = firth_step(size, packed, specials, trick)[0]
+    speeds: dict[str, list[float]] = {title: [] for title in steps}
+    for number in range(rounds + 1):
+        for title, step in steps.items():
+            started = time.perf_counter()
+            tokens = sum(step() for _ in range(3 if number else 1))
+            if number:
+                speeds[title].append(tokens / (time.perf_counter() - started))
+    best = statistics.median(speeds["all of them"])
+    print(f"\ntricks, {name}, real paragraphs")
+    for title, found in speeds.items():
+        print(f"  {title:<38} {statistics.median(found):>8,.0f} tokens/s {statistics.median(found) / best:6.2f}x")
 
 
 def flops_a_token(size: tuple[int, int, int]) -> float:
@@ -171,6 +241,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, help="a corpus of wordpiece; by default the English sample is prepared")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tricks", action="store_true", help="Firth without one of its tricks at a time")
     parser.add_argument("--steps", type=int, default=3, help="steps of a contender in a round")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -182,6 +253,9 @@ def main() -> None:
         corpus = Corpus.open(path, verify=False)
         print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, rows {ROWS} x {LENGTH}")
         for name, size in SIZES.items():
+            if arguments.tricks:
+                measure_tricks(name, size, paragraphs(corpus, size[2], False, 0), corpus, arguments.rounds)
+                continue
             for kind, full in (("full rows", True), ("real paragraphs", False)):
                 compare(f"{name}, {kind}", size, paragraphs(corpus, size[2], full, 0), corpus, arguments)
 
