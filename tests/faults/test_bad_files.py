@@ -182,7 +182,7 @@ FILES: dict[str, tuple[str, str | bytes, list[str], list[str]]] = {
         "a.txt",
         TEXT,
         ["--tokens", "bytes"],
-        ["'kind' cannot be 'bytes'", "'wordpiece', 'bpe', 'unigram' or 'words'"],
+        ["'kind' cannot be 'bytes'", "'wordpiece', 'bpe', 'unigram', 'words' or 'characters'"],
     ),
     "unknown word split": (
         "a.txt",
