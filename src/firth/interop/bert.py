@@ -90,8 +90,8 @@ BERT = Format(
 _BIASES = {"cls.predictions.decoder.bias": "cls.predictions.bias"}  # another name for the same
 
 
-def is_plain(config: EncoderConfig) -> bool:
-    """Whether transformers' BERT can hold this model."""
+def has_plain_blocks(config: EncoderConfig) -> bool:
+    """Whether the classes of BERT and its kin compute what this model does, embeddings apart."""
     return (
         config.positions == "learned"
         and config.norm == "layer"
@@ -99,6 +99,11 @@ def is_plain(config: EncoderConfig) -> bool:
         and not config.norm_first
         and not config.gated
     )
+
+
+def is_plain(config: EncoderConfig) -> bool:
+    """Whether transformers' BERT can hold this model."""
+    return has_plain_blocks(config) and config.token_dim == config.hidden_dim and not config.num_tasks
 
 
 def _names(kind: Format, num_layers: int) -> dict[str, str | list[str]]:

@@ -9,7 +9,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.model_configs import EncoderConfig
 from firth.core.tensors import load_tensors, save_tensors
-from firth.interop.bert import BERT, Format, is_plain, load_bert, save_bert
+from firth.interop.bert import BERT, Format, has_plain_blocks, load_bert, save_bert
 from firth.interop.electra import ELECTRA, fits_electra
 from firth.interop.ernie import ERNIE
 
@@ -21,7 +21,7 @@ Weights = dict[str, torch.Tensor]
 
 def _format(config: EncoderConfig, heads: set[str]) -> Format | None:
     """The published format that holds this model, if one does."""
-    if not is_plain(config):
+    if not has_plain_blocks(config):
         return None
     if fits_electra(config, heads):
         return ELECTRA
