@@ -22,6 +22,8 @@ from firth.text.sources import find_sources
 from firth.text.word_tokens import join_words
 from firth.vectors.vocabulary import read_words
 
+_TOGETHER = 64
+
 
 @dataclass(frozen=True)
 class Occurrence:
@@ -46,6 +48,10 @@ class _Words:
         start, end = self.spans[place]
         return self.sentence[start:end]
 
+    def key(self) -> int:
+        """Equal for sentences of the same words."""
+        return hash(tuple(self.word(place).lower() for place in range(len(self.spans))))
+
 
 def find_occurrences(
     model: Representation,
@@ -58,7 +64,7 @@ def find_occurrences(
     same_word: bool = False,
 ) -> list[Occurrence]:
     """The best first; ``same_word`` looks at occurrences of the word itself only."""
-    asked = _read(model, sentence, layer)
+    asked = _words(sentence, model.layers(sentence), layer)
     places = [place for place in range(len(asked.spans)) if asked.word(place).lower() == word.lower()]
     if not places:
         words = ", ".join(dict.fromkeys(asked.word(place) for place in range(len(asked.spans))))
@@ -66,10 +72,11 @@ def find_occurrences(
     unit = asked.units[places[0]]
     best: list[tuple[float, int, Occurrence]] = []
     number = 0
-    for text in islice(read_sentences(source), num_sentences):
-        found = _read(model, text, layer)
-        if found.sentence == sentence:
+    seen = {asked.key()}  # a sentence that occurs again, or is the asked one, has nothing new to say
+    for found in _read(model, islice(read_sentences(source), num_sentences), layer):
+        if found.key() in seen:
             continue
+        seen.add(found.key())
         for place, score in enumerate((found.units @ unit).tolist()):
             name = found.word(place)
             if name.lower() != word.lower() if same_word else not any(map(str.isalnum, name)):
@@ -96,8 +103,14 @@ def read_sentences(source: Path) -> Iterator[str | list[str]]:
             yield corpus.pieces.decode(ids.tolist()) if types is None else types[ids].tolist()
 
 
-def _read(model: Representation, text: str | list[str], layer: int) -> _Words:
-    layers = model.layers(text)
+def _read(model: Representation, texts: Iterator[str | list[str]], layer: int) -> Iterator[_Words]:
+    """Some sentences at a time."""
+    while some := list(islice(texts, _TOGETHER)):
+        for text, layers in zip(some, model.layers_of(some), strict=True):
+            yield _words(text, layers, layer)
+
+
+def _words(text: str | list[str], layers: TextLayers, layer: int) -> _Words:
     if not -len(layers.hidden) <= layer < len(layers.hidden):
         raise FirthError(
             f"layer {layer} does not exist: this model has layers 0 to {len(layers.hidden) - 1} (0 is the token layer)"

@@ -147,6 +147,13 @@ def describe(path: Path) -> tuple[str, Rows, dict[str, Any]]:
         facts = Run.open(path).facts
         check_files(path, facts.get("checksums", {}), "train it again, or copy it again from where it was whole")
         return f"a run{', files whole' if 'checksums' in facts else ''}", run_rows(facts), facts
+    if (path / "options.json").is_file():
+        from firth.core.files import read_json
+
+        data = read_json(path / "options.json")
+        if not isinstance(data, dict) or not isinstance(data.get("lstm"), dict):
+            raise FirthError(f"{path / 'options.json'}: not the options of an ELMo; check the path")
+        return "an ELMo", [(name, str(value)) for name, value in data["lstm"].items()], data
     if (path / "config.json").is_file():
         from firth.core.files import read_json
 

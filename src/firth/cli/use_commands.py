@@ -56,6 +56,9 @@ def encode(
         typer.Option(help="Write float32 vectors to this .npy file; without it, one JSON line a text is printed."),
     ] = None,
     layer: Annotated[int, typer.Option(help="Which layer: 0 is the token layer, -1 the last.")] = -1,
+    every_layer: Annotated[
+        bool, typer.Option("--all-layers", help="Every layer instead: texts x layers x numbers.")
+    ] = False,
     pool: Annotated[str, typer.Option(help="mean, cls or max.")] = "mean",
     column: Annotated[str, typer.Option(help="The column or key that holds the text.")] = "text",
     as_json: Json = False,
@@ -67,20 +70,24 @@ def encode(
     import json
 
     from firth import api
-    from firth.cli.encode_texts import read_texts, write_vectors
+    from firth.cli.encode_texts import all_layers, read_texts, write_vectors
     from firth.cli.output import say, say_json
 
     lines = read_texts(texts, column)
     model = api.load(run)
     if out is None:
         for text in lines:
-            say(json.dumps({"text": text, "vector": model.encode([text], layer, pool)[0].tolist()}, ensure_ascii=False))
+            vectors = all_layers(model, [text], pool) if every_layer else model.encode([text], layer, pool)
+            name = "layers" if every_layer else "vector"
+            say(json.dumps({"text": text, name: vectors[0].tolist()}, ensure_ascii=False))
         return
-    shape = write_vectors(model, lines, out, layer, pool)
+    shape = write_vectors(model, lines, out, None if every_layer else layer, pool)
     if as_json:
-        say_json({"out": str(out), "texts": shape[0], "dim": shape[1]})
+        layers = {"layers": shape[1]} if every_layer else {}
+        say_json({"out": str(out), "texts": shape[0], "dim": shape[-1], **layers})
     else:
-        say(f"{out}: {shape[0]:,} vectors of {shape[1]} numbers")
+        of_layers = f"{shape[1]} layers of " if every_layer else ""
+        say(f"{out}: {shape[0]:,} vectors of {of_layers}{shape[-1]} numbers")
 
 
 Model = Annotated[

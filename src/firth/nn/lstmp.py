@@ -37,34 +37,36 @@ class _Steps(torch.autograd.Function):
         fresh: torch.Tensor | None,
         cell_clip: float,
         output_clip: float,
+        learning: bool,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         num_groups, num_steps, num_rows, _ = gates_GTBK.shape
         num_cells, num_outputs = projection_GCP.shape[1:]
-        acts = torch.empty_like(gates_GTBK)
-        before_P = gates_GTBK.new_empty((num_groups, num_steps, num_rows, num_outputs))
-        raw = torch.empty_like(before_P)
-        before_C, cells, squashed, inner = (
-            gates_GTBK.new_empty((num_groups, num_steps, num_rows, num_cells)) for _ in range(4)
+        raw = gates_GTBK.new_empty((num_groups, num_steps, num_rows, num_outputs))
+        num_kept = num_steps if learning else 1  # without gradients one step's worth of memory is enough
+        acts, before_P, before_C, cells, squashed, inner = (
+            gates_GTBK.new_empty((num_groups, num_kept, num_rows, size))
+            for size in (4 * num_cells, num_outputs, num_cells, num_cells, num_cells, num_cells)
         )
         product = gates_GTBK.new_empty((num_groups, num_rows, 4 * num_cells))
         hidden, cell = first_GBP, first_GBC
         for t in range(num_steps):
+            kept = t if learning else 0
             if fresh is not None:
                 hidden = hidden.masked_fill(fresh[:, t], 0.0)
                 cell = cell.masked_fill(fresh[:, t], 0.0)
-            before_P[:, t], before_C[:, t] = hidden, cell
+            before_P[:, kept], before_C[:, kept] = hidden, cell
             torch.bmm(hidden, state_weight_GPK, out=product)
-            act = torch.add(product, gates_GTBK[:, t], out=acts[:, t])
+            act = torch.add(product, gates_GTBK[:, t], out=acts[:, kept])
             i, g, f, o = act.split(num_cells, dim=-1)
             i.sigmoid_()
             g.tanh_()
             act[..., 2 * num_cells :].sigmoid_()
-            new_cell = torch.mul(f, cell, out=cells[:, t]).addcmul_(i, g)
+            new_cell = torch.mul(f, cell, out=cells[:, kept]).addcmul_(i, g)
             if cell_clip:
                 new_cell.clamp_(-cell_clip, cell_clip)
-            torch.tanh(new_cell, out=squashed[:, t])
-            torch.mul(o, squashed[:, t], out=inner[:, t])
-            new_hidden = torch.bmm(inner[:, t], projection_GCP, out=raw[:, t])
+            torch.tanh(new_cell, out=squashed[:, kept])
+            torch.mul(o, squashed[:, kept], out=inner[:, kept])
+            new_hidden = torch.bmm(inner[:, kept], projection_GCP, out=raw[:, t])
             if output_clip:
                 new_hidden.clamp_(-output_clip, output_clip)
             if live is None:
@@ -72,6 +74,8 @@ class _Steps(torch.autograd.Function):
             else:
                 hidden = torch.where(live[:, t], new_hidden, hidden)
                 cell = torch.where(live[:, t], new_cell, cell)
+        if not learning:
+            return raw if live is None else raw.mul_(live), hidden.clone(), cell.clone()
         ctx.save_for_backward(
             state_weight_GPK, projection_GCP, acts, before_P, before_C, cells, squashed, inner, raw, live, fresh
         )
@@ -119,7 +123,7 @@ class _Steps(torch.autograd.Function):
         together = (num_groups, num_steps * num_rows, -1)
         grad_weight = torch.bmm(before_P.view(together).transpose(1, 2), grad_gates.view(together))
         grad_projection = torch.bmm(inner.view(together).transpose(1, 2), grad_raw.view(together))
-        return grad_gates, grad_weight, grad_projection, grad_hidden, grad_cell, None, None, None, None
+        return grad_gates, grad_weight, grad_projection, grad_hidden, grad_cell, None, None, None, None, None
 
 
 class LSTMP(nn.Module):
@@ -190,6 +194,7 @@ class LSTMP(nn.Module):
                 None if fresh_GTB is None else fresh_GTB[..., None],
                 self.cell_clip,
                 self.output_clip,
+                torch.is_grad_enabled(),
             )
         outputs, hidden, cell = cast(tuple[torch.Tensor, torch.Tensor, torch.Tensor], found)
         return outputs, (hidden, cell)

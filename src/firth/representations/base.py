@@ -61,6 +61,10 @@ class Representation:
         """Every layer for every token; a list is taken as words."""
         self._cannot("show layers", "any model")
 
+    def layers_of(self, texts: Sequence[str | list[str]]) -> list[TextLayers]:
+        """The same of many texts."""
+        return [self.layers(text) for text in texts]
+
     def reader(self) -> TextReader:
         """How a task reads texts through this model."""
         self._cannot("be the base of a task", "any other model")

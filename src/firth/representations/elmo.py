@@ -23,7 +23,7 @@ from firth.text.character_ids import border_ids, character_ids, trimmed
 from firth.text.sentences import split_sentences
 from firth.text.words import has_han, split_words
 
-_BATCH_WORDS = 4096
+_BATCH_CELLS = 1 << 22  # words of a batch times cells: what is held at a time grows with both
 _CACHED_WORDS = 400_000
 _TOGETHER = 512
 POOLS = ("mean", "max")
@@ -126,10 +126,11 @@ class ElmoRepresentation(Representation):
     def _read(self, sentences: Sequence[list[str]]) -> Iterator[tuple[int, torch.Tensor]]:
         """(number, hidden [L+1, T, D]) of each sentence, without its borders; like lengths go together."""
         order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))
+        room = max(64, min(4096, _BATCH_CELLS // self.config.cell_dim))
         start = 0
         while start < len(order):
             stop = start + 1
-            while stop < len(order) and (stop - start + 1) * len(sentences[order[stop]]) <= _BATCH_WORDS:
+            while stop < len(order) and (stop - start + 1) * len(sentences[order[stop]]) <= room:
                 stop += 1
             numbers = order[start:stop]
             hidden = self._layers([sentences[number] for number in numbers])
@@ -154,14 +155,21 @@ class ElmoRepresentation(Representation):
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """Every layer for every word."""
-        sentences, spans = self._sentences(text)
+        return self.layers_of([text])[0]
+
+    def layers_of(self, texts: Sequence[str | list[str]]) -> list[TextLayers]:
+        split = [self._sentences(text) for text in texts]
         with torch.inference_mode():
-            found = dict(self._read(sentences))
-        parts = [found[number].numpy() for number in range(len(sentences))]
-        hidden = np.concatenate(parts, axis=1) if parts else np.zeros((self.config.num_layers + 1, 0, self.dim))
-        words = text if isinstance(text, list) else [text[start:end] for start, end in spans]
-        offsets = np.asarray(spans, np.int64).reshape(-1, 2)
-        return TextLayers(words, offsets, np.arange(len(words)), hidden.astype(np.float32))
+            found = dict(self._read([sentence for sentences, _ in split for sentence in sentences]))
+        layers, first = [], 0
+        for text, (sentences, spans) in zip(texts, split, strict=True):
+            parts = [found[first + number].numpy() for number in range(len(sentences))]
+            first += len(sentences)
+            hidden = np.concatenate(parts, axis=1) if parts else np.zeros((self.config.num_layers + 1, 0, self.dim))
+            words = text if isinstance(text, list) else [text[start:end] for start, end in spans]
+            offsets = np.asarray(spans, np.int64).reshape(-1, 2)
+            layers.append(TextLayers(words, offsets, np.arange(len(words)), hidden.astype(np.float32)))
+        return layers
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """The mean (or largest) of the vectors of the words of each text; zeros for a text without words."""

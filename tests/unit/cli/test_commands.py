@@ -68,6 +68,9 @@ def test_encode(run_folder: Path, work: Path, capsys: Capture, monkeypatch: pyte
     ]
     assert [line["text"] for line in lines] == texts
     np.testing.assert_allclose([line["vector"] for line in lines], wanted, atol=1e-5)
+    assert said_json(["encode", run_folder, "a.txt", "--out", "all.npy", "--all-layers"], capsys)["layers"] == 3
+    model = firth.load(run_folder)
+    np.testing.assert_array_equal(np.load("all.npy")[:, 1], model.encode(texts, 1))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
     assert len(said(["encode", run_folder, "-", *options], capsys).splitlines()) == 3
 

@@ -97,6 +97,16 @@ def test_gradients(masked: bool) -> None:
     assert torch.autograd.gradcheck(run, (inputs, *state, *model.parameters()), atol=1e-6)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_without_gradients_the_numbers_are_the_same(masked: bool) -> None:
+    model, inputs = layer(), random(G, T, B, N)
+    live = torch.rand(G, T, B, generator=torch.Generator().manual_seed(1)) < 0.7 if masked else None
+    wanted = model(inputs, live_GTB=live)
+    with torch.inference_mode():
+        found = model(inputs, live_GTB=live)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("residual", [False, True])
 def test_layers_stand_on_each_other(residual: bool) -> None:
     torch.manual_seed(2)

@@ -10,7 +10,9 @@ import firth
 from firth import api
 from firth.cli.main import main
 from firth.recipes.registry import find_recipe
+from firth.representations.base import Representation, TextLayers
 from firth.representations.elmo import ElmoRepresentation
+from firth.text.words import split_words
 
 SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=6", "batch_rows=3", "max_vocab=60"]
 
@@ -92,13 +94,10 @@ def test_near_words_by_spelling(model: ElmoRepresentation) -> None:
     assert "doctor" not in [word for word, _ in model.nearest("doctor", 5)]
 
 
-class Senses:
+class Senses(Representation):
     """A representation that knows what 'bank' means by the company it keeps."""
 
     def layers(self, text: str | list[str]) -> Any:
-        from firth.representations.base import TextLayers
-        from firth.text.words import split_words
-
         joined = text if isinstance(text, str) else " ".join(text)
         spans = split_words(joined)
         words = [joined[start:end].lower() for start, end in spans]
@@ -115,17 +114,17 @@ def test_occurrences_come_apart_by_sense(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(TEXT)
     api.prepare(tmp_path / "text.txt", tmp_path / "words", tokens="words", heldout=0.0, workers=1)
     for source in ("text.txt", "words"):
-        found: Any = api.occurrences(Senses(), tmp_path / source, "By the river stood a bank.", "Bank", top=2)  # type: ignore[arg-type]
+        found: Any = api.occurrences(Senses(), tmp_path / source, "By the river stood a bank.", "Bank", top=2)
         assert [one.score for one in found] == pytest.approx([1.0, 1.0])
         assert all("river" in one.sentence for one in found)
         assert all(one.sentence[one.start : one.end].lower() == one.word.lower() == "bank" for one in found)
-    money: Any = api.occurrences(Senses(), tmp_path / "words", "My bank is rich.", "bank", top=9, same_word=True)  # type: ignore[arg-type]
+    money: Any = api.occurrences(Senses(), tmp_path / "words", "My bank is rich.", "bank", top=9, same_word=True)
     assert len(money) == 4
     assert ["river" in one.sentence for one in money] == [False, False, True, True]
-    first: Any = api.occurrences(Senses(), tmp_path / "words", "My bank.", "bank", num_sentences=1, same_word=True)  # type: ignore[arg-type]
+    first: Any = api.occurrences(Senses(), tmp_path / "words", "My bank.", "bank", num_sentences=1, same_word=True)
     assert len(first) == 1
     with pytest.raises(firth.FirthError, match="'shore' is not in the sentence; its words are: My, bank, \\."):
-        api.occurrences(Senses(), tmp_path / "words", "My bank.", "shore")  # type: ignore[arg-type]
+        api.occurrences(Senses(), tmp_path / "words", "My bank.", "shore")
 
 
 def test_occurrences_on_the_command_line(
