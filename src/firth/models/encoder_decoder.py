@@ -89,6 +89,11 @@ class EncoderDecoder(nn.Module):
         """The last norm, where norms come first."""
         return hidden if norm is None else norm(hidden)
 
+    def finish_target(self, hidden: torch.Tensor) -> torch.Tensor:
+        """What is scored: T5 makes it smaller first."""
+        hidden = self.finish(self.decoder_norm, hidden)
+        return hidden if self.config.output_scale == 1.0 else hidden * self.config.output_scale
+
     def _source_mask(self, num_tokens: int, tokens_BS: torch.Tensor | None) -> torch.Tensor | None:
         device = self.tokens.weight.device
         mask = visible(num_tokens, tokens_BS, window=self.config.window, device=device)
@@ -138,21 +143,21 @@ class EncoderDecoder(nn.Module):
         hidden = self.embed(ids_BT, True)
         for block, memory in zip(self.decoder_blocks, self.remember(source_BSD), strict=True):
             hidden = block(hidden, memory, mask, source_mask)
-        return self.finish(self.decoder_norm, hidden)
+        return self.finish_target(hidden)
 
     def hidden(self, source_BS: torch.Tensor, tokens_BS: torch.Tensor | None, target_BT: torch.Tensor) -> torch.Tensor:
         """From source and target to what is scored, [B, T, D]."""
         return self.decode(target_BT, self.encode(source_BS, tokens_BS), tokens_BS)
 
+    def output_weights(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The last matrix [V, D], which may be the target's token table, and its bias."""
+        if self.output is not None:
+            return self.output.weight, self.output_bias
+        return (self.tokens if self.target_tokens is None else self.target_tokens).weight, self.output_bias
+
     def scores(self, hidden_ND: torch.Tensor) -> torch.Tensor:
         """[N, V]: how likely each token is the next, before softmax."""
-        if self.output is not None:
-            table = self.output.weight
-        else:
-            table = self.tokens.weight if self.target_tokens is None else self.target_tokens.weight
-        if self.config.output_scale != 1.0:
-            hidden_ND = hidden_ND * self.config.output_scale
-        return functional.linear(hidden_ND, table, self.output_bias)
+        return functional.linear(hidden_ND, *self.output_weights())
 
     # -- to be looked at
 

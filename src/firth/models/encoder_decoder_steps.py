@@ -52,7 +52,7 @@ class EncoderDecoderStepper:
             most = None if window is None else window + 1
             hidden, past = block.step(hidden, past, state.memories[number], bias, state.source_mask, most)
             pasts.append(past)
-        hidden_ND = model.finish(model.decoder_norm, hidden)[:, 0]
+        hidden_ND = model.finish_target(hidden)[:, 0]
         state = DecoderState(pasts, state.memories, state.source_mask, state.sentence_N, state.at + 1)
         return model.scores(hidden_ND).log_softmax(-1), state
 

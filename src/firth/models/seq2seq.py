@@ -155,13 +155,15 @@ class Seq2Seq(nn.Module):
         """From source and target to what is scored, [B, T, D]."""
         return self._drop(self._run(target_BT, self.begin(source_BS, tokens_BS))[0])
 
+    def output_weights(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The last matrix [V, D], which may be the target's token table, and its bias."""
+        if self.output is not None:
+            return self.output.weight, self.output_bias
+        return (self.tokens if self.target_tokens is None else self.target_tokens).weight, self.output_bias
+
     def scores(self, hidden_ND: torch.Tensor) -> torch.Tensor:
         """[N, V]: how likely each token is the next, before softmax."""
-        if self.output is not None:
-            table = self.output.weight
-        else:
-            table = self.tokens.weight if self.target_tokens is None else self.target_tokens.weight
-        return functional.linear(hidden_ND, table, self.output_bias)
+        return functional.linear(hidden_ND, *self.output_weights())
 
     def attention(
         self, source_BS: torch.Tensor, tokens_BS: torch.Tensor | None, target_BT: torch.Tensor

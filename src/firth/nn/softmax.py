@@ -15,6 +15,7 @@ _CHUNK = 1 << 24  # scores held at a time
 
 class FusedCrossEntropy(torch.autograd.Function):
     """Sum of -log softmax(hidden table^T + bias)[label], with all gradients made while the scores are at hand.
+    ``smoothing`` is the share of the probability that is spread over all labels.
 
     The scores of a part of the positions exist at a time, and they become their own gradient in place, so
     that neither memory nor passes over it grow with N x V.
@@ -22,7 +23,12 @@ class FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden_ND: torch.Tensor, table_VD: torch.Tensor, bias_V: torch.Tensor | None, labels_N: torch.Tensor
+        ctx: Any,
+        hidden_ND: torch.Tensor,
+        table_VD: torch.Tensor,
+        bias_V: torch.Tensor | None,
+        labels_N: torch.Tensor,
+        smoothing: float = 0.0,
     ) -> torch.Tensor:
         total = hidden_ND.new_zeros(())
         grad_hidden = torch.empty_like(hidden_ND)
@@ -34,8 +40,12 @@ class FusedCrossEntropy(torch.autograd.Function):
         for first in range(0, len(hidden_ND), size):
             hidden, labels = hidden_ND[first : first + size], labels_N[first : first + size, None]
             scores = functional.linear(hidden, table_VD, bias_V).log_softmax(1)
-            total -= scores.gather(1, labels).sum()
-            scores.exp_().scatter_add_(1, labels, scores.new_full(labels.shape, -1.0))
+            total -= (1.0 - smoothing) * scores.gather(1, labels).sum()
+            if smoothing:
+                total -= smoothing * scores.mean(1).sum()
+            scores.exp_().scatter_add_(1, labels, scores.new_full(labels.shape, smoothing - 1.0))
+            if smoothing:
+                scores -= smoothing / len(table_VD)
             torch.mm(scores, table_VD, out=grad_hidden[first : first + size])
             torch.addmm(grad_table, scores.t(), hidden, beta=float(first > 0), out=grad_table)
             if grad_bias is not None:
@@ -47,7 +57,22 @@ class FusedCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         grad_hidden, grad_table, grad_bias = ctx.saved_tensors
-        return grad_hidden * grad, grad_table * grad, None if grad_bias is None else grad_bias * grad, None
+        return grad_hidden * grad, grad_table * grad, None if grad_bias is None else grad_bias * grad, None, None
+
+
+def cross_entropy_sum(
+    hidden_ND: torch.Tensor,
+    table_VD: torch.Tensor,
+    bias_V: torch.Tensor | None,
+    labels_N: torch.Tensor,
+    smoothing: float = 0.0,
+) -> torch.Tensor:
+    """The sum over positions of the cross-entropy under a table, fused where it can be."""
+    if torch.is_autocast_enabled(hidden_ND.device.type) or not torch.is_grad_enabled():
+        scores_NV = functional.linear(hidden_ND, table_VD, bias_V).float()
+        return functional.cross_entropy(scores_NV, labels_N, reduction="sum", label_smoothing=smoothing)
+    total: torch.Tensor = FusedCrossEntropy.apply(hidden_ND, table_VD, bias_V, labels_N, smoothing)
+    return total
 
 
 class TokenOutput(nn.Module):
@@ -71,13 +96,7 @@ class TokenOutput(nn.Module):
 
     def loss(self, hidden_ND: torch.Tensor, labels_N: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
         """The sum over positions of what training makes small."""
-        table = self.rows(table_VD)
-        if torch.is_autocast_enabled(hidden_ND.device.type) or not torch.is_grad_enabled():
-            return functional.cross_entropy(
-                functional.linear(hidden_ND, table, self.bias).float(), labels_N, reduction="sum"
-            )
-        total: torch.Tensor = FusedCrossEntropy.apply(hidden_ND, table, self.bias, labels_N)
-        return total
+        return cross_entropy_sum(hidden_ND, self.rows(table_VD), self.bias, labels_N)
 
     def scores(self, hidden_ND: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
         """Before any normalisation, [N, V]."""

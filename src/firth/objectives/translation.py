@@ -21,6 +21,7 @@ from firth.core.objective_configs import TranslationConfig
 from firth.core.types import Batch, Losses
 from firth.corpus.pair_batches import PairBatches
 from firth.corpus.pairs import PairSplit
+from firth.nn.softmax import cross_entropy_sum
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,13 @@ class Translation(nn.Module):
         """Only where there is a label is anything scored."""
         tensors = batch.tensors
         hidden_BTD = model.hidden(tensors["source"], tensors["source_tokens"], tensors["target"])
-        scores_NV = model.scores(hidden_BTD.flatten(0, 1)[tensors["places"]])
-        smoothing = self.config.label_smoothing if self.training else 0.0
-        found = functional.cross_entropy(scores_NV, tensors["labels"], reduction="sum", label_smoothing=smoothing)
+        hidden_ND, labels_N = hidden_BTD.flatten(0, 1)[tensors["places"]], tensors["labels"]
+        table_VD, bias_V = model.output_weights()
         if self.training:
-            return Losses({"target": found})
-        hits = float((scores_NV.argmax(-1) == tensors["labels"]).sum())
+            return Losses(
+                {"target": cross_entropy_sum(hidden_ND, table_VD, bias_V, labels_N, self.config.label_smoothing)}
+            )
+        scores_NV = functional.linear(hidden_ND, table_VD, bias_V).float()
+        found = functional.cross_entropy(scores_NV, labels_N, reduction="sum")
+        hits = float((scores_NV.argmax(-1) == labels_N).sum())
         return Losses({"target": found}, {"accuracy": (hits, float(batch.counts["target"]))})

@@ -12,6 +12,7 @@ from firth.nn.attention import SelfAttention
 from firth.nn.cross_attention import CrossAttention
 from firth.nn.masks import visible, with_bias
 from firth.nn.positions import sinusoids
+from firth.nn.softmax import cross_entropy_sum
 
 
 class TestSinusoids:
@@ -105,3 +106,24 @@ def test_alignment_by_its_formula(kind: str) -> None:
             assert not weights[row, place, len(shares) :].any()
             mixed = shares @ memory[row, : len(shares)].numpy()
             np.testing.assert_allclose(context[row, place].detach(), mixed, atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_fused_loss_smooths_as_torch_does(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firth.nn.softmax._CHUNK", 40)  # several parts
+    torch.manual_seed(2)
+    parts = [torch.randn(9, 5), torch.randn(13, 5), torch.randn(13)]
+    labels = torch.randint(13, (9,))
+    found = []
+    for fused in (True, False):
+        hidden, table, offset = (part.clone().requires_grad_() for part in parts)
+        used = offset if bias else None
+        if fused:
+            loss = cross_entropy_sum(hidden, table, used, labels, 0.1)
+        else:
+            scores = nn.functional.linear(hidden, table, used)
+            loss = nn.functional.cross_entropy(scores, labels, reduction="sum", label_smoothing=0.1)
+        (3 * loss).backward()
+        found.append([loss.detach(), hidden.grad, table.grad, *([offset.grad] if bias else [])])
+    for one, two in zip(*found, strict=True):
+        torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-5)

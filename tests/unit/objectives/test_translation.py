@@ -44,8 +44,11 @@ class Fixed(torch.nn.Module):
         table = torch.randn(100, 4, generator=generator)
         return table[target]
 
+    def output_weights(self) -> tuple[torch.Tensor, None]:
+        return torch.randn(100, 4, generator=torch.Generator().manual_seed(1)), None
+
     def scores(self, hidden: torch.Tensor) -> torch.Tensor:
-        return hidden @ torch.randn(4, 100, generator=torch.Generator().manual_seed(1))
+        return hidden @ self.output_weights()[0].T
 
 
 def make(rows: Any, first: int = 0, count: int = 1, smoothing: float = 0.1) -> tuple[Translation, Batch]:
