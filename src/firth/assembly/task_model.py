@@ -21,6 +21,7 @@ from firth.core.task_configs import TaskConfig
 from firth.core.tensors import load_tensors, save_tensors
 from firth.core.text_reader import TextReader
 from firth.interop.bert import is_plain, load_bert, save_bert
+from firth.interop.elmo import OPTIONS, WEIGHTS, find_pair
 from firth.representations.base import Representation, TextLayers
 from firth.representations.encoder import EncoderRepresentation
 from firth.representations.scratch import ScratchRepresentation
@@ -222,7 +223,12 @@ def _published_config(folder: Path, heads: dict[str, Any]) -> TaskConfig:
 
 
 def _copy(base: Path, goal: Path) -> None:
-    if base.is_dir():
+    pair = None if any((base / name).is_file() for name in ("config.json", "firth.json")) else find_pair(base)
+    if pair is not None:  # a published ELMo, by whatever names
+        goal.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(pair[0], goal / OPTIONS)
+        shutil.copy2(pair[1], goal / WEIGHTS)
+    elif base.is_dir():
         shutil.copytree(base, goal, ignore=_NOT_COPIED, dirs_exist_ok=True)
     else:
         goal.mkdir(parents=True, exist_ok=True)

@@ -17,8 +17,12 @@ from numpy.typing import NDArray
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.core.model_configs import ElmoConfig
+from firth.core.text_reader import Frame, TextReader
+from firth.core.types import Encoding
 from firth.models.elmo import Elmo
+from firth.models.elmo_words import BEGIN, END, PADDING, ElmoWords
 from firth.representations.base import Found, Representation, TextLayers
+from firth.text.character_ids import PADDING as CHARACTER_PADDING
 from firth.text.character_ids import border_ids, character_ids, trimmed
 from firth.text.sentences import split_sentences
 from firth.text.words import has_han, split_words
@@ -170,6 +174,32 @@ class ElmoRepresentation(Representation):
             offsets = np.asarray(spans, np.int64).reshape(-1, 2)
             layers.append(TextLayers(words, offsets, np.arange(len(words)), hidden.astype(np.float32)))
         return layers
+
+    def reader(self) -> TextReader:
+        """The model for a task. A text is read as one sentence between its borders, since a task wants a row a text."""
+        size = self.config.max_chars
+        marks = np.concatenate((np.full((1, size), CHARACTER_PADDING + 1), border_ids(size)))
+        module = ElmoWords(self.model, marks)
+
+        def tokenize(text: str | list[str]) -> Encoding:
+            sentences, spans = self._sentences(text)
+            words = [word for sentence in sentences for word in sentence]
+            fresh = module.missing(words)
+            module.add(fresh, character_ids(fresh, size))
+            ids = np.fromiter((module.numbers[word] for word in words), np.int64, len(words))
+            offsets = np.asarray(spans, np.int64).reshape(-1, 2)
+            return Encoding(ids, offsets, np.arange(len(ids)), words, np.zeros(len(ids), np.int64))
+
+        return TextReader(
+            kind=self.kind,
+            module=module,
+            tokenize=tokenize,
+            dim=self.dim,
+            num_layers=self.config.num_layers + 1,
+            max_len=None,
+            frame=Frame(before=(BEGIN,), after=(END,)),
+            pad_id=PADDING,
+        )
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """The mean (or largest) of the vectors of the words of each text; zeros for a text without words."""
