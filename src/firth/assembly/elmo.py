@@ -55,6 +55,7 @@ class ElmoFamily(Family):
     """A bidirectional language model over words."""
 
     published = (OPTIONS, WEIGHTS, VOCABULARY, SOFTMAX, WORDS)
+    uses = ("encode {name} texts.txt --out vectors.npy",)
     model: Elmo
     objective: BothDirections
 

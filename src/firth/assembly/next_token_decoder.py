@@ -24,6 +24,7 @@ class NextTokenDecoder(Family):
     """A decoder that predicts each next token."""
 
     published = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+    uses = ('generate {name} "How a text begins"', "encode {name} texts.txt --out vectors.npy")
     model: Decoder
     objective: NextToken
 

@@ -37,7 +37,7 @@ class RecurrentLanguageModel(Family):
         "vocab.txt",
         "words.txt",
     )
-    uses = ('generate {name} "The beginning of a text"', "encode {name} texts.txt --out vectors.npy")
+    uses = ('generate {name} "How a text begins"', "encode {name} texts.txt --out vectors.npy")
     model: Recurrent
     objective: NextTokenStreams
 

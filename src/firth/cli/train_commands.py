@@ -95,7 +95,7 @@ def prepare(
 @app.command()
 def pretrain(
     recipe: Annotated[
-        str | None, typer.Argument(help="For example bert-tiny, bert-mini, bert-base, word2vec, fasttext, glove.")
+        str | None, typer.Argument(help="For example bert-tiny, bert-base, lstm-lm, elmo-tiny, word2vec.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Argument(help="Any setting as key=value, for example model.num_layers=3.")
@@ -152,14 +152,9 @@ def pretrain(
     say(f"{folder}: trained")
     table(run_rows(facts))
     say(f"report: {folder}/report.html")
-    model = facts["config"].get("model", {}).get("kind") if facts.get("kind") == "pretrain" else None
-    if model is None:
+    if facts.get("kind") == "vectors":
         say(f"next: firth nearest {folder} WORD")
-    elif model in ("decoder", "recurrent"):
-        say(f'next: firth generate {folder} "How a text begins"')
-    elif model == "elmo":
-        say(f"next: firth encode {folder} TEXTS --out vectors.npy")
-    else:
+    elif facts.get("uses"):
         say(f"next: firth {facts['uses'][0].format(name=folder)}")
 
 

@@ -10,7 +10,8 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-_CHUNK = 1 << 24  # scores held at a time
+_CHUNK = 1 << 24  # scores held at a time where nothing is learned
+_ROWS = 256  # positions at a time: fewer would spend their time adding up the table's gradient, more on fresh memory
 
 
 class FusedCrossEntropy(torch.autograd.Function):
@@ -34,30 +35,36 @@ class FusedCrossEntropy(torch.autograd.Function):
         grad_hidden = torch.empty_like(hidden_ND)
         grad_table = torch.empty_like(table_VD)
         grad_bias = None if bias_V is None else torch.zeros_like(bias_V)
-        size = max(1, _CHUNK // len(table_VD))
         if not len(hidden_ND):
             grad_table.zero_()
-        for first in range(0, len(hidden_ND), size):
-            hidden, labels = hidden_ND[first : first + size], labels_N[first : first + size, None]
-            scores = functional.linear(hidden, table_VD, bias_V).log_softmax(1)
+        buffers = hidden_ND.new_empty(2, min(_ROWS, len(hidden_ND)), len(table_VD))
+        for first in range(0, len(hidden_ND), _ROWS):
+            hidden, labels = hidden_ND[first : first + _ROWS], labels_N[first : first + _ROWS, None]
+            raw, scores = buffers[:, : len(hidden)]
+            if bias_V is None:
+                torch.mm(hidden, table_VD.t(), out=raw)
+            else:
+                torch.addmm(bias_V, hidden, table_VD.t(), out=raw)
+            torch.log_softmax(raw, 1, out=scores)
             total -= (1.0 - smoothing) * scores.gather(1, labels).sum()
             if smoothing:
                 total -= smoothing * scores.mean(1).sum()
             scores.exp_().scatter_add_(1, labels, scores.new_full(labels.shape, smoothing - 1.0))
             if smoothing:
                 scores -= smoothing / len(table_VD)
-            torch.mm(scores, table_VD, out=grad_hidden[first : first + size])
+            torch.mm(scores, table_VD, out=grad_hidden[first : first + _ROWS])
             torch.addmm(grad_table, scores.t(), hidden, beta=float(first > 0), out=grad_table)
             if grad_bias is not None:
                 grad_bias += scores.sum(0)
-        ctx.save_for_backward(grad_hidden, grad_table, grad_bias)
+        ctx.grads = grad_hidden, grad_table, grad_bias
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        grad_hidden, grad_table, grad_bias = ctx.saved_tensors
-        return grad_hidden * grad, grad_table * grad, None if grad_bias is None else grad_bias * grad, None, None
+        found, ctx.grads = ctx.grads, None
+        assert found is not None, "gradients are scaled in place, so there is one backward pass only"
+        return *(part if part is None else part.mul_(grad) for part in found), None, None
 
 
 def cross_entropy_sum(
