@@ -1,0 +1,96 @@
+"""T5 directories both ways, plain and gated: transformers reads what Firth writes, and Firth what transformers writes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import T5Config, T5ForConditionalGeneration
+
+from firth.core.errors import FirthError
+from firth.core.model_configs import EncoderDecoderConfig
+from firth.interop.t5 import is_t5, load_t5, save_t5
+from firth.models.encoder_decoder import EncoderDecoder
+from firth.models.encoder_decoder_steps import EncoderDecoderStepper
+
+V = 41
+IDS = {"pad_id": 0, "eos_id": 1, "start_id": 0}
+
+
+def theirs(folder: Path, **changes: Any) -> T5ForConditionalGeneration:
+    config = T5Config(
+        vocab_size=V,
+        d_model=16,
+        d_kv=6,
+        d_ff=24,
+        num_layers=2,
+        num_decoder_layers=3,
+        num_heads=4,
+        decoder_start_token_id=0,
+        **changes,
+    )
+    torch.manual_seed(1)
+    model = T5ForConditionalGeneration(config).eval()
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    model.save_pretrained(folder)
+    return model
+
+
+def compare(ours: EncoderDecoder, other: T5ForConditionalGeneration) -> None:
+    generator = torch.Generator().manual_seed(2)
+    source = torch.randint(2, V, (3, 20), generator=generator)  # far enough for logarithmic buckets
+    tokens = torch.arange(20) < torch.tensor([20, 9, 3])[:, None]
+    target = torch.randint(2, V, (3, 18), generator=generator)
+    target[:, 0] = 0
+    with torch.inference_mode():
+        wanted = other(input_ids=source, attention_mask=tokens.long(), decoder_input_ids=target)
+        found = ours.scores(ours.hidden(source, tokens, target))
+        memory = ours.encode(source, tokens)
+        stepper = EncoderDecoderStepper(ours, source, tokens)
+        state = stepper.start(3)
+        for place in range(18):
+            step, state = stepper.step(target[:, place], state)
+            torch.testing.assert_close(step, found[:, place].log_softmax(-1), atol=1e-4, rtol=0)
+    torch.testing.assert_close(found, wanted.logits, atol=1e-4, rtol=0)
+    torch.testing.assert_close(memory[tokens], wanted.encoder_last_hidden_state[tokens], atol=1e-4, rtol=0)
+
+
+def load(folder: Path) -> EncoderDecoder:
+    config, weights, ids = load_t5(folder)
+    assert ids == IDS
+    assert is_t5(config)
+    model = EncoderDecoder(config)
+    model.load_state_dict(weights)
+    return model.eval()
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"feed_forward_proj": "gated-gelu"}, {"feed_forward_proj": "gated-silu"}], ids=str
+)
+def test_firth_reads_what_transformers_writes(changes: dict[str, Any], tmp_path: Path) -> None:
+    other = theirs(tmp_path, **changes)
+    ours = load(tmp_path)
+    compare(ours, other)
+    again = tmp_path / "again"
+    again.mkdir()
+    save_t5(again, ours.config, dict(ours.state_dict()), IDS)
+    compare(ours, T5ForConditionalGeneration.from_pretrained(again).eval())
+
+
+def test_an_output_table_that_is_not_scaled(tmp_path: Path) -> None:
+    """T5 1.1 says so by ``tie_word_embeddings``."""
+    other = theirs(tmp_path, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text().replace('"tie_word_embeddings": true', '"tie_word_embeddings": false'))
+    ours = load(tmp_path)
+    assert not ours.config.tied_output
+    assert not other.config.scale_decoder_outputs
+    compare(ours, other)
+
+
+def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
+    assert not is_t5(EncoderDecoderConfig())
+    theirs(tmp_path, relative_attention_num_buckets=16)
+    with pytest.raises(FirthError, match="another relative_attention_num_buckets"):
+        load_t5(tmp_path)
