@@ -7,11 +7,13 @@ import pytest
 import torch
 from transformers import T5Config, T5ForConditionalGeneration
 
+import firth
 from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderDecoderConfig
 from firth.interop.t5 import is_t5, load_t5, save_t5
 from firth.models.encoder_decoder import EncoderDecoder
 from firth.models.encoder_decoder_steps import EncoderDecoderStepper
+from firth.representations.translation import TranslationRepresentation
 
 V = 41
 IDS = {"pad_id": 0, "eos_id": 1, "start_id": 0}
@@ -58,7 +60,7 @@ def compare(ours: EncoderDecoder, other: T5ForConditionalGeneration) -> None:
 
 def load(folder: Path) -> EncoderDecoder:
     config, weights, ids = load_t5(folder)
-    assert ids == IDS
+    assert ids["start_id"] == ids["pad_id"]
     assert is_t5(config)
     model = EncoderDecoder(config)
     model.load_state_dict(weights)
@@ -87,6 +89,19 @@ def test_an_output_table_that_is_not_scaled(tmp_path: Path) -> None:
     assert not ours.config.tied_output
     assert not other.config.scale_decoder_outputs
     compare(ours, other)
+
+
+def test_a_translator_with_the_choices_of_t5_is_a_t5_directory(pairs_folder: Path, tmp_path: Path) -> None:
+    shape = ["hidden_dim=16", "head_dim=6", "num_heads=2", "ffn_dim=24", "num_layers=2", "num_decoder_layers=1"]
+    choices = ["positions=relative", "norm=rms", "norm_first=true", "bias=false", "gated=true", "activation=gelu_tanh"]
+    choices += ["embedding_scale=1", "score_scale=1", "output_bias=false", "output_scale=0.25", "batch_tokens=256"]
+    run = tmp_path / "run"
+    trained = firth.pretrain("transformer-tiny", corpus=pairs_folder, out=run, steps=3, settings=shape + choices)
+    assert isinstance(trained, TranslationRepresentation)
+    other = T5ForConditionalGeneration.from_pretrained(run).eval()
+    assert trained.model.config == load(run).config
+    assert isinstance(trained.model, EncoderDecoder)
+    compare(trained.model, other)
 
 
 def test_shapes_that_do_not_fit(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ LOADERS: dict[str, str] = {
     "gpt2": "firth.assembly.loading:load_decoder_model",
     "firth-recurrent": "firth.assembly.loading:load_recurrent_model",
     "marian": "firth.assembly.translation:load_translation",
+    "t5": "firth.assembly.translation:load_translation",
     "firth-encoder-decoder": "firth.assembly.translation:load_translation",
     "firth-seq2seq": "firth.assembly.translation:load_translation",
 }

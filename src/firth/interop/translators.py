@@ -1,4 +1,4 @@
-"""Directories of translators: a published Marian directory wherever the model is one, else Firth's own names.
+"""Directories of translators: a published Marian or T5 directory wherever the model is one, else Firth's own names.
 
 The tokenizer's files lie beside the weights; where the target has a tokenizer of its own it is in
 ``target/``.
@@ -13,6 +13,7 @@ from firth.core.files import read_json, write_json
 from firth.core.model_configs import EncoderDecoderConfig, Seq2SeqConfig
 from firth.core.tensors import load_tensors, save_tensors
 from firth.interop.marian import is_marian, load_marian, save_marian
+from firth.interop.t5 import is_t5, load_t5, save_t5
 from firth.text.pieces import Pieces
 
 TranslatorConfig = EncoderDecoderConfig | Seq2SeqConfig
@@ -38,6 +39,8 @@ def save_translator(
     ids = {"pad_id": target.pad_id, "eos_id": target.eos_id, "start_id": target.pad_id}
     if isinstance(config, EncoderDecoderConfig) and is_marian(config) and target_pieces is None:
         save_marian(folder, config, weights, ids)
+    elif isinstance(config, EncoderDecoderConfig) and is_t5(config):
+        save_t5(folder, config, weights, ids)
     else:
         save_tensors(folder / "model.safetensors", weights)
         kind = next(name for name, known in _KINDS.items() if isinstance(config, known))
@@ -56,6 +59,8 @@ def load_translator(folder: Path) -> tuple[TranslatorConfig, Weights, dict[str, 
     config: TranslatorConfig
     if data.get("model_type") == "marian":
         config, weights, ids = load_marian(folder)
+    elif data.get("model_type") == "t5":
+        config, weights, ids = load_t5(folder)
     else:
         config = _KINDS[data["model_type"]].build(data.get("model"), where)
         weights, ids = load_tensors(folder / "model.safetensors"), data.get("ids")
