@@ -19,11 +19,13 @@ from firth.core.runs import Run
 from firth.core.task_configs import TaskConfig
 from firth.core.types import Progress
 from firth.representations.base import Representation
+from firth.representations.elmo import ElmoRepresentation
 from firth.representations.scratch import ScratchRepresentation
 from firth.tasks.finetuning import Finetuning
 from firth.training.loop import Loop
 
 SCRATCH = "scratch"
+_TRANSFORMERS = ("encoder", "unified encoder", "two-stream encoder", "decoder")
 GRID = [
     {"batch_rows": rows, "learning_rate": rate, "epochs": epochs}
     for rows in (16, 32)
@@ -53,14 +55,16 @@ def load_base(base: str, data: TaskData, config: TaskConfig) -> Representation:
 def usual_settings(config: TaskConfig, base: Representation, given: set[str]) -> TaskConfig:
     """What is not said is chosen by the base: Transformers are tuned whole, word vectors get a body to read them."""
     changes: dict[str, Any] = {}
-    if base.kind != "encoder":
+    if base.kind not in _TRANSFORMERS:
         usual = {"body": "bilstm", "dropout_prob": 0.3, "epochs": 10, "patience": 3, "warmup_share": 0.0}
         if base.kind != SCRATCH:
             usual["tune"] = False
+        if base.kind == ElmoRepresentation.kind:
+            usual["layers"] = "mix"  # Peters et al. 2018, eq. 1
         changes = {name: value for name, value in usual.items() if name not in given}
     config = config.replace(**changes) if changes else config
     if config.learning_rate is None:
-        tuned = base.kind == "encoder" and config.tune and config.body == "none"
+        tuned = base.kind in _TRANSFORMERS and config.tune and config.body == "none"
         config = config.replace(learning_rate=5e-5 if tuned else 1e-3)
     return config
 
@@ -110,6 +114,7 @@ def _open_or_create(out: Path, facts: dict[str, Any], overwrite: bool) -> Run:
         same = all(run.facts.get(name) == _plain(value) for name, value in facts.items())
         if run.facts["status"] == "started" and same:
             return run
+        raise FirthError(f"{out}: exists already; choose another --out or replace it with --overwrite")
     return Run.create(out, facts, overwrite)
 
 

@@ -46,7 +46,7 @@ def _examples(model: TaskModel, source: str, text: str | None, second: str | Non
 def _of_line(model: TaskModel, line: str, where: str) -> Any:
     """A line is a text; for pairs two with a tab between, for answers question and passage."""
     if model.config.task == "tag":
-        return tag_example(line)
+        return tag_example(line, model.config.characters)
     if model.config.task != "answer" and not model.pairs:
         return TextExample(line, None, None, where)
     first, tab, second = line.partition("\t")

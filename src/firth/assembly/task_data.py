@@ -14,6 +14,7 @@ from firth.text.answers import read_answers
 from firth.text.columns import Columns
 from firth.text.labelled import read_texts
 from firth.text.tagged import TagColumns, read_tagged
+from firth.text.words import has_han
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,16 @@ class TaskData:
     def pairs(self) -> bool:
         return any(getattr(example, "second", None) is not None for example in self.train)
 
+    def _characters(self) -> bool:
+        """Whether Chinese words of the examples are single characters."""
+        sizes = [len(word) for example in self.train for word in example.words if has_han(word)]
+        return bool(sizes) and sum(size == 1 for size in sizes) > 0.98 * len(sizes)
+
     def configured(self, config: TaskConfig) -> TaskConfig:
         """The settings with the labels and the scheme of these examples."""
         if config.task == "tag":
             labels = sorted({tag for example in self.train for tag in example.tags or ()})
-            return config.replace(labels=labels, scheme=self.check.scheme)
+            return config.replace(labels=labels, scheme=self.check.scheme, characters=self._characters())
         if config.task == "classify":
             return config.replace(labels=sorted({str(example.label) for example in self.train}))
         return config

@@ -30,8 +30,9 @@ from firth.tasks.classify import Classify
 from firth.tasks.network import TaskNetwork
 from firth.tasks.predicting import Task, predict_items, predict_stream
 from firth.tasks.tag import Tag
+from firth.text.graphemes import is_border
 from firth.text.pieces import Pieces
-from firth.text.words import split_words
+from firth.text.words import has_han, split_words
 
 _TASKS: dict[str, Any] = {"classify": Classify, "score": Classify, "tag": Tag, "answer": AnswerQuestions}
 _SETTINGS, _WEIGHTS, _BASE = "task.json", "task.safetensors", "base"
@@ -83,7 +84,7 @@ class TaskModel(Representation):
     def example(self, text: Any) -> Any:
         """What a user gives as an example of this task."""
         if self.config.task == "tag":
-            return tag_example(text)
+            return tag_example(text, self.config.characters)
         pair = list(text) if not isinstance(text, str) else [text]
         if not all(isinstance(part, str) for part in pair) or len(pair) != (1 if self._single else 2):
             wanted = (
@@ -164,6 +165,7 @@ class TaskModel(Representation):
         if not (folder / _WEIGHTS).is_file():
             return load_published(folder, config, pairs)
         base = load_model(_only(folder / _BASE)) if (folder / _BASE).is_dir() else ScratchRepresentation.load(folder)
+        base = base.base if isinstance(base, TaskModel) else base
         model = build_model(config, base, pairs)
         tensors = load_tensors(folder / _WEIGHTS)
         try:
@@ -243,11 +245,18 @@ def _only(folder: Path) -> Path:
     return files[0] if files else folder
 
 
-def tag_example(text: str | list[str]) -> TagExample:
-    """Words as given, or those found in a text, with their characters in it."""
+def tag_example(text: str | list[str], characters: bool = False) -> TagExample:
+    """Words as given, or those found in a text, with their characters in it; Chinese ones singly if so learned."""
     if not isinstance(text, str):
         return TagExample(list(text))
-    spans = [(int(start), int(end)) for start, end in split_words(text)]
+    spans: list[tuple[int, int]] = []
+    for start, end in split_words(text):
+        singly = characters and has_han(text[start:end])
+        for first, last in [(place, place + 1) for place in range(start, end)] if singly else [(start, end)]:
+            if spans and spans[-1][1] == first and not is_border(text, first):
+                spans[-1] = spans[-1][0], last  # a mark or a joined emoji is no word of its own
+            else:
+                spans.append((first, last))
     return TagExample([text[start:end] for start, end in spans], None, "", text, spans)
 
 

@@ -26,6 +26,7 @@ class TaskConfig(Config):
     dropout_prob: Probability = 0.1
     crf: bool = False
     scheme: str | None = None  # of tags: bio, bioes, bmes; none for parts of speech
+    characters: bool = False  # tags of Chinese are for single characters; found in the training data
 
     # texts longer than the model reads
     max_len: Annotated[int, Field(ge=8)] = 512

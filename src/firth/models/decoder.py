@@ -51,9 +51,13 @@ class Decoder(nn.Module):
         return (blocks_BT[:, :, None] == blocks_BT[:, None, :]).tril()[:, None]
 
     def forward(
-        self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None = None, positions_BT: torch.Tensor | None = None
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
     ) -> Layers:
-        """Every layer, for features, probes and mixes."""
+        """Every layer, for features, probes and mixes; segments mean nothing to this model."""
         mask = self._mask(blocks_BT)
         hidden = [self.embed(ids_BT, positions_BT)]
         for block in self.blocks:
@@ -63,7 +67,11 @@ class Decoder(nn.Module):
         return Layers(torch.stack(hidden), tokens)
 
     def last(
-        self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None = None, positions_BT: torch.Tensor | None = None
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The last layer only, [B, T, D]."""
         mask = self._mask(blocks_BT)

@@ -70,9 +70,17 @@ class Recurrent(nn.Module):
         hidden = dropout(raw, self.config.output_dropout_prob, self.config.variational, self.training)
         return Reading(hidden, raw, after)
 
-    def forward(self, ids_BT: torch.Tensor, mask_BT: torch.Tensor | None = None) -> Layers:
+    def forward(
+        self,
+        ids_BT: torch.Tensor,
+        mask_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> Layers:
         """Every layer, [L+1, B, T, D]; narrower ones are filled up with zeros, which changes neither products
-        nor norms. ``mask_BT`` is true where there is a token; padding stands at the end of rows."""
+        nor norms. ``mask_BT`` is true (or 1) where there is a token; padding stands at the end of rows.
+        Positions and segments mean nothing to this model."""
+        mask_BT = None if mask_BT is None else mask_BT > 0
         lens_B = None if mask_BT is None or bool(mask_BT.all()) else mask_BT.sum(1)
         embedded = self.embed(ids_BT)
         outputs, _ = self.stack(embedded, lens_B)
@@ -80,6 +88,12 @@ class Recurrent(nn.Module):
         layers = [functional.pad(layer, (0, self.width - layer.shape[-1])) for layer in (embedded, *outputs)]
         return Layers(torch.stack(layers).transpose(1, 2), mask)
 
-    def last(self, ids_BT: torch.Tensor, mask_BT: torch.Tensor | None = None) -> torch.Tensor:
+    def last(
+        self,
+        ids_BT: torch.Tensor,
+        mask_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> torch.Tensor:
         """The last layer only, [B, T, D], as ``forward`` has it."""
         return self(ids_BT, mask_BT).last

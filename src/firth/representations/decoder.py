@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.model_configs import DecoderConfig
+from firth.core.text_reader import Frame, TextReader
 from firth.decoding.trace import Trace
 from firth.models.decoder import Decoder
 from firth.representations.base import Representation, TextLayers
@@ -66,6 +67,23 @@ class DecoderRepresentation(Representation):
     def stepper(self) -> DecoderStepper:
         """For decoding: one token at a time."""
         return DecoderStepper(self.decoder, self.pieces.vocab_size)
+
+    def reader(self) -> TextReader:
+        """The decoder for a task: the token that ends texts stands around them and between two (Radford et al.
+        2018, fig. 1), and the last one has read everything."""
+        pieces, end = self.pieces, (self.eos_id,)
+        return TextReader(
+            kind=self.kind,
+            module=self.decoder,
+            tokenize=lambda text: pieces.encode(text, add_special=False, read_special=False),
+            dim=self.dim,
+            num_layers=self.config.num_layers + 1,
+            max_len=self.config.max_positions,
+            frame=Frame(end, end, end),
+            pad_id=self.eos_id,
+            summary="last",
+            joins_pairs=True,
+        )
 
     def ids(self, text: str) -> NDArray[np.int64]:
         """Tokens of a text without any special ones."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.model_configs import RecurrentConfig
+from firth.core.text_reader import Frame, TextReader
 from firth.core.types import Encoding
 from firth.decoding.trace import Trace
 from firth.models.recurrent import Recurrent
@@ -80,6 +81,20 @@ class RecurrentRepresentation(Representation):
     def stepper(self) -> RecurrentStepper:
         """For decoding: one token at a time."""
         return RecurrentStepper(self.model, self.head)
+
+    def reader(self) -> TextReader:
+        """The network for a task: a text is read after an end token, and its last token has read all of it."""
+        return TextReader(
+            kind=self.kind,
+            module=self.model,
+            tokenize=self._encoded,
+            dim=self.dim,
+            num_layers=self.config.num_layers + 1,
+            max_len=None,
+            frame=Frame((self.eos_id,)),
+            pad_id=self.eos_id,
+            summary="mean" if self.config.bidirectional else "last",
+        )
 
     def _encoded(self, text: str | list[str]) -> Encoding:
         return self.tokens.encode(text, add_special=False)

@@ -34,9 +34,9 @@ class AnswerQuestions:
     """Rows of examples, loss, predictions and scores of extractive answers."""
 
     def __init__(self, config: TaskConfig, reader: TextReader) -> None:
-        if not reader.joins_pairs or not reader.frame.before:
+        if not reader.joins_pairs or reader.summary != "first":  # "no answer" is the first token's to say
             raise FirthError(
-                f"answers need a model that reads question and passage together, which this one ({reader.kind}) does not: use BERT"
+                f"answers need a model that reads question and passage together from both sides, which this one ({reader.kind}) does not: use BERT"
             )
         self.config = config
         self.reader = reader
@@ -62,7 +62,8 @@ class AnswerQuestions:
     # -- examples to batches
 
     def item(self, example: AnswerExample, number: int) -> Item:
-        question = self.reader.tokenize(example.question).ids[: self.config.max_question_len]
+        most = max(1, min(self.config.max_question_len, self.limit // 2))
+        question = self.reader.tokenize(example.question).ids[:most]
         passage = self.reader.tokenize(example.passage)
         room = self.limit - len(question)
         stride = self.config.stride or max(1, room - min(128, room // 2))  # 128 tokens shared by neighbours
@@ -79,6 +80,11 @@ class AnswerQuestions:
             else:
                 places.append((0, 0))
         return Item(tuple(rows), (places, passage.offsets), number)
+
+    def lessons(self, item: Item) -> list[Item]:
+        """Windows say nothing about one another, so a long passage need not fit into one batch."""
+        places, offsets = item.target
+        return [Item((row,), ([place], offsets), item.number) for row, place in zip(item.rows, places, strict=True)]
 
     def batch(self, items: Sequence[Item]) -> Batch:
         rows = [row for item in items for row in item.rows]

@@ -82,6 +82,10 @@ class Classify:
         pieces = pieces_of(len(ids), self.room, self.config.long_text, self.config.stride)
         return [frame_row(self.reader.frame, ids[piece], None, piece, part) for piece in pieces]
 
+    def lessons(self, item: Item) -> list[Item]:
+        """A label is for the whole text."""
+        return [item]
+
     def batch(self, items: Sequence[Item]) -> Batch:
         rows = [row for item in items for row in item.rows]
         arrays = collate(rows, self.reader.pad_id)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from firth.core.errors import FirthError
 from firth.core.task_configs import TaskConfig
 from firth.core.types import Batch, Losses
 from firth.tasks.buckets import batches_by_length
@@ -32,7 +33,7 @@ class Finetuning:
         self.config, self.task, self.network = config, task, network
         self.module: torch.nn.Module = network
         self.weights: Mapping[str, float] = task.weights
-        self.items = [task.item(example, number) for number, example in enumerate(train)]
+        self.items = [part for number, example in enumerate(train) for part in task.lessons(task.item(example, number))]
         self.dev, self.dev_items = dev, [task.item(example, number) for number, example in enumerate(dev)]
         if not config.tune:
             for parameter in network.reader_module.parameters():
@@ -124,6 +125,8 @@ class Finetuning:
                 vars(self.task)["threshold"] = threshold
                 predictions = [_withheld(found, threshold) for found in predictions]
         scores = self.task.score(self.dev, self.dev_items, predictions)
+        if self.task.metric not in scores:
+            raise FirthError(f"metric: no score '{self.task.metric}' in this task; choose among {', '.join(scores)}")
         self.waited += 1
         if self.best is None or scores[self.task.metric] > self.best[self.task.metric]:
             self.best, self.waited = {**scores, **_threshold_of(self.task)}, 0
@@ -164,6 +167,9 @@ def _threshold_of(task: Task) -> dict[str, float]:
     return {} if threshold is None else {"null_threshold": float(threshold)}
 
 
+_TOKEN_LAYER = re.compile(r"embeddings|\b(?:tokens|positions|table)\.")
+
+
 def layer_rates(network: TaskNetwork, decay: float) -> dict[str, float]:
     """Each layer learns ``decay`` times as fast as the one above it (Howard & Ruder 2018; Sun et al. 2019)."""
     if decay == 1.0:
@@ -172,7 +178,7 @@ def layer_rates(network: TaskNetwork, decay: float) -> dict[str, float]:
     found = {}
     for name, _ in network.named_parameters():
         if name.startswith("reader_module."):
-            block = re.search(r"blocks\.(\d+)\.", name)
-            depth = int(block.group(1)) + 1 if block else 0 if "embeddings" in name else top
+            block = re.search(r"(?:blocks|layers)\.(\d+)\.", name)
+            depth = int(block.group(1)) + 1 if block else 0 if _TOKEN_LAYER.search(name) else top
             found[name] = decay ** (top + 1 - depth)
     return found

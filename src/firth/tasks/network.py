@@ -3,7 +3,7 @@
 B rows, N examples, T tokens, D width, K outputs, L layers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import nn
@@ -16,6 +16,7 @@ from firth.nn.output import Pooler
 from firth.nn.scalar_mix import ScalarMix
 
 Tensors = Mapping[str, torch.Tensor]
+_TOGETHER = 16384  # tokens read at once where nothing is learned: a long document has many windows
 
 
 class TaskNetwork(nn.Module):
@@ -103,14 +104,13 @@ class TaskNetwork(nn.Module):
 
     def token_scores(self, tensors: Tensors) -> torch.Tensor:
         """[B, T, K]."""
-        scores: torch.Tensor = self.out(self._dropped(self.tokens(tensors)))
-        return scores
+        return _by_parts(lambda part: self.out(self._dropped(self.tokens(part))), tensors)
 
     # -- a vector a text
 
     def texts(self, tensors: Tensors, num_texts: int, window_pool: str) -> torch.Tensor:
         """[N, D or 4D]: rows pooled, windows of one text put together, pairs compared."""
-        pooled_BD = self._pooled(tensors)
+        pooled_BD = _by_parts(self._pooled, tensors)
         owner_B, part_B = tensors["owner"], tensors["part"]
         if len(pooled_BD) == num_texts:
             return pooled_BD  # a row a text, in their order
@@ -123,15 +123,15 @@ class TaskNetwork(nn.Module):
     def _pooled(self, tensors: Tensors) -> torch.Tensor:
         if self.pool == "first":
             first = self._first(tensors)
-            found: torch.Tensor = first if self.pooler is None else self.pooler(first)
-            return found
+            summary: torch.Tensor = first if self.pooler is None else self.pooler(first)
+            return summary
         hidden, mask = self.tokens(tensors), tensors["blocks"] > 0
         if self.pool == "last":
             place = (mask.sum(1) - 1).clamp(min=0)
             return hidden[torch.arange(len(hidden), device=hidden.device), place]
         if self.pool == "max":
-            lowest = torch.finfo(hidden.dtype).min
-            return hidden.masked_fill(~mask[:, :, None], lowest).amax(1)
+            found = hidden.masked_fill(~mask[:, :, None], float("-inf")).amax(1)
+            return found.masked_fill(~mask.any(1)[:, None], 0.0)  # an empty text
         weights = mask[:, :, None].to(hidden.dtype)
         return (hidden * weights).sum(1) / weights.sum(1).clamp(min=1)
 
@@ -149,6 +149,23 @@ class TaskNetwork(nn.Module):
         """[N, K]."""
         scores: torch.Tensor = self.out(self._dropped(self.texts(tensors, num_texts, self.config.window_pool)))
         return scores
+
+
+def _by_parts(compute: Callable[[Tensors], torch.Tensor], tensors: Tensors) -> torch.Tensor:
+    """The same in parts of a bounded number of tokens, unless gradients need everything."""
+    num_rows, longest = tensors["blocks"].shape
+    size = max(1, _TOGETHER // longest)
+    if num_rows <= size or torch.is_grad_enabled():
+        return compute(tensors)
+    parts = [
+        {
+            name: tensor[:, start : start + size] if name == "features" else tensor[start : start + size]
+            for name, tensor in tensors.items()
+            if name in ("ids", "blocks", "segments", "features")
+        }
+        for start in range(0, num_rows, size)
+    ]
+    return torch.cat([compute(part) for part in parts])
 
 
 def _gather(

@@ -72,8 +72,8 @@ def cut_pair(first_len: int, second_len: int, room: int) -> tuple[int, int]:
 
 
 def collate(rows: Sequence[Row], pad_id: int) -> dict[str, NDArray[Any]]:
-    """Arrays [B, T]: ids, blocks (1 where there is a token) and segments."""
-    longest = max(len(row.ids) for row in rows)
+    """Arrays [B, T]: ids, blocks (1 where there is a token) and segments; T is at least 1, also for empty texts."""
+    longest = max(1, *(len(row.ids) for row in rows))
     ids = np.full((len(rows), longest, *rows[0].ids.shape[1:]), pad_id, np.int64)
     blocks = np.zeros((len(rows), longest), np.int64)
     segments = np.zeros((len(rows), longest), np.int64)

@@ -87,6 +87,11 @@ class Tag:
         tags = None if example.tags is None else np.asarray([self.number.get(tag, -1) for tag in example.tags])
         return Item(tuple(rows), (judged, tags), number)
 
+    def lessons(self, item: Item) -> list[Item]:
+        """Windows say nothing about one another, so a long document need not fit into one batch."""
+        judged, tags = item.target
+        return [Item((row,), ([places], tags), item.number) for row, places in zip(item.rows, judged, strict=True)]
+
     def batch(self, items: Sequence[Item]) -> Batch:
         rows = [row for item in items for row in item.rows]
         arrays = collate(rows, self.reader.pad_id)

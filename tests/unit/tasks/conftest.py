@@ -1,0 +1,39 @@
+"""A small BERT as tasks see it, and a way to train one without files."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firth.assembly.finetune import train_model
+from firth.assembly.loading import load_model
+from firth.assembly.task_data import build_data
+from firth.assembly.task_model import TaskModel
+from firth.core.task_configs import TaskConfig
+from firth.core.text_reader import TextReader
+from firth.tasks.finetuning import Finetuning
+
+Train = Callable[..., tuple[TaskModel, Finetuning]]
+
+
+@pytest.fixture(scope="session")
+def bert_reader(run_folder: Path) -> TextReader:
+    """Not to be trained."""
+    return load_model(run_folder).reader()
+
+
+@pytest.fixture
+def train(run_folder: Path, tmp_path: Path) -> Train:
+    """A task trained on a fresh copy of the small BERT."""
+
+    def run(
+        task: str, examples: list[Any], dev: list[Any] | None = None, **settings: Any
+    ) -> tuple[TaskModel, Finetuning]:
+        data = build_data(task, examples, dev or [])
+        usual = {"task": task, "learning_rate": 3e-3, "epochs": 20, "batch_rows": 8, "dropout_prob": 0.0}
+        config = data.configured(TaskConfig.build(usual | settings, "test"))
+        model, trainee, _ = train_model(config, load_model(run_folder), data, tmp_path, None)
+        return model, trainee
+
+    return run

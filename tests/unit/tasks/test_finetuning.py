@@ -1,0 +1,166 @@
+"""Fine-tuning: cached features, rates by layer, patience, the best weights, seeds that are done stay done."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import firth
+from conftest import Train  # type: ignore[attr-defined]
+from firth.assembly import finetune as finetune_file
+from firth.core.errors import FirthError, Interrupted
+from firth.core.files import read_json
+from firth.core.runs import Run
+from firth.core.task_configs import TaskConfig
+from firth.core.text_reader import TextReader
+from firth.tasks.classify import Classify
+from firth.tasks.finetuning import Finetuning, layer_rates
+from firth.training.loop import Loop
+from task_text import files, tagged, texts
+
+
+def trainee(reader: TextReader, **settings: Any) -> Finetuning:
+    config = TaskConfig.build({"labels": ["en", "zh"], "batch_rows": 4, "epochs": 2, **settings}, "test")
+    task = Classify(config, reader)
+    return Finetuning(config, task, task.build(False), texts(10), texts(4, seed=1))
+
+
+@pytest.mark.parametrize("layers", ["last", "mix"])
+def test_cached_features_change_nothing(layers: str, bert_reader: TextReader) -> None:
+    found = trainee(bert_reader, tune=False, layers=layers)
+    assert found.cache is not None
+    found.network.eval()
+    for number in range(found.steps):
+        batch = found.batch(number)
+        assert "features" in batch.arrays
+        with_cache = found.loss(batch.to("cpu")).sums["task"]
+        arrays = {name: array for name, array in batch.arrays.items() if name != "features"}
+        without = type(batch)(arrays, batch.counts, batch.num_tokens).to("cpu")
+        torch.testing.assert_close(with_cache, found.loss(without).sums["task"], atol=1e-5, rtol=1e-5)
+    kept = len(found.cache)
+    found.batch(0)
+    assert len(found.cache) == kept == 10
+    for parameter in bert_reader.module.parameters():
+        parameter.requires_grad_(True)
+
+
+def test_every_example_once_an_epoch(bert_reader: TextReader) -> None:
+    found = trainee(bert_reader)
+    for epoch in found.epochs:
+        assert sorted(np.concatenate(epoch).tolist()) == list(range(10))
+    again = trainee(bert_reader)
+    for number in range(found.steps):
+        np.testing.assert_array_equal(found.batch(number).arrays["ids"], again.batch(number).arrays["ids"])
+
+
+def test_lower_layers_learn_slower(bert_reader: TextReader) -> None:
+    network = trainee(bert_reader).network
+    rates = layer_rates(network, 0.5)
+    by_part = {
+        part: {rate for name, rate in rates.items() if f".{part}." in name}
+        for part in ("embeddings", "blocks.0", "blocks.1")
+    }
+    assert by_part == {"embeddings": {0.125}, "blocks.0": {0.25}, "blocks.1": {0.5}}
+    assert not any(name.startswith(("out.", "pooler.")) for name in rates)
+    assert layer_rates(network, 1.0) == {}
+
+
+def test_the_best_weights_are_kept(bert_reader: TextReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = trainee(bert_reader, patience=2)
+    values = iter([0.5, 0.9, 0.9, 0.7])
+    monkeypatch.setattr(found.task, "score", lambda *_: {"accuracy": next(values)})
+    bias = found.network.out.bias
+    ended = []
+    for number in range(4):
+        with torch.no_grad():
+            bias.fill_(number)
+        found.evaluate()
+        ended.append(found.enough())
+    assert ended == [False, False, False, True]  # equal is not better
+    found.take_best()
+    assert bias.tolist() == [1.0, 1.0]
+
+
+def test_an_unknown_metric(bert_reader: TextReader) -> None:
+    with pytest.raises(FirthError, match="no score 'acuracy' in this task; choose among accuracy"):
+        trainee(bert_reader, metric="acuracy").evaluate()
+
+
+def test_the_same_seed_gives_the_same_weights(train: Train) -> None:
+    def weights(seed: int) -> dict[str, torch.Tensor]:
+        return train("tag", tagged(8), epochs=2, dropout_prob=0.2, seed=seed)[0].network.state_dict()
+
+    first, second, other = weights(1), weights(1), weights(2)
+    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+    assert not torch.equal(first["out.weight"], other["out.weight"])
+
+
+def test_class_weights_help_rare_classes(train: Train) -> None:
+    same = [one for one in texts(60) if one.label == "en"][:28] + [one for one in texts(60) if one.label == "zh"][:2]
+    model, _ = train("classify", same, same, epochs=1, class_weights=True)
+    assert isinstance(model.task, Classify)
+    assert model.task.class_weights is not None
+    assert model.task.class_weights.tolist() == pytest.approx([30 / 56, 30 / 4])
+
+
+def finetune(folder: Path, run_folder: Path, out: str, **more: Any) -> Any:
+    return firth.finetune(
+        "classify", base=run_folder, **files(folder, "classify", 12, 6), out=folder / out, epochs=1, **more
+    )
+
+
+def test_seeds(run_folder: Path, tmp_path: Path) -> None:
+    finetune(tmp_path, run_folder, "three", seeds=3, settings=["learning_rate=1e-3"])
+    facts = Run.open(tmp_path / "three").facts
+    values = [result["scores"]["accuracy"] for result in facts["results"]]
+    assert [result["seed"] for result in facts["results"]] == [0, 1, 2]
+    assert facts["spread"] == {
+        "mean": pytest.approx(np.mean(values)),
+        "deviation": pytest.approx(np.std(values, ddof=1)),
+        "count": 3,
+    }
+    assert values[facts["best"]] == max(values) == facts["metrics"]["accuracy"]
+    alone = finetune(tmp_path, run_folder, "one", settings=["learning_rate=1e-3", f"seed={facts['best']}"])
+    assert alone.predict(["The map.", "书"]) == firth.load(tmp_path / "three").predict(["The map.", "书"])
+
+
+def test_finished_seeds_are_not_trained_again(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[int] = []
+    run = Loop.run
+
+    def stopped(self: Loop, *words: Any) -> Any:
+        trained.append(self.config.seed)
+        if len(trained) == 2:
+            raise Interrupted("stopped")
+        return run(self, *words)
+
+    monkeypatch.setattr(Loop, "run", stopped)
+    with pytest.raises(Interrupted):
+        finetune(tmp_path, run_folder, "run", seeds=3)
+    first = read_json(tmp_path / "run" / "seeds" / "0" / "result.json")
+    with pytest.raises(FirthError, match="exists already"):
+        finetune(tmp_path, run_folder, "run", seeds=2)
+    finetune(tmp_path, run_folder, "run", seeds=3)
+    assert trained == [0, 1, 1, 2]
+    facts = Run.open(tmp_path / "run").facts
+    assert facts["status"] == "finished"
+    assert facts["results"][0] == first
+    finetune(tmp_path, run_folder, "whole", seeds=3)
+    whole = Run.open(tmp_path / "whole").facts
+    assert [result["scores"] for result in facts["results"]] == [result["scores"] for result in whole["results"]]
+
+
+def test_the_published_grid() -> None:
+    assert len(finetune_file.GRID) == 12
+    assert {tuple(point) for point in finetune_file.GRID} == {("batch_rows", "learning_rate", "epochs")}
+
+
+def test_a_task_as_base(run_folder: Path, tmp_path: Path) -> None:
+    """What was tuned for one task goes on to the next; also where the model is not a published one."""
+    finetune(tmp_path, run_folder, "first", settings=["layers=mix"])
+    again = finetune(tmp_path, tmp_path / "first", "second", settings=["tune=false"])
+    assert firth.load(tmp_path / "second").predict(["A map."]) == again.predict(["A map."])

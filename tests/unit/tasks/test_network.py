@@ -1,0 +1,114 @@
+"""The network of a task: pooling, windows put together, pairs, parts, layers."""
+
+import numpy as np
+import pytest
+import torch
+
+from firth.core.task_configs import TaskConfig
+from firth.core.text_reader import TextReader
+from firth.representations.scratch import ScratchRepresentation
+from firth.tasks import network as network_file
+from firth.tasks.network import TaskNetwork
+
+DIM = 6
+
+
+@pytest.fixture
+def reader() -> TextReader:
+    return ScratchRepresentation(["a", "b", "c"], DIM, seed=1).reader()
+
+
+def tensors(ids: list[list[int]], owner: list[int], part: list[int] | None = None) -> dict[str, torch.Tensor]:
+    longest = max(1, *(len(row) for row in ids))
+    blocks = [[1] * len(row) + [0] * (longest - len(row)) for row in ids]
+    padded = [row + [0] * (longest - len(row)) for row in ids]
+    return {
+        "ids": torch.tensor(padded),
+        "blocks": torch.tensor(blocks),
+        "segments": torch.zeros(len(ids), longest, dtype=torch.long),
+        "owner": torch.tensor(owner),
+        "part": torch.tensor(part or [0] * len(ids)),
+    }
+
+
+def table(network: TaskNetwork) -> np.ndarray:
+    return network.reader_module.table.weight.detach().numpy()  # type: ignore[union-attr,operator,no-any-return]
+
+
+@pytest.mark.parametrize("pool", ["first", "last", "mean", "max"])
+def test_pools(pool: str, reader: TextReader) -> None:
+    network = TaskNetwork(TaskConfig(pool=pool, labels=("x", "y")), reader, 2).eval()  # type: ignore[arg-type]
+    network.pooler = None
+    rows = table(network)[[2, 4, 3]]
+    wanted = {"first": rows[0], "last": rows[2], "mean": rows.mean(0), "max": rows.max(0)}[pool]
+    found = network.texts(tensors([[2, 4, 3], [2]], [0, 1]), 2, "mean").detach().numpy()
+    np.testing.assert_allclose(found[0], wanted, atol=1e-6)
+    np.testing.assert_allclose(found[1], table(network)[2], atol=1e-6)
+
+
+@pytest.mark.parametrize("pool", ["first", "last", "mean", "max"])
+@pytest.mark.parametrize("body", ["none", "bilstm"])
+def test_an_empty_text_has_finite_scores(pool: str, body: str, reader: TextReader) -> None:
+    network = TaskNetwork(TaskConfig(pool=pool, body=body, body_dim=4), reader, 3)  # type: ignore[arg-type]
+    assert torch.isfinite(network.text_scores(tensors([[]], [0]), 1)).all()
+    assert torch.isfinite(network.text_scores(tensors([[], [2, 3]], [0, 1]), 2)).all()
+
+
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_windows_put_together(pool: str, reader: TextReader) -> None:
+    network = TaskNetwork(TaskConfig(pool="mean"), reader, 2).eval()
+    rows = table(network)
+    found = network.texts(tensors([[2], [3], [4]], [0, 1, 1]), 2, pool).detach().numpy()
+    np.testing.assert_allclose(found[0], rows[2], atol=1e-6)
+    np.testing.assert_allclose(found[1], rows[[3, 4]].mean(0) if pool == "mean" else rows[[3, 4]].max(0), atol=1e-6)
+
+
+def test_pairs_that_are_read_apart(reader: TextReader) -> None:
+    network = TaskNetwork(TaskConfig(pool="mean"), reader, 2).eval()
+    network.join_pairs_apart(2)
+    u, v = table(network)[2], table(network)[3]
+    found = network.texts(tensors([[2], [3]], [0, 0], [0, 1]), 1, "mean").detach().numpy()
+    np.testing.assert_allclose(found[0], np.concatenate((u, v, abs(u - v), u * v)), atol=1e-6)
+
+
+def test_padding_changes_nothing(reader: TextReader) -> None:
+    network = TaskNetwork(TaskConfig(body="bilstm", body_dim=4), reader, 2).eval()
+    alone = network.text_scores(tensors([[2, 3]], [0]), 1)
+    among = network.text_scores(tensors([[2, 3], [4, 4, 3, 2, 2]], [0, 1]), 2)
+    torch.testing.assert_close(alone[0], among[0])
+
+
+def test_many_rows_are_read_in_parts(reader: TextReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long document has many windows: what is in memory at once is bounded, the result is the same."""
+    network = TaskNetwork(TaskConfig(body="bilstm", body_dim=4, layers="mix"), reader, 2).eval()
+    batch = tensors([[2, 3, 4], [3], [4, 2], [2, 2, 2], [3, 4]], [0, 0, 1, 1, 2])
+    seen: list[int] = []
+    read = network.tokens
+    monkeypatch.setattr(network, "tokens", lambda part: (seen.append(len(part["ids"])), read(part))[1])
+    with torch.inference_mode():
+        whole = network.text_scores(batch, 3), network.token_scores(batch)
+        monkeypatch.setattr(network_file, "_TOGETHER", 6)
+        parts = network.text_scores(batch, 3), network.token_scores(batch)
+    assert seen == [5, 5, 2, 2, 1, 2, 2, 1]
+    torch.testing.assert_close(parts, whole)
+    network.text_scores(batch, 3)
+    assert seen[-1] == 5  # what is learned from stays whole
+
+
+def test_a_frozen_model_gets_no_gradient(bert_reader: TextReader) -> None:
+    network = TaskNetwork(TaskConfig(tune=False, layers="mix"), bert_reader, 2).train()
+    assert not network.reader_module.training
+    network.text_scores(tensors([[5, 6], [7]], [0, 1]), 2).sum().backward()
+    assert all(parameter.grad is None for parameter in network.reader_module.parameters())
+    assert network.mix is not None
+    assert network.mix.scalars.grad is not None
+
+
+def test_first_token_computed_alone(bert_reader: TextReader) -> None:
+    """The last block is computed at the first token only; that changes no number."""
+    network = TaskNetwork(TaskConfig(), bert_reader, 2).eval()
+    assert network.pool == "first"
+    batch = tensors([[5, 6, 9], [7]], [0, 1])
+    inputs = batch["ids"], batch["blocks"], None, batch["segments"]
+    whole = network.pooler(network.reader_module.last(*inputs)[:, 0])  # type: ignore[operator,misc]
+    torch.testing.assert_close(network.texts(batch, 2, "mean"), whole)
