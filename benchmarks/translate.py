@@ -209,7 +209,7 @@ def compare_training(corpus: PairsCorpus, rounds: int, steps: int) -> None:
 def compare_search(corpus: PairsCorpus, folder: Path, rounds: int, num_texts: int) -> None:
     """A model that was trained for a moment, so that it ends its sentences, in both programs."""
     settings = [f"hidden_dim={DIM}", f"num_layers={LAYERS}", f"num_decoder_layers={LAYERS}", f"ffn_dim={FFN}"]
-    settings += ["evaluations=0", "learning_rate=1e-3", "dropout_prob=0.1", "average=1"]
+    settings += ["evaluations=0", "learning_rate=1e-3", "dropout_prob=0.1", "average=1", "norm_first=false"]
     run = folder / "run"
     api.pretrain("transformer-tiny", corpus=corpus.folder, out=run, budget="3m", settings=settings)
     ours, theirs = load_translation(run), MarianMTModel.from_pretrained(run).eval()

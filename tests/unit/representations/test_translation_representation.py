@@ -23,6 +23,7 @@ SETTINGS = [
     "num_heads=4",
     "ffn_dim=96",
     "dropout_prob=0.0",
+    "norm_first=false",
     "batch_tokens=512",
     "learning_rate=6e-3",
     "evaluations=2",
