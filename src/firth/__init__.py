@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from firth.api import evaluate, load, occurrences, plan, prepare, prepare_pairs, pretrain
     from firth.core.errors import FirthError
+    from firth.estimators import Classifier, Tagger
     from firth.task_api import finetune
 
 __version__ = "0.1.0"
 __all__ = [
+    "Classifier",
     "FirthError",
+    "Tagger",
     "evaluate",
     "finetune",
     "load",
@@ -30,6 +33,10 @@ def __getattr__(name: str) -> Any:
         from firth.core.errors import FirthError
 
         return FirthError
+    if name in ("Classifier", "Tagger"):
+        from firth import estimators
+
+        return getattr(estimators, name)
     if name in ("finetune",):
         from firth import task_api
 

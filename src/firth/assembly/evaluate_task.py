@@ -12,7 +12,7 @@ from firth.core.errors import FirthError
 def load_task(run: Path) -> TaskModel:
     model = load_model(run)
     if not isinstance(model, TaskModel):
-        raise FirthError(f"{run}: not a task but a {model.kind}; name a run that firth finetune made")
+        raise FirthError(f"{run}: no task was learned here ({model.kind}); name a run that firth finetune made")
     return model
 
 
@@ -22,7 +22,7 @@ def evaluate_task(run: Path, data: Path, reading: Reading) -> dict[str, Any]:
     examples = read_examples(model.config.task, data, reading, for_scoring=True)
     if not examples:
         raise FirthError(f"{data}: no examples in it; check the file")
-    build_data(model.config.task, examples, []).check.refuse()
+    build_data(model.config.task, examples, []).check.refuse(learning=False)
     if model.config.scheme == "bio":
         examples = build_data(model.config.task, examples, []).train
     _known_labels(model, examples, data)

@@ -1,5 +1,6 @@
 """Fine-tuning: files, base, network and loop put together into a run; several seeds, the best one kept."""
 
+import shutil
 import statistics
 import time
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from firth.assembly.task_data import Reading, TaskData, read_task
 from firth.assembly.task_model import TaskModel, build_model, count_trained
 from firth.assembly.task_report import write_task_report
 from firth.core.configs import TrainingConfig
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, Interrupted
 from firth.core.files import checksum, read_json, write_json
 from firth.core.runs import Run
 from firth.core.task_configs import TaskConfig
@@ -104,7 +105,12 @@ def start_finetune(
     }
     run = _open_or_create(out, facts, overwrite)
     with run.lock():
-        return _train_cells(run, cells, data, base, progress)
+        try:
+            return _train_cells(run, cells, data, base, progress)
+        except FirthError as error:
+            if not isinstance(error, Interrupted) and not any(run.folder.glob("seeds/*/result.json")):
+                shutil.rmtree(run.folder)  # a mistake in the settings: nothing was learned yet
+            raise
 
 
 def _open_or_create(out: Path, facts: dict[str, Any], overwrite: bool) -> Run:
@@ -235,8 +241,6 @@ def _finish(run: Run, model: TaskModel, results: list[dict[str, Any]], best: int
 
 def _drop_weights(seeds: Path) -> None:
     """The weights of the seeds that were not the best, and the best one's second copy."""
-    import shutil
-
     for folder in seeds.iterdir():
         for path in folder.iterdir():
             if path.is_dir():

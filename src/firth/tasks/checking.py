@@ -20,12 +20,14 @@ _WORDS = re.compile(rf"[{HAN_CLASS}]|[^\W{HAN_CLASS}]+")
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong, how often, where first; with a grave one nothing should be trained."""
+    """What is wrong, how often, where first; with a grave one nothing should be trained (or, unless it concerns only
+    learning, scored)."""
 
     what: str
     count: int
     first: str
     grave: bool = False
+    only_learning: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,10 @@ class Check:
     problems: list[Problem]
     scheme: str | None = None  # of tags
 
-    def refuse(self) -> None:
-        """An error if there is a grave problem."""
+    def refuse(self, learning: bool = True) -> None:
+        """An error if there is a grave problem; ``learning=False``: the examples are only scored."""
         for problem in self.problems:
-            if problem.grave:
+            if problem.grave and (learning or not problem.only_learning):
                 raise FirthError(
                     f"{problem.first}: {problem.what} ({problem.count} in all); mend the data, --check shows all"
                 )
@@ -144,7 +146,7 @@ def _of_labels(parts: dict[str, Sequence[AnyExample]], counts: dict[str, Counter
     if kind in ("classify", "score") and len(counts["train"]) == 1:
         first = parts["train"][0].where or "train"
         found.append(
-            Problem("all examples have the same label: nothing can be learned", len(parts["train"]), first, True)
+            Problem("all examples have the same label: nothing can be learned", len(parts["train"]), first, True, True)
         )
     return found
 

@@ -154,6 +154,16 @@ def test_finished_seeds_are_not_trained_again(
     assert [result["scores"] for result in facts["results"]] == [result["scores"] for result in whole["results"]]
 
 
+def test_one_process_a_run(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Loop, "run", lambda *_: (_ for _ in ()).throw(Interrupted("stopped")))
+    with pytest.raises(Interrupted):
+        finetune(tmp_path, run_folder, "run")
+    run = Run.open(tmp_path / "run")
+    with run.lock(), pytest.raises(FirthError, match="another process"):
+        finetune(tmp_path, run_folder, "run")
+    assert Run.open(tmp_path / "run").facts["status"] == "started"
+
+
 def test_the_published_grid() -> None:
     assert len(finetune_file.GRID) == 12
     assert {tuple(point) for point in finetune_file.GRID} == {("batch_rows", "learning_rate", "epochs")}

@@ -1,0 +1,190 @@
+"""Tasks as scikit-learn's estimators: ``Classifier`` and ``Tagger``, for notebooks, pipelines and grids."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from firth.core.errors import FirthError
+from firth.core.examples import TagExample, TextExample
+from firth.core.seeds import generator
+from firth.core.task_configs import TaskConfig
+
+if TYPE_CHECKING:
+    from firth.assembly.task_model import TaskModel
+
+
+_FEWEST_DEV = 20
+
+
+class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
+    """What both have in common: arguments are only kept, all work is done by ``fit``.
+
+    ``base`` is a run, a Hugging Face directory, a file of vectors, or "scratch"; ``epochs`` and ``learning_rate``
+    are chosen by the base if not given. ``dev_share`` of the examples are set aside to choose the best epoch; where
+    that is less than 20 of them the last one is taken. ``settings`` are any others of ``TaskConfig``, by name.
+    """
+
+    _task = "classify"
+
+    def __init__(
+        self,
+        base: str = "scratch",
+        *,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        batch_rows: int = 32,
+        long_text: str = "head",
+        dev_share: float = 0.1,
+        seed: int = 0,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        self.base = base
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_rows = batch_rows
+        self.long_text = long_text
+        self.dev_share = dev_share
+        self.seed = seed
+        self.settings = settings
+
+    def _train(self, examples: list[Any]) -> TaskModel:
+        from firth.assembly.finetune import load_base, train_model, usual_settings
+        from firth.assembly.task_data import build_data
+
+        given = {
+            "batch_rows": self.batch_rows,
+            "long_text": self.long_text,
+            "seed": self.seed,
+            **{name: value for name in ("epochs", "learning_rate") if (value := getattr(self, name)) is not None},
+            **(self.settings or {}),
+        }
+        data = build_data(self._task, *self._split(examples))
+        data.check.refuse()
+        config = data.configured(TaskConfig.build({"task": self._task, **given}, type(self).__name__))
+        base = load_base(str(self.base), data, config)
+        config = usual_settings(config, base, set(given))
+        with tempfile.TemporaryDirectory() as folder:
+            model, trainee, _ = train_model(config, base, data, Path(folder), None)
+        self.dev_scores_ = dict(trainee.best or {})
+        return model
+
+    def _split(self, examples: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Training and dev examples; labels that only a dev example has go to the training part. Too few dev
+        examples would choose an epoch by chance, so then there are none."""
+        if not 0 <= self.dev_share < 1:
+            raise FirthError(f"dev_share is {self.dev_share}: choose a number from 0 up to, but not, 1")
+        order = generator(self.seed, 0xE5).permutation(len(examples))
+        size = int(len(examples) * self.dev_share)
+        chosen = {int(number) for number in order[: size if size >= _FEWEST_DEV else 0]}
+        train = [example for number, example in enumerate(examples) if number not in chosen]
+        known = {label for example in train for label in self._labels_of(example)}
+        dev = [examples[number] for number in sorted(chosen)]
+        train += [example for example in dev if not known.issuperset(self._labels_of(example))]
+        return train, [example for example in dev if known.issuperset(self._labels_of(example))]
+
+    @staticmethod
+    def _labels_of(example: Any) -> list[str]:
+        return list(example.tags or ()) if isinstance(example, TagExample) else [str(example.label)]
+
+
+def _examples(texts: Any) -> list[TextExample]:
+    """Strings, or pairs of strings, as a list, tuple, series or array."""
+    if isinstance(texts, str) or not hasattr(texts, "__len__"):
+        raise FirthError("texts are a list of strings (or of pairs of strings), not one string")
+    found = []
+    for number, text in enumerate(texts, 1):
+        parts = [text] if isinstance(text, str) else list(text) if isinstance(text, tuple | list | np.ndarray) else []
+        if not 1 <= len(parts) <= 2 or not all(isinstance(part, str) for part in parts):
+            raise FirthError(f"text {number} is neither a string nor a pair of strings but {str(text)[:40]!r}")
+        found.append(TextExample(parts[0], parts[1] if len(parts) == 2 else None, None, f"text {number}"))
+    if len({example.second is None for example in found}) > 1:
+        raise FirthError("some texts are pairs and some are not: give one kind")
+    return found
+
+
+class Classifier(ClassifierMixin, _TaskEstimator):  # type: ignore[misc]
+    """Classes of texts, or of pairs of texts (as tuples).
+
+    Example: ``firth.Classifier(base="runs/bert").fit(texts, labels).predict(texts)``
+    """
+
+    def fit(self, texts: Sequence[Any], labels: Sequence[Any]) -> Classifier:
+        examples = _examples(texts)
+        if len(examples) != len(labels):
+            raise FirthError(f"{len(examples)} texts but {len(labels)} labels: give one label a text")
+        if not examples:
+            raise FirthError("no texts to learn from")
+        self.classes_, numbers = np.unique(np.asarray(labels), return_inverse=True)
+        if len(self.classes_) < 2:
+            raise FirthError(f"there is only one class ({self.classes_[0]}): give examples of at least two")
+        width = len(str(len(self.classes_)))  # names that sort like the classes
+        self._names = [f"{number:0{width}}" for number in range(len(self.classes_))]
+        self.model_ = self._train(
+            [
+                TextExample(example.text, example.second, self._names[number], example.where)
+                for example, number in zip(examples, numbers.tolist(), strict=True)
+            ]
+        )
+        return self
+
+    def predict_proba(self, texts: Sequence[Any]) -> NDArray[np.float64]:
+        """[N, classes], columns in the order of ``classes_``."""
+        check_is_fitted(self, "model_")
+        examples = _examples(texts)
+        if any((example.second is not None) != self.model_.pairs for example in examples):
+            wanted = "pairs of texts" if self.model_.pairs else "single texts"
+            raise FirthError(f"this classifier has learned from {wanted}: give it such")
+        found = self.model_.predict_examples(examples)
+        table = [[one["probabilities"][name] for name in self._names] for one in found]
+        return np.asarray(table, np.float64).reshape(len(examples), len(self.classes_))
+
+    def predict(self, texts: Sequence[Any]) -> NDArray[Any]:
+        """The likeliest class of each text."""
+        check_is_fitted(self, "model_")
+        found: NDArray[Any] = self.classes_[self.predict_proba(texts).argmax(1)]
+        return found
+
+
+class Tagger(_TaskEstimator):
+    """A tag for every word: ``Tagger().fit(list of word lists, list of tag lists)``.
+
+    ``score`` is the F1 of entities where the tags are of a scheme (BIO and the like), else the share of right tags.
+    """
+
+    _task = "tag"
+
+    def fit(self, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> Tagger:
+        self.model_ = self._train(self._tagged(words, tags))
+        self.classes_ = np.asarray(self.model_.config.labels)
+        return self
+
+    def _tagged(self, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> list[TagExample]:
+        if len(words) != len(tags):
+            raise FirthError(f"{len(words)} sentences but {len(tags)} lists of tags: give one list a sentence")
+        if not len(words):
+            raise FirthError("no sentences to learn from")
+        if any(isinstance(sentence, str) for sentence in words):
+            raise FirthError("a sentence is a list of words here, not a string: split it first")
+        return [
+            TagExample([str(word) for word in sentence], [str(tag) for tag in own], f"sentence {number}")
+            for number, (sentence, own) in enumerate(zip(words, tags, strict=True), 1)
+        ]
+
+    def predict(self, words: Sequence[Sequence[str]]) -> list[list[str]]:
+        """A tag a word, for every sentence."""
+        check_is_fitted(self, "model_")
+        return [found["tags"] for found in self.model_.predict([list(sentence) for sentence in words])]
+
+    def score(self, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> float:
+        check_is_fitted(self, "model_")
+        examples = self._tagged(words, tags)
+        task = self.model_.task
+        return float(task.score(examples, [], self.model_.predict_examples(examples))[task.metric])

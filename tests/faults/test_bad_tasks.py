@@ -1,0 +1,148 @@
+"""What is wrong with labelled data or with a task is told in a sentence, and nothing is left behind."""
+
+import json
+from pathlib import Path
+
+import pytest
+from refusals import refused
+
+import firth
+from firth.cli.main import main
+from task_text import files, pairs, questions, tagged, texts, write
+
+Told = pytest.CaptureFixture[str]
+GOOD = "text\tlabel\nA map.\ten\n一本书\tzh\n"
+
+
+@pytest.fixture(scope="module")
+def task_run(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("task")
+    firth.finetune("classify", base=run_folder, **files(folder, "classify", 8, 4), out=folder / "run", epochs=1)  # type: ignore[arg-type]
+    return folder / "run"
+
+
+def start(task: str, train: str, *more: object) -> list[object]:
+    return ["finetune", task, "--train", train, "--out", "run", "epochs=1", *more]
+
+
+def test_columns(work: Path, capsys: Told) -> None:
+    Path("a.tsv").write_text(GOOD, encoding="utf-8")
+    refused(start("classify", "a.tsv", "--label", "mood"), capsys, "a.tsv:1", "no column 'mood'")
+    refused(start("classify", "a.tsv", "--text", "texts"), capsys, "did you mean 'text'?")
+    Path("b.tsv").write_text("text\tother\nA map.\ten\n", encoding="utf-8")
+    refused(start("classify", "b.tsv"), capsys, "b.tsv:1", "no column of labels among text, other")
+    Path("c.tsv").write_text(GOOD + "only text\n", encoding="utf-8")
+    refused(start("classify", "c.tsv"), capsys, "c.tsv:4", "1 fields where there should be 2")
+
+
+def test_labels(work: Path, capsys: Told) -> None:
+    Path("a.tsv").write_text(GOOD, encoding="utf-8")
+    Path("dev.tsv").write_text("text\tlabel\nUne carte\tfr\n", encoding="utf-8")
+    refused(start("classify", "a.tsv", "--dev", "dev.tsv"), capsys, "dev.tsv:2", "'fr' is not in the training data")
+    Path("same.tsv").write_text("text\tlabel\nA map.\ten\nA boat.\ten\n", encoding="utf-8")
+    refused(start("classify", "same.tsv"), capsys, "all examples have the same label")
+    Path("words.tsv").write_text("text\tlabel\nA map.\t1.5\nA boat.\tgood\n", encoding="utf-8")
+    refused(start("score", "words.tsv"), capsys, "words.tsv:3", "'good' is not a number")
+
+
+def test_nothing_to_learn_from(work: Path, capsys: Told) -> None:
+    Path("empty.tsv").write_text("")
+    refused(start("classify", "empty.tsv"), capsys, "empty.tsv: the file is empty")
+    Path("head.tsv").write_text("text\tlabel\n")
+    refused(start("classify", "head.tsv"), capsys, "head.tsv: no examples in it")
+    Path("empty.conll").write_text("")
+    refused(start("tag", "empty.conll"), capsys, "empty.conll")
+    Path("empty.json").write_text("")
+    refused(start("answer", "empty.json"), capsys, "empty.json")
+    refused(start("classify", "no.tsv"), capsys, "no.tsv")
+    refused(["finetune", "classify", "--out", "run"], capsys, "name a file with --train")
+    Path("a.tsv").write_text(GOOD, encoding="utf-8")
+    refused(["finetune", "classify", "--train", "a.tsv"], capsys, "name a folder with --out")
+
+
+def test_tags(work: Path, capsys: Told) -> None:
+    Path("a.jsonl").write_text(json.dumps({"words": ["a", "b"], "tags": ["O"]}) + "\n")
+    refused(start("tag", "a.jsonl"), capsys, "a.jsonl:1", "words and tags differ in number")
+    Path("b.conll").write_text("the O\nmap B-X\nlost\n")
+    refused(start("tag", "b.conll"), capsys, "b.conll:3")
+
+
+def test_answers_that_are_not_there(run_folder: Path, work: Path, capsys: Told) -> None:
+    path = write(work / "train", questions(8))
+    data = json.loads(path.read_text())
+    data["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
+    path.write_text(json.dumps(data))
+    said = refused(start("answer", "train.json", "--base", run_folder), capsys, "1 of 6 answers do not stand")
+    assert "skip them with --skip-bad" in said
+    assert " at " in said
+    main([str(word) for word in start("answer", "train.json", "--base", run_folder, "--skip-bad")])
+    assert firth.load("run").predict([("What?", "A map.")])[0]["answer"] in "A map."
+
+
+def test_a_base_that_cannot(run_folder: Path, work: Path, capsys: Told) -> None:
+    write(work / "train", texts(8))
+    refused(start("classify", "train.tsv", "--base", "runs/none"), capsys, "runs/none: no such run or model")
+    refused(start("clasify", "train.tsv"), capsys, "unknown task 'clasify': did you mean 'classify'?")
+    refused(start("classify", "train.tsv", "learning_rat=1"), capsys, "did you mean 'learning_rate'?")
+    refused(start("classify", "train.tsv", "crf=true"), capsys, "crf is for tagging")
+    refused(start("classify", "train.tsv", "--seeds", "2"), capsys, "name one with --dev")
+    refused(
+        start("classify", "train.tsv", "--base", run_folder, "stride=900", "long_text=windows", "max_len=8"),
+        capsys,
+        "stride 900",
+    )
+    write(work / "questions", questions(4))
+    refused(start("answer", "questions.json"), capsys, "reads question and passage together")
+
+
+def test_the_wrong_run(run_folder: Path, task_run: Path, work: Path, capsys: Told) -> None:
+    Path("texts.txt").write_text("A map.\n")
+    refused(["predict", run_folder, "texts.txt"], capsys, "no task was learned here (encoder)")
+    refused(["predict", "nothing", "texts.txt"], capsys, "nothing: no such run or model")
+    refused(["predict", task_run, "no.txt"], capsys, "no.txt")
+    refused(["fill", task_run, "A [MASK]."], capsys, "cannot fill in masked words")
+    Path("dev.tsv").write_text("text\tlabel\nUne carte\tfr\n", encoding="utf-8")
+    refused(["evaluate", task_run, "--data", "dev.tsv"], capsys, "dev.tsv:2", "'fr' is unknown to this model")
+
+
+def test_a_run_that_exists(task_run: Path, work: Path, capsys: Told) -> None:
+    import shutil
+
+    shutil.copytree(task_run, "run")
+    write(work / "train", texts(8))
+    refused(start("classify", "train.tsv"), capsys, "run: exists already")
+    Path("full").mkdir()
+    Path("full/mine.txt").write_text("x")
+    refused([*start("classify", "train.tsv", "--overwrite"), "--out", "full"], capsys, "not a run of Firth")
+
+
+def test_one_text_where_two_belong(run_folder: Path, work: Path, capsys: Told) -> None:
+    write(work / "train", pairs(8))
+    main([str(word) for word in start("classify", "train.tsv", "--base", run_folder)])
+    capsys.readouterr()
+    Path("texts.txt").write_text("A map.\n")
+    refused(["predict", "run", "texts.txt"], capsys, "texts.txt:1", "put a tab between them")
+
+
+@pytest.mark.parametrize("task", ["classify", "tag"])
+def test_empty_and_endless_texts(task: str, run_folder: Path, work: Path, capsys: Told) -> None:
+    """Both are read: an empty text is warned of, a million characters go through in bounded memory."""
+    write(work / "train", tagged(6) if task == "tag" else [*texts(6)])
+    main([str(word) for word in start(task, "train.conll" if task == "tag" else "train.tsv", "--base", run_folder)])
+    capsys.readouterr()
+    Path("texts.txt").write_text("A map.\n\n" + "clock " * (1_000_000 // 6) + "\n")
+    main(["predict", "run", "texts.txt"])
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(found) == 3
+    if task == "tag":
+        assert [len(one["tags"]) for one in found] == [3, 0, 1_000_000 // 6]
+    else:
+        assert all(one["label"] in ("en", "zh") for one in found)
+
+
+def test_warnings(run_folder: Path, work: Path, capsys: Told) -> None:
+    Path("a.tsv").write_text(GOOD + "\ten\n", encoding="utf-8")
+    main([str(word) for word in start("classify", "a.tsv", "--dev", "a.tsv", "--base", run_folder)])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "every dev example is also in train: the score will say nothing" in out
+    assert "empty text" in out
