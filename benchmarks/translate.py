@@ -206,12 +206,12 @@ def compare_training(corpus: PairsCorpus, rounds: int, steps: int) -> None:
     show(f"training, {LAYERS} + {LAYERS} layers of {DIM}", "target tokens/s", speeds, "nn.Transformer")
 
 
-def compare_search(corpus: PairsCorpus, folder: Path, rounds: int, num_texts: int) -> None:
+def compare_search(corpus: PairsCorpus, folder: Path, rounds: int, num_texts: int, budget: str) -> None:
     """A model that was trained for a moment, so that it ends its sentences, in both programs."""
     settings = [f"hidden_dim={DIM}", f"num_layers={LAYERS}", f"num_decoder_layers={LAYERS}", f"ffn_dim={FFN}"]
     settings += ["evaluations=0", "learning_rate=1e-3", "dropout_prob=0.1", "average=1", "norm_first=false"]
     run = folder / "run"
-    api.pretrain("transformer-tiny", corpus=corpus.folder, out=run, budget="3m", settings=settings)
+    api.pretrain("transformer-tiny", corpus=corpus.folder, out=run, budget=budget, settings=settings)
     ours, theirs = load_translation(run), MarianMTModel.from_pretrained(run).eval()
     texts = corpus.heldout.texts("source")[:num_texts]
 
@@ -284,6 +284,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=3, help="steps of a contender in a round")
     parser.add_argument("--texts", type=int, default=200, help="sentences for beam search")
+    parser.add_argument("--moment", default="3m", help="how long the model that is searched with is trained")
     parser.add_argument("--multi30k", type=Path, help="a folder with the files of Multi30k, task 1, raw")
     parser.add_argument("--target", default="de")
     parser.add_argument("--recipe", default="transformer-tiny")
@@ -304,7 +305,7 @@ def main() -> None:
             api.prepare_pairs(toy_pairs(folder), path, vocab_size=8000)
         corpus = PairsCorpus.open(path, verify=False)
         compare_training(corpus, arguments.rounds, arguments.steps)
-        compare_search(corpus, folder, arguments.rounds, arguments.texts)
+        compare_search(corpus, folder, arguments.rounds, arguments.texts, arguments.moment)
 
 
 if __name__ == "__main__":
