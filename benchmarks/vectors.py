@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from firth.core.configs import TokensConfig
 from firth.corpus.format import Corpus
@@ -300,26 +301,27 @@ def measure_quality(bench: Bench, job: Job, similarity: list[Path], analogies: P
         print(f"  {name:20s} {shown}")
 
 
+@njit(nogil=True)
+def triad(x: Any, y: Any, z: Any, first: int, last: int) -> None:
+    """STREAM's: two numbers read, one written."""
+    for place in range(first, last):
+        x[place] = y[place] + np.float32(3.0) * z[place]
+
+
 def measure_limits(bench: Bench, job: Job, rate: float) -> None:
     """What the kernel reaches of the machine: multiplications against SGEMM, bytes against a triad."""
     size = 2048
     a, b = np.ones((size, size), np.float32), np.ones((size, size), np.float32)
     flops = max(2 * size**3 / _timed(lambda: a @ b) for _ in range(5))
     x, y, z = (np.ones(1 << 25, np.float32) for _ in range(3))
-
-    def triad(part: slice) -> None:
-        np.multiply(y[part], np.float32(3), out=x[part])
-        np.add(x[part], z[part], out=x[part])
-
-    halves = [slice(place, place + (1 << 14)) for place in range(0, 1 << 25, 1 << 14)]
+    parts = np.linspace(0, len(x), bench.threads + 1).astype(int)
 
     def both() -> None:
         with ThreadPoolExecutor(bench.threads) as pool:
-            list(
-                pool.map(lambda some: [triad(part) for part in some], np.array_split(np.asarray(halves), bench.threads))
-            )
+            list(pool.map(lambda one: triad(x, y, z, parts[one], parts[one + 1]), range(bench.threads)))
 
-    bandwidth = max(3 * x.nbytes / _timed(both) for _ in range(3))
+    both()  # compiles
+    bandwidth = max(3 * x.nbytes / _timed(both) for _ in range(5))
     vocabulary = view_vocabulary(bench.corpus, 5, None)
     kept = (keep_probabilities(vocabulary.counts, job["sample"]) * vocabulary.counts).sum() / bench.words
     centres, neighbours = rate * kept, 6.0  # a window of 5 shrunk at random has 6 places on average
