@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pair_text import sentence_pairs, write_sides
 
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
@@ -12,6 +11,7 @@ from firth.corpus.format import Corpus
 from firth.corpus.pair_batches import PairBatches
 from firth.corpus.pairs import PairsCorpus
 from firth.corpus.prepare_pairs import PairFilters, prepare_pairs
+from pair_text import sentence_pairs, write_sides
 
 BPE = TokensConfig(kind="bpe", vocab_size=300, lowercase=False)
 UNIGRAM = TokensConfig(kind="unigram", vocab_size=300, lowercase=False, byte_fallback=True)
