@@ -41,7 +41,14 @@ check: $(VENV)/.test
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
 
-test: check
+# the page is tested in a real browser: the system's, or Debian's package where there is none
+$(VENV)/.browser: | $(VENV)/bin/python
+	@command -v chromium chromium-browser google-chrome >/dev/null \
+	|| { apt-get update --quiet --quiet && apt-get install --yes --quiet --quiet chromium; } \
+	|| { echo "make test needs Chromium: install it with your system's package manager"; exit 2; }
+	@touch $@
+
+test: check $(VENV)/.browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.bench
