@@ -43,7 +43,7 @@ check: $(VENV)/.test
 
 # the page is tested in a real browser: the system's, or Debian's package where there is none
 $(VENV)/.browser: | $(VENV)/bin/python
-	@command -v chromium chromium-browser google-chrome >/dev/null \
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	|| { apt-get update --quiet --quiet && apt-get install --yes --quiet --quiet chromium; } \
 	|| { echo "make test needs Chromium: install it with your system's package manager"; exit 2; }
 	@touch $@
