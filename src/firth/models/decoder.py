@@ -14,6 +14,7 @@ from firth.core.model_configs import DecoderConfig
 from firth.core.types import Layers
 from firth.nn.blocks import Block
 from firth.nn.cache import KeyValues
+from firth.nn.masks import visible
 from firth.nn.norms import build_norm
 
 
@@ -79,6 +80,18 @@ class Decoder(nn.Module):
         for block in self.blocks:
             hidden = block(hidden, mask, None, True)
         return self.final_norm(hidden)
+
+    def attention(self, ids_BT: torch.Tensor) -> torch.Tensor:
+        """Attention weights of every layer and head, [L, B, H, T, T]; none looks at what comes after it."""
+        mask = visible(ids_BT.shape[1], causal=True, device=ids_BT.device)
+        hidden = self.embed(ids_BT, None)
+        found = []
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            read = block.attention_norm(hidden) if block.norm_first else hidden
+            found.append(block.attention.weights(read, mask, None))
+            hidden = block(hidden, None, None, True)
+        return torch.stack(found)
 
     def begin(self, num_rows: int) -> KeyValues:
         """A cache in which nothing was read."""

@@ -92,9 +92,7 @@ class TwoStream(nn.Module):
     def _content(
         self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None, segments_BT: torch.Tensor | None
     ) -> list[torch.Tensor]:
-        seen = None
-        if blocks_BT is not None and not bool((blocks_BT == blocks_BT[:, :1]).all()):
-            seen = blocks_BT[:, :, None] == blocks_BT[:, None, :]
+        seen = _seen(blocks_BT)
         distances = self._distances(ids_BT, 0, segments_BT, None)
         hidden = [self._drop(self.embeddings.tokens(ids_BT))]
         for block in self.blocks:
@@ -123,6 +121,18 @@ class TwoStream(nn.Module):
     ) -> torch.Tensor:
         """The last layer of the content stream, [B, T, D]."""
         return self._content(ids_BT, blocks_BT, segments_BT)[-1]
+
+    def attention(
+        self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None = None, segments_BT: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Attention weights of the content stream in every layer and head, [L, B, H, T, T]."""
+        distances = self._distances(ids_BT, 0, segments_BT, None)
+        found = []
+        for block, hidden in zip(self.blocks, self._content(ids_BT, blocks_BT, segments_BT)[:-1], strict=True):
+            assert isinstance(block, TwoStreamBlock)
+            answers = block.attention.answers(hidden, distances)
+            found.append(block.attention.weights(hidden, answers, distances, _seen(blocks_BT)))
+        return torch.stack(found)
 
     def predicted(
         self,
@@ -157,3 +167,10 @@ class TwoStream(nn.Module):
             if layer + 1 < len(self.blocks):
                 content = block(content, answers, distances, content_seen)
         return self._drop(query), torch.stack(given)
+
+
+def _seen(blocks_BT: torch.Tensor | None) -> torch.Tensor | None:
+    """[B, T, T] where rows hold several texts or padding; None where all see all."""
+    if blocks_BT is None or bool((blocks_BT == blocks_BT[:, :1]).all()):
+        return None
+    return blocks_BT[:, :, None] == blocks_BT[:, None, :]

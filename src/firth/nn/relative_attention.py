@@ -75,7 +75,21 @@ class RelativeAttention(nn.Module):
         ``picks`` are the places of the asking tokens; without them all ask, in order. A token that may
         see nothing gathers zeros.
         """
-        key, value, by_distance = answers
+        weights = self.weights(asking_BPD, answers, distances, seen, picks_BP)
+        if self.training and self.dropout_prob:
+            weights = functional.dropout(weights, self.dropout_prob)
+        return self.out((weights @ answers[1]).transpose(1, 2).flatten(2))
+
+    def weights(
+        self,
+        asking_BPD: torch.Tensor,
+        answers: tuple[torch.Tensor, ...],
+        distances: Distances,
+        seen: torch.Tensor | None,
+        picks_BP: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The attention itself, [B, H, P, J]: zeros where nothing may be seen."""
+        key, _, by_distance = answers
         query = self._heads(self.query(asking_BPD))
         num_keys = key.shape[2]
         scores = (query + self.content_bias) @ key.transpose(-1, -2)
@@ -90,9 +104,7 @@ class RelativeAttention(nn.Module):
         weights = scores.softmax(-1)
         if seen is not None:
             weights = weights.masked_fill(~seen[:, None], 0.0)  # also where nothing at all may be seen
-        if self.training and self.dropout_prob:
-            weights = functional.dropout(weights, self.dropout_prob)
-        return self.out((weights @ value).transpose(1, 2).flatten(2))
+        return weights
 
     def _by_distance(
         self, query: torch.Tensor, by_distance: torch.Tensor, num_keys: int, picks_BP: torch.Tensor | None

@@ -22,6 +22,15 @@ class TextLayers:
 
 
 @dataclass(frozen=True)
+class Attention:
+    """Where every token of a text, or of two read together, looks: each row of ``weights`` sums to one."""
+
+    tokens: list[str]
+    offsets: NDArray[np.int64]  # [T, 2], characters of the text that the token is of
+    weights: NDArray[np.float32]  # [L, H, T, T], from (row) to (column)
+
+
+@dataclass(frozen=True)
 class Guess:
     """A token for a masked place."""
 
@@ -64,6 +73,10 @@ class Representation:
     def layers_of(self, texts: Sequence[str | list[str]]) -> list[TextLayers]:
         """The same of many texts."""
         return [self.layers(text) for text in texts]
+
+    def attention(self, text: str, second: str | None = None) -> Attention:
+        """What each token looks at, in every layer and head."""
+        self._cannot("show attention", "a Transformer such as bert-tiny or gpt-tiny")
 
     def reader(self) -> TextReader:
         """How a task reads texts through this model."""

@@ -16,7 +16,7 @@ from firth.core.model_configs import DecoderConfig
 from firth.core.text_reader import Frame, TextReader
 from firth.decoding.trace import Trace
 from firth.models.decoder import Decoder
-from firth.representations.base import Representation, TextLayers
+from firth.representations.base import Attention, Representation, TextLayers
 from firth.representations.decoder_stepper import DecoderStepper
 from firth.representations.generation import Continuation, Generation, generate
 from firth.representations.windows import of_like_length, pool_tokens, pool_windows
@@ -127,6 +127,20 @@ class DecoderRepresentation(Representation):
                 ids = torch.from_numpy(encoding.ids[start : start + most])[None]
                 hidden[:, start : start + most] = self.decoder(ids).hidden[:, 0].numpy()
         return TextLayers(encoding.tokens, encoding.offsets, encoding.words, hidden)
+
+    def attention(self, text: str, second: str | None = None) -> Attention:
+        """What each token looks at, in every layer and head: itself and those before it."""
+        if second is not None:
+            raise FirthError("a decoder reads one text from left to right: join the two texts to one")
+        encoding = self.pieces.encode(text, add_special=False, read_special=False)
+        size, most = len(encoding.ids), self.config.max_positions
+        if not size:
+            raise FirthError("there is nothing to look at in an empty text: give some words")
+        if size > most:
+            raise FirthError(f"the text has {size} tokens, more than the model's {most}: shorten it")
+        with torch.inference_mode():
+            weights_LHTT = self.decoder.attention(torch.from_numpy(encoding.ids)[None])[:, 0]
+        return Attention(encoding.tokens, encoding.offsets, weights_LHTT.float().numpy())
 
     def score(self, text: str) -> float:
         """The log-likelihood of a text, its end included."""

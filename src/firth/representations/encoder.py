@@ -19,7 +19,7 @@ from firth.core.types import Encoding
 from firth.models.encoder import Encoder
 from firth.models.two_stream import TwoStream
 from firth.nn.output import PairHead, Pooler, ReplacedHead, TokenHead
-from firth.representations.base import Guess, Representation, TextLayers
+from firth.representations.base import Attention, Guess, Representation, TextLayers
 from firth.text.pieces import Pieces
 
 _BATCH_TOKENS = 4096
@@ -174,6 +174,16 @@ class EncoderRepresentation(Representation):
                 hidden[:, places] = self._all(ids, None)[:, 0].numpy()
         return TextLayers(encoding.tokens, encoding.offsets, encoding.words, hidden)
 
+    def attention(self, text: str, second: str | None = None) -> Attention:
+        """What each token looks at, in every layer and head; two texts are read as one row."""
+        encoding = self.pieces.encode(text, second)
+        if not len(encoding.ids):
+            raise FirthError("there is nothing to look at in an empty text: give some words")
+        self._check_fits(encoding)
+        with torch.inference_mode():
+            weights_LHTT = self._looks(torch.from_numpy(encoding.ids)[None], encoding.segments)[:, 0]
+        return Attention(encoding.tokens, encoding.offsets, weights_LHTT.float().numpy())
+
     def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
         """The likeliest tokens for each mask in the text, best first."""
         if not self.can_guess:
@@ -259,6 +269,13 @@ class EncoderRepresentation(Representation):
     def _all(self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None) -> torch.Tensor:
         hidden_LBTD: torch.Tensor = self.encoder(ids_BT, blocks_BT).hidden
         return hidden_LBTD
+
+    def _looks(self, ids_BT: torch.Tensor, segments_T: NDArray[np.int64]) -> torch.Tensor:
+        """[L, B, H, T, T]; models that know one segment only are given none."""
+        known = int(segments_T.max()) < self.encoder.config.num_segments
+        segments_BT = torch.from_numpy(segments_T)[None] if known else None
+        weights_LBHTT: torch.Tensor = self.encoder.attention(ids_BT, segments_BT=segments_BT)
+        return weights_LBHTT
 
     def _guess(self, picks_BP: torch.Tensor, ids_BT: torch.Tensor) -> torch.Tensor:
         """Scores [B, P, V] of the tokens at the picked places, which are masked."""

@@ -21,7 +21,7 @@ from firth.decoding.settings import Beam, Rules
 from firth.models.encoder_decoder import EncoderDecoder
 from firth.models.encoder_decoder_steps import EncoderDecoderStepper
 from firth.models.seq2seq import Seq2Seq, Seq2SeqStepper
-from firth.representations.base import Representation, TextLayers, Translated
+from firth.representations.base import Attention, Representation, TextLayers, Translated
 from firth.text.characters import is_han
 from firth.text.pieces import Pieces
 
@@ -30,14 +30,22 @@ _SAME_LEN = 8  # sources whose lengths agree up to this are searched together
 
 
 @dataclass(frozen=True)
-class AttentionMaps:
-    """Attention weights of every layer and head; row t of ``between`` is what was looked at to write target token t."""
+class AttentionMaps(Attention):
+    """That of the source (a recurrent model has none: no layers), of the target, and between them: row t of
+    ``between`` is what was looked at to write target token t."""
 
-    source_tokens: list[str]
     target_tokens: list[str]
     between: NDArray[np.float32]  # [L, H, T, S]
-    source: NDArray[np.float32] | None  # [L, H, S, S]; a recurrent model has none
-    target: NDArray[np.float32] | None  # [L, H, T, T]
+    target: NDArray[np.float32] | None  # [L, H, T, T]; a recurrent model has none
+
+    @property
+    def source_tokens(self) -> list[str]:
+        return self.tokens
+
+    @property
+    def source(self) -> NDArray[np.float32] | None:
+        """[L, H, S, S]; a recurrent model has none."""
+        return self.weights if len(self.weights) else None
 
     @property
     def alignment(self) -> NDArray[np.float32]:
@@ -265,13 +273,16 @@ class TranslationRepresentation(Representation):
     def _maps(self, encoding: Encoding, ids: list[int]) -> AttentionMaps | None:
         source = torch.from_numpy(encoding.ids)[None]
         target = torch.tensor([[self.start_id, *ids[:-1]]])
-        names = encoding.tokens, [self.target_pieces.token(number) for number in ids]
+        names = [self.target_pieces.token(number) for number in ids]
         with torch.inference_mode():
             if isinstance(self.model, EncoderDecoder):
                 inside, own, between = (part[:, 0].numpy() for part in self.model.attention(source, None, target))
-                return AttentionMaps(*names, between, inside, own)
+                return AttentionMaps(encoding.tokens, encoding.offsets, inside, names, between, own)
             weights_BTS = self.model.attention(source, None, target)
-        return None if weights_BTS is None else AttentionMaps(*names, weights_BTS[None].numpy(), None, None)
+        if weights_BTS is None:
+            return None
+        none = np.zeros((0, 0, len(encoding.ids), len(encoding.ids)), np.float32)
+        return AttentionMaps(encoding.tokens, encoding.offsets, none, names, weights_BTS[None].numpy(), None)
 
 
 def _joined(parts: list[str]) -> str:

@@ -79,6 +79,11 @@ class TwoStreamRepresentation(EncoderRepresentation):
         hidden_LBTD: torch.Tensor = self.encoder(ids_BT, blocks_BT, segments_BT=self._segments(ids_BT)).hidden
         return hidden_LBTD
 
+    def _looks(self, ids_BT: torch.Tensor, segments_T: NDArray[np.int64]) -> torch.Tensor:
+        segments = torch.from_numpy(segments_T)[None]  # relative: any number will do
+        weights_LBHTT: torch.Tensor = self.encoder.attention(ids_BT, segments_BT=segments)
+        return weights_LBHTT
+
     def _guess(self, picks_BP: torch.Tensor, ids_BT: torch.Tensor) -> torch.Tensor:
         assert self.bias is not None
         seen_BTT = torch.ne(ids_BT, _known(self.pieces.mask_id))[:, None].expand(-1, ids_BT.shape[1], -1)
