@@ -29,7 +29,8 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
 
     ``base`` is a run, a Hugging Face directory, a file of vectors, or "scratch"; ``epochs`` and ``learning_rate``
     are chosen by the base if not given. ``dev_share`` of the examples are set aside to choose the best epoch; where
-    that is less than 20 of them the last one is taken. ``settings`` are any others of ``TaskConfig``, by name.
+    that is less than 20 of them the last one is taken. ``beside`` names word vectors that stand beside the base.
+    ``settings`` are any others of ``TaskConfig``, by name.
     """
 
     _task = "classify"
@@ -43,6 +44,7 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         batch_rows: int = 32,
         long_text: str = "head",
         dev_share: float = 0.1,
+        beside: str | None = None,
         seed: int = 0,
         settings: dict[str, Any] | None = None,
     ) -> None:
@@ -52,12 +54,14 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         self.batch_rows = batch_rows
         self.long_text = long_text
         self.dev_share = dev_share
+        self.beside = beside
         self.seed = seed
         self.settings = settings
 
     def _train(self, examples: list[Any]) -> TaskModel:
         from firth.assembly.finetune import load_base, train_model, usual_settings
         from firth.assembly.task_data import build_data
+        from firth.assembly.task_model import load_beside
 
         given = {
             "batch_rows": self.batch_rows,
@@ -71,8 +75,9 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         config = data.configured(TaskConfig.build({"task": self._task, **given}, type(self).__name__))
         base = load_base(str(self.base), data, config)
         config = usual_settings(config, base, set(given))
+        beside = None if self.beside is None else load_beside(Path(self.beside))
         with tempfile.TemporaryDirectory() as folder:
-            model, trainee, _ = train_model(config, base, data, Path(folder), None)
+            model, trainee, _ = train_model(config, base, data, Path(folder), None, beside)
         self.dev_scores_ = dict(trainee.best or {})
         return model
 

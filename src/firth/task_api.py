@@ -22,6 +22,7 @@ def finetune(
     train: AnyPath,
     dev: AnyPath | None = None,
     out: AnyPath,
+    beside: AnyPath | None = None,
     settings: Sequence[str] = (),
     seeds: int = 1,
     sweep: bool = False,
@@ -35,11 +36,12 @@ def finetune(
     **more: Any,
 ) -> Representation:
     """A task (classify, score, tag or answer) learned on top of a representation: a run, a Hugging Face directory, a file
-    of vectors, or ``"scratch"``. ``epochs=``, ``learning_rate=`` and all other settings of ``TaskConfig`` may be given."""
+    of vectors, or ``"scratch"``; ``beside`` it may stand word vectors, which do not learn. ``epochs=``, ``learning_rate=``
+    and all other settings of ``TaskConfig`` may be given."""
     import json
 
-    from firth.assembly.finetune import start_finetune
     from firth.assembly.task_data import Reading
+    from firth.assembly.task_run import Source, start_finetune
 
     given = {name: value for name, value in more.items() if value is not None}
     words = [
@@ -47,20 +49,14 @@ def finetune(
     ] + list(settings)
     config = task_config(task).override(words)
     named = {word.partition("=")[0].strip() for word in words}
-    reading = Reading(text, second, label, skip_bad, repair_tags)
-    run = start_finetune(
-        config,
-        named,
+    source = Source(
         str(base),
         Path(train),
         Path(dev) if dev is not None else None,
-        Path(out),
-        reading,
-        seeds,
-        sweep,
-        overwrite,
-        progress,
+        Reading(text, second, label, skip_bad, repair_tags),
+        Path(beside) if beside is not None else None,
     )
+    run = start_finetune(config, named, source, Path(out), seeds, sweep, overwrite, progress)
     return load(run.folder)
 
 

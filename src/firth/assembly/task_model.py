@@ -23,8 +23,10 @@ from firth.core.text_reader import TextReader
 from firth.interop.bert import is_plain, load_bert, save_bert
 from firth.interop.elmo import OPTIONS, WEIGHTS, find_pair
 from firth.representations.base import Representation, TextLayers
+from firth.representations.beside import WordsBeside, read_beside
 from firth.representations.encoder import EncoderRepresentation
 from firth.representations.scratch import ScratchRepresentation
+from firth.representations.static import StaticRepresentation
 from firth.tasks.answer import AnswerQuestions
 from firth.tasks.classify import Classify
 from firth.tasks.network import TaskNetwork
@@ -35,7 +37,7 @@ from firth.text.pieces import Pieces
 from firth.text.words import has_han, split_words
 
 _TASKS: dict[str, Any] = {"classify": Classify, "score": Classify, "tag": Tag, "answer": AnswerQuestions}
-_SETTINGS, _WEIGHTS, _BASE = "task.json", "task.safetensors", "base"
+_SETTINGS, _WEIGHTS, _BASE, _BESIDE = "task.json", "task.safetensors", "base", "beside"
 _NOT_COPIED = shutil.ignore_patterns("checkpoints", "metrics.jsonl", "report.html", "seeds")
 
 
@@ -49,8 +51,17 @@ class TaskModel(Representation):
 
     kind = "task"
 
-    def __init__(self, config: TaskConfig, base: Representation, task: Task, network: TaskNetwork, pairs: bool) -> None:
+    def __init__(
+        self,
+        config: TaskConfig,
+        base: Representation,
+        task: Task,
+        network: TaskNetwork,
+        pairs: bool,
+        beside: WordsBeside | None = None,
+    ) -> None:
         self.config, self.base, self.task, self.network, self.pairs = config, base, task, network, pairs
+        self.beside = beside
         self.dim = base.dim
 
     @property
@@ -106,7 +117,7 @@ class TaskModel(Representation):
 
     def save(self, folder: Path, base_path: Path | None) -> None:
         """The model as its ecosystem reads it where that knows such a model, else Firth's own."""
-        settings = {"config": self.config.model_dump(), "pairs": self.pairs}
+        settings = {"config": self.config.model_dump(), "pairs": self.pairs, "beside": self.beside is not None}
         if self._is_published():
             assert isinstance(self.base, EncoderRepresentation)
             self._save_bert(folder, self.base)
@@ -116,17 +127,18 @@ class TaskModel(Representation):
             else:
                 assert base_path is not None
                 _copy(base_path, folder / _BASE)
-            kept = {
-                name: tensor
-                for name, tensor in self.network.state_dict().items()
-                if self.config.tune or not name.startswith("reader_module.")
-            }
-            save_tensors(folder / _WEIGHTS, kept)
+            if self.beside is not None:
+                _copy(self.beside.path, folder / _BESIDE)
+            state = self.network.state_dict()
+            save_tensors(
+                folder / _WEIGHTS, {name: tensor for name, tensor in state.items() if self.network.keeps(name)}
+            )
         write_json(folder / _SETTINGS, settings)
 
     def _is_published(self) -> bool:
         """Whether transformers has a class for exactly this network."""
         usual = self.config.tune and self.config.layers == "last" and self.config.body == "none" and not self.config.crf
+        usual = usual and self.beside is None
         plain = (
             isinstance(self.base, EncoderRepresentation)
             and isinstance(self.base.config, EncoderConfig)
@@ -166,13 +178,14 @@ class TaskModel(Representation):
             return load_published(folder, config, pairs)
         base = load_model(_only(folder / _BASE)) if (folder / _BASE).is_dir() else ScratchRepresentation.load(folder)
         base = base.base if isinstance(base, TaskModel) else base
-        model = build_model(config, base, pairs)
+        beside = load_beside(_only(folder / _BESIDE)) if settings.get("beside") else None
+        model = build_model(config, base, pairs, beside)
         tensors = load_tensors(folder / _WEIGHTS)
         try:
             missing, left = model.network.load_state_dict(tensors, strict=False)
         except RuntimeError as error:
             raise _misfit(folder, str(error).splitlines()[-1].strip()) from None
-        lacking = [name for name in missing if config.tune or not name.startswith("reader_module.")]
+        lacking = [name for name in missing if model.network.keeps(name)]
         if left or lacking:
             raise _misfit(folder, f"{(lacking or left)[0]} is missing or left over")
         model.network.eval()
@@ -183,11 +196,23 @@ def _misfit(folder: Path, reason: str) -> FirthError:
     return FirthError(f"{folder / _WEIGHTS}: does not fit its settings ({reason}); fine-tune again")
 
 
-def build_model(config: TaskConfig, base: Representation, pairs: bool) -> TaskModel:
+def load_beside(path: Path) -> WordsBeside:
+    """Word vectors that stand beside a base."""
+    from firth.assembly.loading import load_model
+
+    found = load_model(path)
+    if not isinstance(found, StaticRepresentation):
+        raise FirthError(f"{path}: no word vectors ({found.kind}); what stands beside a base is a table of vectors")
+    return WordsBeside(found, path)
+
+
+def build_model(config: TaskConfig, base: Representation, pairs: bool, beside: WordsBeside | None = None) -> TaskModel:
     """Everything in place, the new parts not trained yet."""
     reader = base.reader()
+    if beside is not None:
+        reader = read_beside(reader, beside.vectors)
     task = build_task(config, reader)
-    return TaskModel(config, base, task, task.build(pairs), pairs)
+    return TaskModel(config, base, task, task.build(pairs), pairs, beside)
 
 
 def load_published(folder: Path, config: TaskConfig | None = None, pairs: bool = False) -> TaskModel:

@@ -40,7 +40,7 @@ def write_task_report(
         cards(shown),
         _curves(run, facts, metric),
         _seeds(facts, metric),
-        _layer_weights(facts),
+        _mixes(facts),
         _confusion(model, data, predictions),
         _errors(model, data, predictions),
         f"<h2>Use it</h2><pre>firth predict {name} texts.txt\nfirth evaluate {name} --data test.tsv</pre>",
@@ -80,12 +80,15 @@ def _seeds(facts: dict[str, Any], metric: str) -> str:
     return "<h2>Every training</h2>" + _table(["seed", "batch", "learning rate", "epochs", metric, "time"], rows)
 
 
-def _layer_weights(facts: dict[str, Any]) -> str:
-    weights = facts["layer_weights"]
-    if not weights:
+def _mixes(facts: dict[str, Any]) -> str:
+    """What each place took of each layer, and how much of all."""
+    mixes = facts["mixes"]
+    if not mixes:
         return ""
-    rows = [[str(layer), f"{weight:.3f}"] for layer, weight in enumerate(weights)]
-    return "<h2>Weight of each layer</h2>" + _table(["layer", "weight"], rows)
+    layers = range(max(len(mix["weights"]) for mix in mixes.values()))
+    rows = [[f"layer {layer}", *(f"{mix['weights'][layer]:.3f}" for mix in mixes.values())] for layer in layers]
+    rows.append(["γ", *(f"{mix['gamma']:.3f}" for mix in mixes.values())])
+    return "<h2>Weight of each layer</h2>" + _table(["", *(f"at the {place}" for place in mixes)], rows)
 
 
 def _confusion(model: TaskModel, data: TaskData, predictions: Sequence[dict[str, Any]]) -> str:

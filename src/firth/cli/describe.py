@@ -93,6 +93,10 @@ def task_rows(facts: dict[str, Any]) -> Rows:
             )
             for result in facts["results"]
         ]
+    rows += [
+        (f"layers at the {place}", f"{' '.join(f'{weight:.3f}' for weight in mix['weights'])}, γ {mix['gamma']:.3f}")
+        for place, mix in (facts.get("mixes") or {}).items()
+    ]
     rows += [("parameters", show_count(facts["parameters"])), ("training", show_duration(facts["seconds"]))]
     return rows
 

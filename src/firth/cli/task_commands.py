@@ -23,6 +23,9 @@ def finetune(
     base: Annotated[
         str, typer.Option(help="A run, a Hugging Face directory, a file of vectors, or 'scratch' for none.")
     ] = "scratch",
+    beside: Annotated[
+        Path | None, typer.Option(help="Word vectors (a file or a run) that stand beside the base and do not learn.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder to make.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Train so often with other seeds; the best is kept.")] = 1,
     sweep: Annotated[
@@ -69,6 +72,7 @@ def finetune(
         task_api.finetune(
             task,
             base=base,
+            beside=beside,
             train=train,
             dev=dev,
             out=out,

@@ -18,7 +18,8 @@ class TaskConfig(Config):
     # how the representation is used
     tune: bool = True  # false: its weights stay as they are
     layers: Literal["last", "mix"] = "last"  # mix: a learned sum of all layers
-    mix_l2: Annotated[float, Field(ge=0)] = 0.0
+    place: Literal["input", "output", "both"] = "input"  # of the body: where the representation enters
+    mix_l2: Annotated[float, Field(ge=0)] = 0.0  # λ: 1 keeps the layers' shares near equal, 0.001 sets them free
     mix_norm: bool = False
     body: Literal["none", "bilstm"] = "none"  # what stands between the representation and the head
     body_dim: Positive = 128
@@ -58,6 +59,8 @@ class TaskConfig(Config):
     def _fits_together(self) -> "TaskConfig":
         if self.crf and self.task != "tag":
             raise ValueError("crf is for tagging: leave it out")
+        if self.place != "input" and self.body == "none":
+            raise ValueError(f"place={self.place} is behind a body, and there is none: set body=bilstm with it")
         if len(set(self.labels)) != len(self.labels):
             raise ValueError("labels: one of them stands there twice")
         return self

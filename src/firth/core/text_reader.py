@@ -43,3 +43,4 @@ class TextReader:
     summary: Literal["first", "last", "mean"] = "mean"  # where the meaning of a whole text is found
     joins_pairs: bool = False  # whether two texts are read as one row
     pooler: nn.Module | None = None  # learned with the model, over its first token
+    beside_dim: int = 0  # width of word vectors beside the model's own, which ``module.vectors(ids_BT)`` then gives

@@ -61,7 +61,7 @@ class Finetuning:
     # -- what a frozen model says is computed once
 
     def _layers_kept(self) -> int:
-        return self.network.reader.num_layers if self.network.mix is not None else 1
+        return self.network.reader.num_layers if self.network.all_layers else 1
 
     def _cache_size(self) -> int:
         tokens = sum(len(row.ids) for item in (*self.items, *self.dev_items) for row in item.rows)
@@ -71,12 +71,14 @@ class Finetuning:
         batch = self.task.batch(items)
         if self.cache is None:
             return batch
+        arrays = dict(batch.arrays)
+        num_rows, longest = arrays["blocks"].shape
+        if num_rows * longest > self.config.max_batch_tokens:
+            return batch  # many windows of one text: the network reads them in parts
         rows = [row for item in items for row in item.rows]
         missing = [row for row in rows if id(row) not in self.cache]
         if missing:
             self._compute(missing)
-        arrays = dict(batch.arrays)
-        num_rows, longest = arrays["blocks"].shape
         features = np.zeros((self._layers_kept(), num_rows, longest, self.network.reader.dim), np.float32)
         for place, row in enumerate(rows):
             features[:, place, : len(row.ids)] = self.cache[id(row)]
@@ -92,7 +94,7 @@ class Finetuning:
         inputs = (tensors["ids"], tensors["blocks"], None, tensors["segments"])
         module.eval()
         with torch.no_grad():
-            hidden = module(*inputs).hidden if self.network.mix is not None else module.last(*inputs)[None]
+            hidden = module(*inputs).hidden if self.network.all_layers else module.last(*inputs)[None]
         found = hidden.cpu().numpy()
         for place, row in enumerate(rows):
             self.cache[id(row)] = found[:, place, : len(row.ids)].copy()
@@ -105,11 +107,10 @@ class Finetuning:
 
     def loss(self, batch: Batch) -> Losses:
         losses = self.task.loss(self.network, batch)
-        if self.network.mix is None or not self.network.mix.l2:
+        penalty = self.network.penalty()
+        if not isinstance(penalty, torch.Tensor):
             return losses
-        return Losses(
-            {name: loss + self.network.mix.penalty() * batch.counts[name] for name, loss in losses.sums.items()}
-        )
+        return Losses({name: loss + penalty * batch.counts[name] for name, loss in losses.sums.items()})
 
     def evaluate(self) -> dict[str, float]:
         """The dev scores; weights that give the best one are kept."""
@@ -132,12 +133,11 @@ class Finetuning:
             self.best, self.waited = {**scores, **_threshold_of(self.task)}, 0
             self.predictions = predictions
             self.best_weights = {
-                name: tensor.detach().clone() for name, tensor in self.network.state_dict().items() if self._kept(name)
+                name: tensor.detach().clone()
+                for name, tensor in self.network.state_dict().items()
+                if self.network.keeps(name)
             }
         return scores
-
-    def _kept(self, name: str) -> bool:
-        return self.config.tune or not name.startswith("reader_module.")
 
     def enough(self) -> bool:
         return self.config.patience is not None and self.waited >= self.config.patience
@@ -147,7 +147,7 @@ class Finetuning:
         if self.best_weights:
             missing, left = self.network.load_state_dict(self.best_weights, strict=False)
             assert not left
-            assert all(name.startswith("reader_module.") for name in missing)
+            assert not any(self.network.keeps(name) for name in missing)
         if self.best and "null_threshold" in self.best:
             vars(self.task)["threshold"] = self.best["null_threshold"]
 

@@ -1,13 +1,18 @@
 """The network of a task: representation, mix of layers, body, and a head that is as small as possible.
 
-B rows, N examples, T tokens, D width, K outputs, L layers.
+The representation enters before the body, after it, or in both places, each with a mix of its own (Peters et al. 2018,
+§3.3: ``[x; ELMo]`` below the task's recurrent network, ``[h; ELMo]`` above it); word vectors may stand beside it below.
+
+B rows, N examples, T tokens, D width, E width of word vectors beside, K outputs, L layers.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from firth.core.task_configs import TaskConfig
 from firth.core.text_reader import TextReader
@@ -16,7 +21,8 @@ from firth.nn.output import Pooler
 from firth.nn.scalar_mix import ScalarMix
 
 Tensors = Mapping[str, torch.Tensor]
-_TOGETHER = 16384  # tokens read at once where nothing is learned: a long document has many windows
+PLACES = {"input": ("input",), "output": ("output",), "both": ("input", "output")}
+_FIXED = "reader_module.beside."  # vectors beside the representation are used as they are
 
 
 class TaskNetwork(nn.Module):
@@ -27,13 +33,22 @@ class TaskNetwork(nn.Module):
         self.config = config
         self.reader_module = reader.module
         self.reader = reader
-        self.mix = ScalarMix(reader.num_layers, config.mix_norm, config.mix_l2) if config.layers == "mix" else None
+        places = PLACES[config.place]
+        self.mixes = nn.ModuleDict(
+            {place: ScalarMix(reader.num_layers, config.mix_norm, config.mix_l2) for place in places}
+            if config.layers == "mix"
+            else {}
+        )
+        token_layer = "input" not in places and not reader.beside_dim  # the body must read something
+        self.all_layers = bool(self.mixes) or token_layer
+        below_dim = reader.beside_dim + (reader.dim if "input" in places or token_layer else 0)
         self.body = (
-            nn.LSTM(reader.dim, config.body_dim, batch_first=True, bidirectional=True)
+            nn.LSTM(below_dim, config.body_dim, batch_first=True, bidirectional=True)
             if config.body == "bilstm"
             else None
         )
-        self.dim = 2 * config.body_dim if self.body is not None else reader.dim
+        above_dim = 2 * config.body_dim + (reader.dim if "output" in places else 0)
+        self.dim = above_dim if self.body is not None else below_dim
         self.pool = self._choose_pool()
         self.pooler: nn.Module | None = None
         if config.task in ("classify", "score") and self.pool == "first" and self.body is None:
@@ -52,7 +67,8 @@ class TaskNetwork(nn.Module):
             return self.config.pool
         if self.body is not None:
             return "max"
-        return self.reader.summary if self.config.tune and self.config.layers == "last" else "mean"
+        summarised = self.config.tune and self.config.layers == "last" and not self.reader.beside_dim
+        return self.reader.summary if summarised else "mean"
 
     def join_pairs_apart(self, num_outputs: int) -> None:
         """Two texts read apart are compared as u, v, |u - v|, u * v (Conneau et al. 2017)."""
@@ -60,7 +76,7 @@ class TaskNetwork(nn.Module):
 
     def start(self, generator: torch.Generator) -> None:
         """Small random weights for what is new."""
-        new = [self.out, self.mix, self.body] + ([self.pooler] if self.reader.pooler is None else [])
+        new = [self.out, self.body] + ([self.pooler] if self.reader.pooler is None else [])
         for part in new:
             if isinstance(part, nn.LSTM):
                 bound = self.config.body_dim**-0.5
@@ -71,11 +87,31 @@ class TaskNetwork(nn.Module):
                     nn.init.normal_(module.weight, std=0.02, generator=generator)
                     nn.init.zeros_(module.bias)
 
+    def keeps(self, name: str) -> bool:
+        """Whether a weight of that name is written with the task: not what stays as it was."""
+        return not name.startswith("reader_module." if not self.config.tune else _FIXED)
+
+    def penalty(self) -> torch.Tensor | float:
+        """λ |w|² of all mixes, to be added to the mean loss."""
+        return sum(mix.penalty() for mix in self.mixes.values() if isinstance(mix, ScalarMix) and mix.l2)
+
+    def learned_mixes(self) -> dict[str, dict[str, Any]]:
+        """By place: the share of each layer, and γ."""
+        return {
+            place: {"weights": mix.weights(), "gamma": float(mix.gamma.detach())}
+            for place, mix in self.mixes.items()
+            if isinstance(mix, ScalarMix)
+        }
+
     # -- token vectors
 
     def tokens(self, tensors: Tensors) -> torch.Tensor:
         """A vector a token, [B, T, D]."""
-        hidden = self._read(tensors)
+        layers, places = self._read(tensors), PLACES[self.config.place]
+        below = [self._beside(tensors)] if self.reader.beside_dim else []
+        if "input" in places:
+            below.append(self._at("input", layers))
+        hidden = torch.cat(below, -1) if below else layers.hidden[0]
         if self.body is None:
             return hidden
         lens = tensors["blocks"].sum(1).cpu()
@@ -84,33 +120,43 @@ class TaskNetwork(nn.Module):
         )
         out, _ = self.body(packed)
         found, _ = nn.utils.rnn.pad_packed_sequence(out, batch_first=True, total_length=hidden.shape[1])
-        return found
+        return torch.cat((found, self._at("output", layers)), -1) if "output" in places else found
 
-    def _read(self, tensors: Tensors) -> torch.Tensor:
+    def _at(self, place: str, layers: Layers) -> torch.Tensor:
+        if place not in self.mixes:
+            return layers.last
+        mixed: torch.Tensor = self.mixes[place](layers.hidden, layers.mask)
+        return mixed
+
+    def _beside(self, tensors: Tensors) -> torch.Tensor:
+        vectors: torch.Tensor = self.reader_module.vectors(tensors["ids"])  # type: ignore[operator]
+        return vectors
+
+    def _read(self, tensors: Tensors) -> Layers:
+        """All layers where they are needed, else the last alone."""
+        mask = tensors["blocks"] > 0
         if "features" in tensors:  # computed once, kept by the trainer: [L, B, T, D]
-            layers = Layers(tensors["features"], tensors["blocks"] > 0)
-            return layers.last if self.mix is None else self.mix(layers.hidden, layers.mask)
+            return Layers(tensors["features"], mask)
         inputs = (tensors["ids"], tensors["blocks"], None, tensors["segments"])
         with torch.set_grad_enabled(self.config.tune and torch.is_grad_enabled()):
-            if self.mix is None:
-                last: torch.Tensor = self.reader_module.last(*inputs)  # type: ignore[operator]
-                return last
-            layers = self.reader_module(*inputs)
-        mixed: torch.Tensor = self.mix(layers.hidden, layers.mask)
-        return mixed
+            if not self.all_layers:
+                return Layers(self.reader_module.last(*inputs)[None], mask)  # type: ignore[operator]
+            layers: Layers = self.reader_module(*inputs)
+        return layers
 
     def _dropped(self, hidden: torch.Tensor) -> torch.Tensor:
         return functional.dropout(hidden, self.config.dropout_prob, self.training)
 
     def token_scores(self, tensors: Tensors) -> torch.Tensor:
         """[B, T, K]."""
-        return _by_parts(lambda part: self.out(self._dropped(self.tokens(part))), tensors)
+        limit = self.config.max_batch_tokens
+        return _by_parts(lambda part: self.out(self._dropped(self.tokens(part))), tensors, limit)
 
     # -- a vector a text
 
     def texts(self, tensors: Tensors, num_texts: int, window_pool: str) -> torch.Tensor:
         """[N, D or 4D]: rows pooled, windows of one text put together, pairs compared."""
-        pooled_BD = _by_parts(self._pooled, tensors)
+        pooled_BD = _by_parts(self._pooled, tensors, self.config.max_batch_tokens)
         owner_B, part_B = tensors["owner"], tensors["part"]
         if len(pooled_BD) == num_texts:
             return pooled_BD  # a row a text, in their order
@@ -138,7 +184,7 @@ class TaskNetwork(nn.Module):
     def _first(self, tensors: Tensors) -> torch.Tensor:
         """The first token of the last layer; where the model can, nothing else of that layer is computed."""
         picked = getattr(self.reader_module, "picked", None)
-        if picked is None or self.mix is not None or self.body is not None or "features" in tensors:
+        if picked is None or self.all_layers or self.body is not None or "features" in tensors:
             return self.tokens(tensors)[:, 0]
         picks = torch.zeros(len(tensors["ids"]), 1, dtype=torch.long, device=tensors["ids"].device)
         with torch.set_grad_enabled(self.config.tune and torch.is_grad_enabled()):
@@ -151,11 +197,15 @@ class TaskNetwork(nn.Module):
         return scores
 
 
-def _by_parts(compute: Callable[[Tensors], torch.Tensor], tensors: Tensors) -> torch.Tensor:
-    """The same in parts of a bounded number of tokens, unless gradients need everything."""
+def _by_parts(compute: Callable[[Tensors], torch.Tensor], tensors: Tensors, max_tokens: int) -> torch.Tensor:
+    """The same in parts of a bounded number of tokens: a long text has many windows, and all belong to one example.
+
+    Where something is learned, what is in a part is computed once more on the way back instead of being kept (Chen et
+    al. 2016): the gradient is that of the whole, in the memory of one part.
+    """
     num_rows, longest = tensors["blocks"].shape
-    size = max(1, _TOGETHER // longest)
-    if num_rows <= size or torch.is_grad_enabled():
+    size = max(1, max_tokens // longest)
+    if num_rows <= size:
         return compute(tensors)
     parts = [
         {
@@ -165,7 +215,10 @@ def _by_parts(compute: Callable[[Tensors], torch.Tensor], tensors: Tensors) -> t
         }
         for start in range(0, num_rows, size)
     ]
-    return torch.cat([compute(part) for part in parts])
+    if not torch.is_grad_enabled():
+        return torch.cat([compute(part) for part in parts])
+    found: list[torch.Tensor] = [checkpoint(compute, part, use_reentrant=False) for part in parts]
+    return torch.cat(found)
 
 
 def _gather(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from firth.core.types import Batch, Losses
 from firth.tasks.bootstrap import Interval
 from firth.tasks.buckets import batches_longest_first
+from firth.tasks.network import TaskNetwork
 from firth.tasks.rows import Item
 
 Example = TypeVar("Example")
@@ -58,7 +59,7 @@ def item_cost(item: Item) -> int:
 
 def predict_items(
     task: Task,
-    network: torch.nn.Module,
+    network: TaskNetwork,
     examples: Sequence[Any],
     items: Sequence[Item],
     device: str = "cpu",
@@ -66,9 +67,10 @@ def predict_items(
 ) -> list[dict[str, Any]]:
     """A prediction an example."""
     found: list[dict[str, Any]] = [{} for _ in items]
+    most = min(_MAX_TOKENS, network.config.max_batch_tokens)
     network.eval()
     with torch.inference_mode():
-        for numbers in batches_longest_first([item_cost(item) for item in items], _MAX_TOKENS, _MAX_ROWS):
+        for numbers in batches_longest_first([item_cost(item) for item in items], most, _MAX_ROWS):
             some = [items[number] for number in numbers]
             batch = (batch_of or task.batch)(some).to(device)
             for number, output in zip(numbers.tolist(), task.outputs(network, batch), strict=True):
@@ -77,7 +79,7 @@ def predict_items(
 
 
 def predict_stream(
-    task: Task, network: torch.nn.Module, examples: Iterable[Any], device: str = "cpu"
+    task: Task, network: TaskNetwork, examples: Iterable[Any], device: str = "cpu"
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Pairs of example and prediction in their order, in memory for a few hundred examples."""
     chunk: list[Any] = []

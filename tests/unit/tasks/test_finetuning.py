@@ -9,7 +9,7 @@ import torch
 
 import firth
 from conftest import Train  # type: ignore[attr-defined]
-from firth.assembly import finetune as finetune_file
+from firth.assembly import task_run
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import read_json
 from firth.core.runs import Run
@@ -165,8 +165,8 @@ def test_one_process_a_run(run_folder: Path, tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_published_grid() -> None:
-    assert len(finetune_file.GRID) == 12
-    assert {tuple(point) for point in finetune_file.GRID} == {("batch_rows", "learning_rate", "epochs")}
+    assert len(task_run.GRID) == 12
+    assert {tuple(point) for point in task_run.GRID} == {("batch_rows", "learning_rate", "epochs")}
 
 
 def test_a_task_as_base(run_folder: Path, tmp_path: Path) -> None:

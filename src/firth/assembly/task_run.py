@@ -1,0 +1,225 @@
+"""A run of ``firth finetune``: files, base and trainings put together; several seeds or shares, the best one kept."""
+
+import json
+import shutil
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firth.assembly.finetune import SCRATCH, load_base, rehearse, train_model, usual_settings
+from firth.assembly.task_data import Reading, TaskData, read_task
+from firth.assembly.task_model import TaskModel, count_trained, load_beside
+from firth.assembly.task_report import write_task_report
+from firth.core.errors import FirthError, Interrupted
+from firth.core.files import checksum, read_json, write_json
+from firth.core.runs import Run
+from firth.core.task_configs import TaskConfig
+from firth.core.types import Progress
+from firth.representations.base import Representation
+from firth.representations.beside import WordsBeside
+
+GRID = [
+    {"batch_rows": rows, "learning_rate": rate, "epochs": epochs}
+    for rows in (16, 32)
+    for rate in (5e-5, 3e-5, 2e-5)
+    for epochs in (3, 4)
+]
+"""The published grid (Devlin et al. 2018, A.3)."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a run is made from."""
+
+    base: str
+    train: Path
+    dev: Path | None
+    reading: Reading
+    beside: Path | None = None  # word vectors
+
+    def paths(self) -> list[Path]:
+        named = [self.train, self.dev, self.beside, None if self.base == SCRATCH else Path(self.base)]
+        return [path for path in named if path is not None]
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "base": self.base if self.base == SCRATCH else str(Path(self.base).absolute()),
+            "beside": None if self.beside is None else str(self.beside.absolute()),
+            "corpus": {
+                "path": str(self.train.absolute()),
+                "dev": None if self.dev is None else str(self.dev.absolute()),
+            },
+        }
+
+
+@dataclass
+class Ground:
+    """What trainings stand on: the examples, word vectors, and a base that none has changed yet."""
+
+    source: Source
+    data: TaskData
+    beside: WordsBeside | None
+    base: Representation | None
+
+    def take_base(self, config: TaskConfig, data: TaskData) -> Representation:
+        """A base as it was. One that is tuned is read again for the next training."""
+        found = self.base if self.source.base != SCRATCH else None
+        if found is None:
+            return load_base(self.source.base, data, config)
+        if config.tune:
+            self.base = None
+        return found
+
+
+def start_finetune(
+    config: TaskConfig,
+    given: set[str],
+    source: Source,
+    out: Path,
+    seeds: int = 1,
+    sweep: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """A new run; a run of the same settings that was interrupted goes on with the seeds that are left.
+
+    Everything is looked at before a run that exists is removed."""
+    data = read_task(config.task, source.train, source.dev, source.reading)
+    data.check.refuse()
+    if (seeds > 1 or sweep) and not data.dev:
+        raise FirthError("several seeds or a sweep are judged on a dev file: name one with --dev")
+    _not_inside(source, out, overwrite)
+    config = data.configured(config)
+    ground = Ground(source, data, None if source.beside is None else load_beside(source.beside), None)
+    ground.base = load_base(source.base, data, config)
+    config = usual_settings(config, ground.base, given)
+    cells = [
+        config.replace(**point, seed=config.seed + number)
+        for point in (GRID if sweep else [{}])
+        for number in range(seeds)
+    ]
+    rehearse(config, ground.base, data, ground.beside)
+    facts = {
+        "kind": "task",
+        "recipe": config.task,
+        "config": config.model_dump(),
+        **source.facts(),
+        "cells": len(cells),
+    }
+    run = _open_or_create(out, facts, overwrite)
+    with run.lock():
+        try:
+            return _train_cells(run, cells, ground, progress)
+        except FirthError as error:
+            if not isinstance(error, Interrupted) and not any(run.folder.glob("seeds/*/result.json")):
+                shutil.rmtree(run.folder)  # a mistake in the settings: nothing was learned yet
+            raise
+
+
+def _not_inside(source: Source, out: Path, overwrite: bool) -> None:
+    """A run that is replaced must not hold what the new one is made from."""
+    for path in source.paths() if overwrite else []:
+        if path.absolute().resolve().is_relative_to(out.absolute().resolve()):
+            raise FirthError(f"{path}: lies in the run that is to be replaced ({out}); choose another --out")
+
+
+def _open_or_create(out: Path, facts: dict[str, Any], overwrite: bool) -> Run:
+    """A started run with the same settings is gone on with."""
+    if not overwrite and (out / "firth.json").is_file():
+        run = Run.open(out)
+        same = all(run.facts.get(name) == _plain(value) for name, value in facts.items())
+        if run.facts["status"] == "started" and same:
+            return run
+        raise FirthError(f"{out}: exists already; choose another --out or replace it with --overwrite")
+    return Run.create(out, facts, overwrite)
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def _train_cells(run: Run, cells: Sequence[TaskConfig], ground: Ground, progress: Progress | None) -> Run:
+    results = [_cell(run, number, cell, ground, progress) for number, cell in enumerate(cells)]
+    metric = results[0]["metric"]
+    best = max(range(len(results)), key=lambda number: results[number]["scores"].get(metric, 0.0))
+    model = TaskModel.load(run.folder / "seeds" / str(best))
+    model.save(run.folder, _base_path(run.folder / "seeds" / str(best), ground.source.base))
+    _finish(run, model, results, best, ground.data)
+    return run
+
+
+def _base_path(folder: Path, base: str) -> Path | None:
+    if (folder / "base").is_dir():
+        return folder / "base"
+    return None if base == SCRATCH else Path(base)
+
+
+def _cell(run: Run, number: int, config: TaskConfig, ground: Ground, progress: Progress | None) -> dict[str, Any]:
+    """One training with one seed; one that is there already is not trained again."""
+    folder = run.folder / "seeds" / str(number)
+    if (folder / "result.json").is_file():
+        found: dict[str, Any] = read_json(folder / "result.json")
+        return found
+    folder.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    base = ground.take_base(config, ground.data)
+    model, trainee, seconds = train_model(config, base, ground.data, folder, progress, ground.beside)
+    model.save(folder, None if ground.source.base == SCRATCH else Path(ground.source.base))
+    result = {
+        "seed": config.seed,
+        "settings": {"batch_rows": config.batch_rows, "learning_rate": config.learning_rate, "epochs": config.epochs},
+        "metric": trainee.task.metric,
+        "scores": dict(trainee.best or {}),
+        "train_s": seconds,
+        "seconds": time.perf_counter() - started,
+        "trained_parameters": count_trained(model.network),
+        "parameters": model.num_parameters,
+        "mixes": model.network.learned_mixes(),
+    }
+    write_json(folder / "result.json", result)
+    return result
+
+
+def _finish(run: Run, model: TaskModel, results: list[dict[str, Any]], best: int, data: TaskData) -> None:
+    metric = results[best]["metric"]
+    facts: dict[str, Any] = {
+        "config": model.config.model_dump(),
+        "metric": metric,
+        "metrics": {name: value for name, value in results[best]["scores"].items() if name != "null_threshold"},
+        "best": best,
+        "results": results,
+        "parameters": results[best]["parameters"],
+        "seconds": sum(result["train_s"] for result in results),
+        "mixes": results[best]["mixes"],
+    }
+    if len(results) > 1:
+        values = [result["scores"][metric] for result in results]
+        facts["spread"] = {"mean": statistics.mean(values), "deviation": statistics.stdev(values), "count": len(values)}
+    if data.dev:
+        predictions = model.predict_examples(data.dev)
+        name, (low, high) = model.task.interval(data.dev, predictions)
+        facts["interval"] = {"metric": name, "low": low, "high": high}
+        write_task_report(run, facts, model, data, predictions)
+    files = [path for path in sorted(run.folder.rglob("*")) if path.is_file()]
+    facts["checksums"] = {
+        str(path.relative_to(run.folder)): checksum(path)
+        for path in files
+        if path.suffix in (".safetensors", ".json")
+        and path.name not in ("firth.json", "result.json")
+        and "seeds" not in path.relative_to(run.folder).parts
+    }
+    run.save(status="finished", **facts)
+    _drop_weights(run.folder / "seeds")
+
+
+def _drop_weights(seeds: Path) -> None:
+    """The weights of the seeds that were not the best, and the best one's second copy."""
+    for folder in seeds.iterdir():
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name not in ("result.json", "metrics.jsonl"):
+                path.unlink()

@@ -1,0 +1,106 @@
+"""A run is replaced only after everything about the new one was looked at."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import firth
+from firth.assembly import finetune as finetune_file
+from firth.core.errors import FirthError
+from task_text import files, write_vectors
+
+
+@pytest.fixture
+def old(run_folder: Path, tmp_path: Path) -> Path:
+    firth.finetune(
+        "classify",
+        base=run_folder,
+        **files(tmp_path, "classify", 12, 6),  # type: ignore[arg-type]
+        out=tmp_path / "run",
+        epochs=1,
+    )
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["metric=acuracy"], "no score 'acuracy' in this task"),
+        (["device=nowhere"], "device 'nowhere' cannot be used"),
+        (["long_text=windows", "stride=900", "max_len=8"], "stride 900 is not between"),
+    ],
+)
+def test_bad_settings_leave_the_old_run(
+    settings: list[str], message: str, old: Path, run_folder: Path, tmp_path: Path
+) -> None:
+    before = {path: path.read_bytes() for path in old.rglob("*") if path.is_file()}
+    with pytest.raises(FirthError, match=message):
+        firth.finetune(
+            "classify",
+            base=run_folder,
+            **files(tmp_path, "classify", 12, 6),  # type: ignore[arg-type]
+            out=old,
+            settings=settings,
+            overwrite=True,
+        )
+    assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
+
+
+def test_a_base_that_cannot_do_it_leaves_the_old_run(old: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "more"
+    folder.mkdir()
+    with pytest.raises(FirthError, match="reads question and passage together"):
+        firth.finetune(
+            "answer",
+            base=write_vectors(folder / "words.vec"),
+            **files(folder, "answer", 12, 6),  # type: ignore[arg-type]
+            out=old,
+            overwrite=True,
+        )
+    assert firth.load(old).predict(["The map."])
+
+
+def test_what_lies_in_the_run_is_not_removed(old: Path, tmp_path: Path) -> None:
+    with pytest.raises(FirthError, match="lies in the run that is to be replaced"):
+        firth.finetune(
+            "classify",
+            base=old,
+            **files(tmp_path, "classify", 12, 6),  # type: ignore[arg-type]
+            out=old,
+            overwrite=True,
+        )
+    assert firth.load(old).predict(["The map."])
+
+
+def test_a_run_is_replaced(old: Path, run_folder: Path, tmp_path: Path) -> None:
+    again = files(tmp_path, "classify", 12, 6)
+    firth.finetune("classify", base=run_folder, **again, out=old, epochs=2, overwrite=True)  # type: ignore[arg-type]
+    assert firth.load(old).config.epochs == 2  # type: ignore[attr-defined]
+
+
+def test_a_base_is_read_no_oftener_than_needed(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for all trainings where it stays as it is, once for each where it is tuned."""
+    from firth.assembly import task_run
+
+    loaded: list[str] = []
+    load = finetune_file.load_base
+
+    def noted(base: str, *more: Any) -> Any:
+        loaded.append(base)
+        return load(base, *more)
+
+    monkeypatch.setattr(task_run, "load_base", noted)
+    for number, tune in enumerate((False, True)):
+        firth.finetune(
+            "classify",
+            base=run_folder,
+            **files(tmp_path, "classify", 12, 6),  # type: ignore[arg-type]
+            out=tmp_path / str(number),
+            epochs=1,
+            seeds=2,
+            tune=tune,
+        )
+        assert len(loaded) == (3 if tune else 1)
