@@ -37,7 +37,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True)
-class _Words:
+class SentenceWords:
     """The words of a sentence with a vector each, of length 1."""
 
     sentence: str
@@ -47,6 +47,14 @@ class _Words:
     def word(self, place: int) -> str:
         start, end = self.spans[place]
         return self.sentence[start:end]
+
+    def find(self, word: str) -> int:
+        """The place of its first occurrence."""
+        for place in range(len(self.spans)):
+            if self.word(place).lower() == word.lower():
+                return place
+        words = ", ".join(dict.fromkeys(self.word(place) for place in range(len(self.spans))))
+        raise FirthError(f"the word '{word}' is not in the sentence; its words are: {words}")
 
     def key(self) -> int:
         """Equal for sentences of the same words."""
@@ -64,12 +72,8 @@ def find_occurrences(
     same_word: bool = False,
 ) -> list[Occurrence]:
     """The best first; ``same_word`` looks at occurrences of the word itself only."""
-    asked = _words(sentence, model.layers(sentence), layer)
-    places = [place for place in range(len(asked.spans)) if asked.word(place).lower() == word.lower()]
-    if not places:
-        words = ", ".join(dict.fromkeys(asked.word(place) for place in range(len(asked.spans))))
-        raise FirthError(f"the word '{word}' is not in the sentence; its words are: {words}")
-    unit = asked.units[places[0]]
+    asked = words_in(sentence, model.layers(sentence), layer)
+    unit = asked.units[asked.find(word)]
     best: list[tuple[float, int, Occurrence]] = []
     number = 0
     seen = {asked.key()}  # a sentence that occurs again, or is the asked one, has nothing new to say
@@ -103,14 +107,14 @@ def read_sentences(source: Path) -> Iterator[str | list[str]]:
             yield corpus.pieces.decode(ids.tolist()) if types is None else types[ids].tolist()
 
 
-def _read(model: Representation, texts: Iterator[str | list[str]], layer: int) -> Iterator[_Words]:
+def _read(model: Representation, texts: Iterator[str | list[str]], layer: int) -> Iterator[SentenceWords]:
     """Some sentences at a time."""
     while some := list(islice(texts, _TOGETHER)):
         for text, layers in zip(some, model.layers_of(some), strict=True):
-            yield _words(text, layers, layer)
+            yield words_in(text, layers, layer)
 
 
-def _words(text: str | list[str], layers: TextLayers, layer: int) -> _Words:
+def words_in(text: str | list[str], layers: TextLayers, layer: int) -> SentenceWords:
     if not -len(layers.hidden) <= layer < len(layers.hidden):
         raise FirthError(
             f"layer {layer} does not exist: this model has layers 0 to {len(layers.hidden) - 1} (0 is the token layer)"
@@ -118,13 +122,13 @@ def _words(text: str | list[str], layers: TextLayers, layer: int) -> _Words:
     numbers, units = _word_vectors(layers, layer)
     if isinstance(text, str):
         spans = [_span(layers, number) for number in numbers]
-        return _Words(text, spans, units)
+        return SentenceWords(text, spans, units)
     sentence = join_words(text)
     starts, at = [], 0
     for word in text:
         starts.append(sentence.index(word, at))
         at = starts[-1] + len(word)
-    return _Words(sentence, [(starts[number], starts[number] + len(text[number])) for number in numbers], units)
+    return SentenceWords(sentence, [(starts[number], starts[number] + len(text[number])) for number in numbers], units)
 
 
 def _word_vectors(layers: TextLayers, layer: int) -> tuple[list[int], NDArray[np.float32]]:

@@ -1,0 +1,226 @@
+"""The routes of the server, put together from what is served."""
+
+import base64
+import hashlib
+from collections.abc import Awaitable, Callable
+from importlib import metadata
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from firth.serve import answers, bodies
+from firth.serve.asking import Asking
+from firth.serve.documentation import describe, documentation_page, whole
+from firth.serve.endpoints import ENDPOINTS, Endpoint, encode_jobs, stack
+from firth.serve.guard import STILL_POLICY, Guard, send_problem
+from firth.serve.metrics import Metrics
+from firth.serve.problems import Problem
+from firth.serve.settings import ServeSettings
+from firth.serve.shelf import Shelf, read_page
+from firth.serve.worker import Worker
+
+Handler = Callable[[Request], Awaitable[Response]]
+_OTHER_PATHS = (
+    "/",
+    "/docs",
+    "/openapi.json",
+    "/health",
+    "/models",
+    "/runs",
+    "/v1/embeddings",
+    "/v1/models",
+    "/metrics",
+)
+VERSION = metadata.version("firth")
+
+
+class Server:
+    """A shelf of models behind HTTP; ``app`` is what uvicorn runs. ``start`` before the first request."""
+
+    def __init__(self, shelf: Shelf, settings: ServeSettings) -> None:
+        self.shelf, self.settings = shelf, settings
+        self.worker = Worker(
+            settings,
+            lambda work, jobs, seconds: self.metrics.batch(len(jobs), sum(job.num_tokens for job in jobs), seconds),
+        )
+        paths = [*_OTHER_PATHS, *(endpoint.path for endpoint in ENDPOINTS)]
+        self.metrics = Metrics(paths, lambda: self.worker.num_waiting)
+        self.asking = Asking(settings, self.worker)
+        self.routes = FastAPI(title="Firth", version=VERSION, docs_url=None, redoc_url=None, openapi_url=None)
+        self.routes.add_exception_handler(Problem, _problem)
+        self.routes.add_exception_handler(HTTPException, _http_problem)
+        self._add_abilities()
+        self._add_openai()
+        self._add_facts()
+        self._add_page()
+        self.app = Guard(self.routes, settings, self.metrics)
+
+    def start(self) -> None:
+        self.worker.start()
+
+    def close(self) -> None:
+        """Nothing new is begun."""
+        self.worker.close()
+
+    def finish(self) -> None:
+        """Waits for what was begun."""
+        self.worker.close()
+        self.worker.join(self.settings.timeout_s)
+        self.asking.close()
+
+    # -- routes
+
+    def _post(self, path: str, body: type[BaseModel], answer: type[BaseModel], doc: str, handler: Handler) -> None:
+        describe(self.routes, "POST", path, doc, answer, handler, body)
+
+    def _get(self, path: str, answer: type[BaseModel] | None, doc: str, handler: Handler) -> None:
+        describe(self.routes, "GET", path, doc, answer, handler)
+
+    def _add_abilities(self) -> None:
+        for endpoint in ENDPOINTS:
+            self._post(endpoint.path, endpoint.body, endpoint.answers, endpoint.doc, self._handler(endpoint))
+
+    def _handler(self, endpoint: Endpoint) -> Handler:
+        async def handler(request: Request) -> Response:
+            body = await self.asking.read(request, endpoint.body)
+            served = self.shelf.find(body.model, endpoint.ability)
+            results = await self.asking.do(endpoint.jobs(served, body, self.settings.batch_tokens))
+            answer = {"model": served.name, **endpoint.answer(body, results)}
+            return await self.asking.write(answer, len(body.texts_read()))
+
+        return handler
+
+    def _add_openai(self) -> None:
+        async def embeddings(request: Request) -> Response:
+            body = await self.asking.read(request, bodies.Embeddings)
+            served = self.shelf.find(body.model, "encode")
+            texts = body.texts_read()
+            jobs = encode_jobs(served, texts, -1, "mean", self.settings.batch_tokens)
+            vectors = unit_rows(stack(await self.asking.do(jobs)))
+            rows: list[Any] = (
+                [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
+                if body.encoding_format == "base64"
+                else vectors.tolist()
+            )
+            count = sum(job.num_tokens for job in jobs)
+            answer = {
+                "object": "list",
+                "data": [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(rows)],
+                "model": served.name,
+                "usage": {"prompt_tokens": count, "total_tokens": count},
+            }
+            return await self.asking.write(answer, len(texts))
+
+        async def models(request: Request) -> Response:
+            data = [{"id": name, "object": "model", "created": 0, "owned_by": "firth"} for name in self.shelf.models]
+            return await self.asking.write({"object": "list", "data": data})
+
+        doc = "OpenAI's embeddings: vectors of length 1, by the mean of the last layer."
+        self._post("/v1/embeddings", bodies.Embeddings, answers.EmbeddingsAnswer, doc, embeddings)
+        self._get("/v1/models", answers.ModelRows, "OpenAI's list of models.", models)
+
+    def _add_facts(self) -> None:
+        async def health(request: Request) -> Response:
+            return await self.asking.write({"status": "ok", "version": VERSION, "queue": self.worker.num_waiting})
+
+        async def models(request: Request) -> Response:
+            found = [{"name": one.name, **one.facts} for one in self.shelf.models.values()]
+            return await self.asking.write({"models": found})
+
+        async def runs(request: Request) -> Response:
+            found = [
+                {"name": one.name, **one.summary, "report": one.report is not None}
+                for one in self.shelf.models.values()
+            ]
+            return await self.asking.write({"runs": found})
+
+        async def report(request: Request) -> Response:
+            one = self.shelf.models.get(request.path_params["name"])
+            if one is None or one.report is None:
+                raise Problem(404, "there is no report of that name")
+            return Response(one.report, media_type="text/html", headers={"content-security-policy": STILL_POLICY})
+
+        async def metrics(request: Request) -> Response:
+            return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+        self._get("/health", answers.Health, "Whether the server is up, and how many requests wait.", health)
+        self._get("/models", answers.Models, "What is served, and what each model can do.", models)
+        self._get("/runs", answers.Runs, "How the served runs were trained: curves and scores.", runs)
+        self._get("/runs/{name}/report", None, "The report of a run, a page of HTML.", report)
+        self._get("/metrics", None, "Counts and times for Prometheus.", metrics)
+
+    def _add_page(self) -> None:
+        page = {
+            name: (data, kind, f'"{hashlib.sha256(data).hexdigest()[:16]}"')
+            for name, (data, kind) in read_page().items()
+        }
+        still = {"content-security-policy": STILL_POLICY}
+        schema: list[dict[str, Any]] = []
+
+        async def static(request: Request) -> Response:
+            found = page.get(request.path_params.get("name", "index.html"))
+            if found is None:
+                if "name" not in request.path_params:
+                    return RedirectResponse("/docs")
+                raise Problem(404, "the page has no such file")
+            data, kind, tag = found
+            headers = {"etag": tag, "cache-control": "no-cache"}
+            if request.headers.get("if-none-match") == tag:
+                return Response(status_code=304, headers=headers)
+            return Response(data, media_type=kind, headers=headers)
+
+        def whole_schema() -> dict[str, Any]:
+            if not schema:
+                schema.append(whole(self.routes))
+            return schema[0]
+
+        async def openapi(request: Request) -> Response:
+            return await self.asking.write(whole_schema())
+
+        async def docs(request: Request) -> Response:
+            return Response(documentation_page(whole_schema()), media_type="text/html", headers=still)
+
+        for path, handler in {
+            "/": static,
+            "/static/{name:path}": static,
+            "/openapi.json": openapi,
+            "/docs": docs,
+        }.items():
+            self.routes.add_route(path, handler, ["GET"], include_in_schema=False)
+
+
+def unit_rows(vectors: Any) -> Any:
+    """Each row brought to length 1; rows of zeros stay."""
+    import numpy as np
+
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths == 0, 1, lengths)
+
+
+async def _problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    sent: list[Any] = []
+
+    async def keep(message: Any) -> None:
+        sent.append(message)
+
+    await send_problem(error, request.scope, keep)
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return Response(sent[1]["body"], error.status, headers)
+
+
+async def _http_problem(request: Request, error: Exception) -> Response:
+    """Starlette's own: no such route, or another method."""
+    assert isinstance(error, HTTPException)
+    allowed = (error.headers or {}).get("allow") or (error.headers or {}).get("Allow")
+    sentence = {
+        404: "there is no such route: see /docs",
+        405: f"this route takes {allowed or 'another method'} only",
+    }.get(error.status_code, str(error.detail))
+    response = await _problem(request, Problem(error.status_code, sentence))
+    if allowed:
+        response.headers["allow"] = allowed
+    return response

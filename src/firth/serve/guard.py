@@ -1,0 +1,129 @@
+"""What stands before every route: who may ask, how many at a time, what every answer carries, how long it took.
+
+A page from elsewhere must not reach a server on this machine through the reader's browser: the name in
+``Host`` has to be this server's own (a name that was made to point here is not), and a request that says it comes from
+another site is refused. There are no CORS headers.
+"""
+
+import hmac
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic_core import to_json
+
+from firth.serve.metrics import Metrics
+from firth.serve.problems import Problem, as_json
+from firth.serve.settings import ServeSettings
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+    "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+STILL_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+"""For pages without any script: reports, documentation."""
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"x-frame-options", b"SAMEORIGIN"),
+]
+_OPEN = ("/", "/health", "/favicon.ico")  # answered without a token, like the page's own files, which hold no data
+
+
+class Guard:
+    """Around the application."""
+
+    def __init__(self, app: App, settings: ServeSettings, metrics: Metrics) -> None:
+        self.app, self.settings, self.metrics = app, settings, metrics
+        self.num_inside = 0
+        names = {"localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts}
+        self.names = {name.lower().strip("[]") for name in names} if settings.is_local else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begun, status = time.perf_counter(), 500
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                present = {name.lower() for name, _ in message["headers"]}
+                policy = (b"content-security-policy", PAGE_POLICY.encode())
+                more = [header for header in (policy, *_HEADERS) if header[0] not in present]
+                message["headers"] = [*message["headers"], *more]
+            await send(message)
+
+        self.num_inside += 1
+        try:
+            self._check(scope)
+            await self.app(scope, receive, send_with_headers)
+        except Problem as problem:
+            await send_problem(problem, scope, send_with_headers)
+        finally:
+            self.num_inside -= 1
+            self.metrics.request(scope["path"], status, time.perf_counter() - begun)
+
+    def _check(self, scope: Scope) -> None:
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self.names is not None and _name(host) not in self.names:
+            raise Problem(
+                421, "this server does not answer to that name: ask it as localhost, or start it with --allow-host"
+            )
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        foreign = headers.get(b"sec-fetch-site", b"") == b"cross-site" and scope["method"] != "GET"
+        if foreign or (origin and urlsplit_host(origin) != host.lower()):
+            raise Problem(403, "requests from pages of other sites are not answered")
+        self._check_token(scope["path"], headers.get(b"authorization", b""))
+        if self.num_inside > 2 * self.settings.max_queue + 64:
+            raise Problem(503, "too many requests at once: ask again in a moment", 1, close=True)
+
+    def _check_token(self, path: str, given: bytes) -> None:
+        if self.settings.token is None or path in _OPEN or path.startswith("/static/"):
+            return
+        kind, _, token = given.partition(b" ")
+        if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self.settings.token.encode()):
+            raise Problem(401, "this server asks for a token: send it as 'Authorization: Bearer TOKEN'")
+
+
+def _name(host: str) -> str:
+    """The name without its port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+def urlsplit_host(origin: str) -> str:
+    """Name and port of an origin; something that fits nothing for ``null``."""
+    try:
+        return urlsplit(origin).netloc.lower() or "null"
+    except ValueError:
+        return "null"
+
+
+async def send_problem(problem: Problem, scope: Scope, send: Send) -> None:
+    """The whole answer for an error."""
+    body = to_json(as_json(problem.sentence, problem.status, scope["path"].startswith("/v1/")))
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if problem.retry_after_s is not None:
+        headers.append((b"retry-after", str(problem.retry_after_s).encode()))
+    if problem.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if problem.close:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,148 @@
+"""One thread does all the work; requests of one kind that wait at the same time go through a model together.
+
+While a batch is computed others gather by themselves. The thread waits for more, a few milliseconds at the
+most, only if the batch before held several requests, whose clients are likely to ask again at once; a single client
+never waits.
+"""
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from firth.serve.problems import Problem
+from firth.serve.settings import ServeSettings
+
+
+@dataclass(frozen=True)
+class Work:
+    """A kind of work. Jobs with equal keys may be done together: ``do`` takes what each of them
+    brings and gives as many results."""
+
+    key: Hashable
+    do: Callable[[list[Any]], Sequence[Any]]
+    joins: bool = False
+
+
+@dataclass(eq=False)
+class Job:
+    work: Work
+    load: Any
+    num_tokens: int  # about
+    result: "Future[Any]" = field(default_factory=Future)
+
+
+class Worker:
+    """``submit`` is called from the event loop, everything else happens in the thread."""
+
+    def __init__(self, settings: ServeSettings, done: Callable[[Work, list[Job], float], None] | None = None) -> None:
+        """``done`` is told of each batch and how long it took."""
+        self.settings = settings
+        self._done = done
+        self._waiting: deque[Job] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._expected = 1  # requests of the batch before
+        self._thread = threading.Thread(target=self._run, name="firth-worker", daemon=True)
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self._waiting)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """All or none. A request of several jobs finds room in an empty queue whatever their number."""
+        with self._changed:
+            if self._closed:
+                raise Problem(503, "the server is stopping: ask again when it is back", 5)
+            if self._waiting and len(self._waiting) + len(jobs) > self.settings.max_queue:
+                raise Problem(503, f"{len(self._waiting)} requests are waiting already: ask again in a moment", 1)
+            self._waiting.extend(jobs)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Nothing more is taken; what was taken is still done."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        self._thread.join(timeout_s)
+
+    # -- in the thread
+
+    def _run(self) -> None:
+        _set_threads(self.settings.threads)
+        while batch := self._take():
+            begun = time.perf_counter()
+            self._do(batch)
+            if self._done is not None:
+                self._done(batch[0].work, batch, time.perf_counter() - begun)
+
+    def _take(self) -> list[Job]:
+        """The job that waits longest, and others that can go with it; none at the end."""
+        with self._changed:
+            while True:
+                while not self._waiting and not self._closed:
+                    self._changed.wait()
+                if not self._waiting:
+                    return []
+                first = self._waiting.popleft()
+                if first.result.set_running_or_notify_cancel():
+                    break
+            batch = [first]
+            if not first.work.joins:
+                return batch
+            room = self._join(batch, self.settings.batch_tokens - first.num_tokens)
+            deadline = time.monotonic() + self.settings.gather_s
+            while room > 0 and len(batch) < self._expected and not self._closed:
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    break
+                room = self._join(batch, room)
+            self._expected = len(batch)
+            return batch
+
+    def _join(self, batch: list[Job], room: int) -> int:
+        """Moves what fits from the queue to the batch; returns the room that is left."""
+        key, kept = batch[0].work.key, deque[Job]()
+        while self._waiting and room > 0:
+            job = self._waiting.popleft()
+            if job.work.key != key or job.num_tokens > room:
+                kept.append(job)
+            elif job.result.set_running_or_notify_cancel():
+                batch.append(job)
+                room -= job.num_tokens
+        kept.extend(self._waiting)
+        self._waiting = kept
+        return room
+
+    def _do(self, batch: list[Job]) -> None:
+        try:
+            results = batch[0].work.do([job.load for job in batch])
+            assert len(results) == len(batch)
+        except BaseException as error:
+            if len(batch) == 1:
+                batch[0].result.set_exception(error)
+            else:
+                for job in batch:  # one that is at fault must not spoil the others
+                    self._do([job])
+            return
+        for job, result in zip(batch, results, strict=True):
+            job.result.set_result(result)
+
+
+def _set_threads(count: int) -> None:
+    """In this thread: OpenMP keeps the number for each thread that calls it."""
+    import torch
+
+    if count == 0 and "OMP_NUM_THREADS" not in os.environ:
+        count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if count:
+        torch.set_num_threads(count)
