@@ -1,0 +1,83 @@
+/** The tree that a beam search grew: a column a step, lines to what each candidate goes on from. */
+
+import { draw, make } from "../dom.js";
+import { decimal } from "../numbers.js";
+import { clipped, textWidth } from "./fitted.js";
+
+const [COLUMN, ROW, ROOM] = [104, 26, 84];
+
+/** `nodes`: { number, parent, step, says, score, fate }; 0 is the prompt. `best` is the winner's log probability. */
+export function beamTree(nodes, prompt, best, { dropped, label }) {
+  const shown = dropped ? nodes : nodes.filter((node) => node.fate !== "dropped");
+  const root = { number: 0, step: 0, says: clippedStart(prompt), fate: "prompt", score: 0 };
+  const placed = layOut(root, shown);
+  const winners = pathTo(placed, findWinner(shown, best));
+  const width = (1 + Math.max(0, ...shown.map((node) => node.step))) * COLUMN + 24;
+  const height = (1 + Math.max(...placed.map((node) => node.row))) * ROW + 16;
+  const picture = draw("svg", { class: "tree", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", sayLabel: label });
+  const at = new Map(placed.map((node) => [node.number, node]));
+  picture.append(
+    draw("g", {}, placed.filter((node) => node.number !== 0).map((node) => drawBranch(at.get(node.parent), node, winners))),
+    ...placed.map((node) => drawNode(node, winners)),
+  );
+  return make("div", { class: "chart scrolls", tabindex: "0", role: "group", sayLabel: label }, picture);
+}
+
+/** Leaves get a row each in the order of the tree, a parent stands beside the middle of its children. */
+function layOut(root, nodes) {
+  const children = new Map();
+  for (const node of nodes) children.set(node.parent, [...(children.get(node.parent) ?? []), node]);
+  let nextRow = 0;
+  const placed = [];
+  const visit = (node) => {
+    const below = (children.get(node.number) ?? []).map(visit);
+    const row = below.length > 0 ? (below[0] + below.at(-1)) / 2 : nextRow++;
+    placed.push({ ...node, row });
+    return row;
+  };
+  visit(root);
+  return placed;
+}
+
+/** The finished candidate whose log probability is the best continuation's. */
+function findWinner(nodes, best) {
+  const finished = nodes.filter((node) => node.fate === "finished");
+  const off = (node) => Math.abs(node.score - best);
+  return finished.reduce((found, node) => (found === null || off(node) < off(found) ? node : found), null);
+}
+
+function pathTo(placed, winner) {
+  const at = new Map(placed.map((node) => [node.number, node]));
+  const path = new Set([0]);
+  for (let node = winner && at.get(winner.number); node && node.number !== 0; node = at.get(node.parent)) path.add(node.number);
+  return path;
+}
+
+const x = (node) => 12 + node.step * COLUMN;
+const y = (node) => 8 + (node.row + 0.5) * ROW;
+
+function drawBranch(parent, node, winners) {
+  const [x1, x2] = [x(parent) + ROOM - 4, x(node) - 4];
+  const path = `M${x1} ${y(parent)} C${(x1 + x2) / 2} ${y(parent)} ${(x1 + x2) / 2} ${y(node)} ${x2} ${y(node)}`;
+  return draw("path", { class: `branch ${node.fate}${winners.has(node.number) ? " best" : ""}`, d: path });
+}
+
+function drawNode(node, winners) {
+  const says = node.says.trim() === "" ? (node.fate === "finished" ? "■" : "␣") : node.says.trim();
+  const score = node.number === 0 ? "" : ` (${decimal(node.score, 2)})`;
+  return draw(
+    "g",
+    { class: `node ${node.fate}${winners.has(node.number) ? " best" : ""}` },
+    draw("rect", { x: x(node) - 4, y: y(node) - 11, width: ROOM, height: 22, rx: 5 }),
+    draw("text", { x: x(node) + 2, y: y(node) + 4.5 }, clipped(says, ROOM - 12)),
+    draw("title", {}, `${says}${score}`),
+  );
+}
+
+/** The end of the prompt is what the tree goes on from. */
+function clippedStart(prompt) {
+  const characters = Array.from(prompt.trim());
+  if (textWidth(prompt.trim()) <= ROOM - 16) return prompt.trim();
+  while (characters.length > 1 && textWidth(`…${characters.join("")}`) > ROOM - 18) characters.shift();
+  return `…${characters.join("")}`;
+}

@@ -1,0 +1,101 @@
+/** A table of weights as squares: cells on a canvas (there may be thousands), names as text beside and above. */
+
+import { draw, make } from "../dom.js";
+import { decimal } from "../numbers.js";
+import { clipped, fitted, textWidth } from "./fitted.js";
+
+const MOST_NAME = 110;
+const GAP = 10;
+
+/** Paints weights on a canvas in the accent colour, one square of `size` pixels each; `most` is full colour. */
+export function paintCells(canvas, weights, size, most = 1, gap = 0) {
+  const ratio = size === 1 ? 1 : window.devicePixelRatio || 1;
+  canvas.width = Math.max(1, Math.round(weights[0].length * size * ratio));
+  canvas.height = Math.max(1, Math.round(weights.length * size * ratio));
+  const pen = canvas.getContext("2d");
+  pen.scale(ratio, ratio);
+  pen.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--accent");
+  weights.forEach((row, down) =>
+    row.forEach((weight, across) => {
+      pen.globalAlpha = Math.min(Math.max(weight / (most || 1), 0), 1);
+      pen.fillRect(across * size, down * size, size - gap, size - gap);
+    }),
+  );
+}
+
+/** `onpoint(row, column)` or `onpoint(null)`; `short` writes numbers into cells where there is room. */
+export function heatMap(weights, rows, columns, { label, most = 1, onpoint, numbers = false, biggest = 34 } = {}) {
+  const readout = make("p", { class: "readout", "aria-hidden": "true" });
+  const chart = fitted((width) => {
+    const left = Math.min(MOST_NAME, Math.max(...rows.map((name) => textWidth(name)))) + GAP;
+    const widest = Math.max(...columns.map((name) => textWidth(name)));
+    const size = Math.max(9, Math.min(biggest, (width - left - 4) / columns.length));
+    const upright = widest < size - 4; // short names need not be turned
+    const top = upright ? 22 : Math.min(MOST_NAME, widest) + GAP;
+    const [wide, high] = [left + size * columns.length + 4, top + size * rows.length + 4];
+    const canvas = make("canvas", { class: "cells", "aria-hidden": "true", variables: { left: `${left}px`, top: `${top}px`, width: `${size * columns.length}px`, height: `${size * rows.length}px` } });
+    paintCells(canvas, weights, size, most, 1);
+    const over = draw("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, role: "img", sayLabel: label });
+    const names = drawNames(rows, columns, left, top, size, upright);
+    const frame = draw("rect", { class: "frame", width: size - 1, height: size - 1, visibility: "hidden" });
+    over.append(...names.rows, ...names.columns, frame);
+    if (numbers && size >= 30) over.append(...drawNumbers(weights, left, top, size, most));
+    follow(over, { left, top, size, rows, columns }, (row, column) => {
+      mark(names, frame, { left, top, size }, row, column);
+      const cell = row === null ? "" : `${rows[row]} → ${columns[column]}: ${decimal(weights[row][column])}`;
+      readout.textContent = cell;
+      onpoint?.(row, column);
+    });
+    return make("div", { class: "heat-map", variables: { width: `${wide}px`, height: `${high}px` } }, canvas, over);
+  });
+  chart.classList.add("scrolls");
+  return make("div", {}, chart, readout);
+}
+
+function drawNames(rows, columns, left, top, size, upright) {
+  const letters = { "font-size": `${Math.min(13, size)}px` };
+  return {
+    rows: rows.map((name, row) =>
+      draw("text", { x: left - 6, y: top + size * (row + 0.5) + 4, "text-anchor": "end", variables: letters }, clipped(name, MOST_NAME)),
+    ),
+    columns: columns.map((name, column) => {
+      const x = left + size * (column + 0.5);
+      if (upright) return draw("text", { x, y: top - 7, "text-anchor": "middle" }, name);
+      const turned = { x: x + 4, y: top - 6, transform: `rotate(-90 ${x + 4} ${top - 6})`, variables: letters };
+      return draw("text", turned, clipped(name, MOST_NAME));
+    }),
+  };
+}
+
+const drawNumbers = (weights, left, top, size, most) =>
+  weights.flatMap((row, down) =>
+    row.map((weight, across) =>
+      draw(
+        "text",
+        { class: `cell-number${weight / most > 0.55 ? " on-dark" : ""}`, x: left + size * (across + 0.5), y: top + size * (down + 0.5) + 4, "text-anchor": "middle" },
+        decimal(weight, 2),
+      ),
+    ),
+  );
+
+/** Tells which cell the pointer is over. */
+function follow(picture, { left, top, size, rows, columns }, tell) {
+  picture.addEventListener("pointermove", (event) => {
+    const box = picture.getBoundingClientRect();
+    const row = Math.floor((event.clientY - box.top - top) / size);
+    const column = Math.floor((event.clientX - box.left - left) / size);
+    const inside = row >= 0 && column >= 0 && row < rows.length && column < columns.length;
+    if (inside) tell(row, column);
+    else tell(null, null);
+  });
+  picture.addEventListener("pointerleave", () => tell(null, null));
+}
+
+function mark(names, frame, { left, top, size }, row, column) {
+  names.rows.forEach((name, place) => name.classList.toggle("linked", place === row));
+  names.columns.forEach((name, place) => name.classList.toggle("linked", place === column));
+  frame.setAttribute("visibility", row === null ? "hidden" : "visible");
+  if (row === null) return;
+  frame.setAttribute("x", left + size * column);
+  frame.setAttribute("y", top + size * row);
+}

@@ -1,0 +1,89 @@
+/** Points in the plane with their names. Both axes have one scale: distances are what such a picture says. */
+
+import { draw } from "../dom.js";
+import { fitted, textWidth } from "./fitted.js";
+
+const MARGIN = 34;
+const SIZE = 13;
+
+/** Where points of any range lie in a picture of some width. */
+export function plane(points, width, mostHeight = 460) {
+  const [xs, ys] = [points.map((point) => point.x), points.map((point) => point.y)];
+  const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+  const [across, up] = [Math.max(right - left, 1e-9), Math.max(high - low, 1e-9)];
+  const wide = width - 2 * MARGIN;
+  const scale = Math.min(wide / across, (mostHeight - 2 * MARGIN) / up);
+  const height = Math.max(scale * up + 2 * MARGIN, Math.min(240, width * 0.6));
+  return {
+    height,
+    place: ({ x, y }) => ({
+      x: width / 2 + (x - (left + right) / 2) * scale,
+      y: height / 2 - (y - (low + high) / 2) * scale,
+    }),
+  };
+}
+
+/** `points`: { x, y, label, title }. `onpick(number)` for a click, `onpoint(number or null)` while over one. */
+export function scatter(points, { label, onpick, onpoint } = {}) {
+  return fitted((width) => {
+    const { height, place } = plane(points, width);
+    const spots = points.map(place);
+    const names = placeNames(points, spots, width, height);
+    const picture = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", sayLabel: label });
+    points.forEach((point, number) => picture.append(drawPoint(point, number, spots[number], names[number], onpick, onpoint)));
+    return picture;
+  });
+}
+
+function drawPoint(point, number, { x, y }, name, onpick, onpoint) {
+  const group = draw(
+    "g",
+    { class: `point${name === null ? " crowded" : ""}`, "data-number": number, "aria-label": point.title ?? point.label },
+    draw("circle", { class: "target", cx: x, cy: y, r: 14 }),
+    draw("circle", { class: "dot", cx: x, cy: y, r: 4.5 }),
+    draw("text", { x: name?.x ?? x + 9, y: name?.y ?? y - 9, "text-anchor": name?.anchor ?? "start" }, point.label),
+  );
+  if (onpick) {
+    group.setAttribute("role", "button");
+    group.setAttribute("tabindex", "0");
+    group.addEventListener("click", () => onpick(number));
+    group.addEventListener("keydown", (event) => ["Enter", " "].includes(event.key) && (event.preventDefault(), onpick(number)));
+  }
+  for (const [event, value] of [["pointerenter", number], ["pointerleave", null], ["focus", number], ["blur", null]]) {
+    group.addEventListener(event, () => onpoint?.(value));
+  }
+  return group;
+}
+
+/** A place for each name where it covers neither points nor other names; null where there is none
+ *  (such a name shows while one is at its point). `kept` are further places to be kept free. */
+export function placeNames(points, spots, width, height, kept = []) {
+  const taken = [...spots, ...kept].map(({ x, y }) => ({ left: x - 6, right: x + 6, top: y - 6, bottom: y + 6 }));
+  return points.map((point, number) => {
+    const { x, y } = spots[number];
+    const wide = textWidth(point.label, SIZE) + 4;
+    const sides = [
+      { anchor: "start", x: x + 9, y: y + 4.5 },
+      { anchor: "end", x: x - 9, y: y + 4.5 },
+      { anchor: "middle", x, y: y - 10 },
+      { anchor: "middle", x, y: y + 19 },
+      { anchor: "start", x: x + 6, y: y - 8 },
+      { anchor: "end", x: x - 6, y: y - 8 },
+      { anchor: "start", x: x + 6, y: y + 17 },
+      { anchor: "end", x: x - 6, y: y + 17 },
+      { anchor: "middle", x, y: y - 16 },
+      { anchor: "middle", x, y: y + 25 },
+    ];
+    for (const side of sides) {
+      const left = side.x - { start: 0, middle: wide / 2, end: wide }[side.anchor];
+      const box = { left, right: left + wide, top: side.y - SIZE, bottom: side.y + 4 };
+      if (left < 0 || box.right > width || box.top < 0 || box.bottom > height || taken.some((one) => overlap(one, box))) continue;
+      taken.push(box);
+      return side;
+    }
+    return null;
+  });
+}
+
+const overlap = (one, other) =>
+  one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom;

@@ -1,0 +1,48 @@
+/** What stands in the forms at first, in the page's language, so that one click shows something. */
+
+import { language } from "./i18n.js";
+
+const EXAMPLES = {
+  en: {
+    word: "king",
+    first: "man",
+    second: "king",
+    third: "woman",
+    map: "king queen man woman\nParis London Berlin Rome\ndog cat horse bird\none two three four",
+    fill: "The {mask} barked at the cat in the garden.",
+    contextWord: "bank",
+    contextSentences:
+      "She sat on the bank of the river and read.\nThe grass on the bank was still wet.\nHe took money from the bank on Monday.\nThe bank lent them money for the house.\nThe boat was tied up at the bank.",
+    attention: "The animal did not cross the street because it was too tired.",
+    generate: "Once upon a time",
+    translate: "A little dog runs through the garden.",
+    classify: "A quiet, wonderful film, and the best that I have seen this year.",
+    classifySecond: "I liked the film very much.",
+    tag: "Marie Curie was born in Warsaw and worked at the University of Paris.",
+    question: "Where was Marie Curie born?",
+    passage:
+      "Marie Curie was born in Warsaw. At the age of twenty-four she went to Paris, where she studied physics and mathematics and met her husband Pierre.",
+  },
+  zh: {
+    word: "国王",
+    first: "男人",
+    second: "国王",
+    third: "女人",
+    map: "国王 女王 男人 女人\n北京 上海 巴黎 伦敦\n狗 猫 马 鸟\n一 二 三 四",
+    fill: "今天的天气很{mask}，我们去公园散步。",
+    contextWord: "苹果",
+    contextSentences:
+      "他在市场上买了三个苹果。\n树上的苹果已经红了。\n苹果今天发布了新的手机。\n她每天早上吃一个苹果。\n他的手机是苹果的。",
+    attention: "小狗没有过马路，因为它太累了。",
+    generate: "从前有一座山，",
+    translate: "一只小狗在花园里跑。",
+    classify: "这部电影非常感人，是我今年看过的最好的电影。",
+    classifySecond: "我很喜欢这部电影。",
+    tag: "鲁迅出生在浙江绍兴，后来在北京大学教书。",
+    question: "鲁迅出生在哪里？",
+    passage: "鲁迅出生在浙江绍兴。他年轻的时候去日本学习医学，后来回国，在北京和厦门教书，写了许多小说和散文。",
+  },
+};
+
+/** An example for this model: {mask} is written as it reads it. */
+export const example = (name, model) => EXAMPLES[language()][name].replaceAll("{mask}", model?.mask ?? "[MASK]");

@@ -1,0 +1,15 @@
+/** The tabs in their order. */
+
+import { answer } from "./answer.js";
+import { attention } from "./attention.js";
+import { classify } from "./classify.js";
+import { context } from "./context.js";
+import { fill } from "./fill.js";
+import { generate } from "./generate.js";
+import { layers } from "./layers.js";
+import { runs } from "./runs.js";
+import { tag } from "./tag.js";
+import { translate } from "./translate.js";
+import { words } from "./words.js";
+
+export const TABS = [words, fill, context, attention, generate, translate, classify, tag, answer, layers, runs];

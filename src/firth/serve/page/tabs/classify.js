@@ -1,0 +1,41 @@
+/** Classify: the labels of a text or a pair of texts with their probabilities, or a score. */
+
+import { bars } from "../charts/bars.js";
+import { make } from "../dom.js";
+import { percent, short } from "../numbers.js";
+import { python } from "../snippets.js";
+
+const body = ({ text, second }, model) => (model.pair ? { pairs: [{ text, second }] } : { texts: [text] });
+
+function showPrediction({ predictions: [found] }, values, tool) {
+  if (found.probabilities === undefined) {
+    tool.output.append(make("p", { class: "statement" }, make("span", { say: "classify.score" }), " ", make("strong", {}, short(found.score))));
+    return;
+  }
+  const rows = Object.entries(found.probabilities).map(([label, value]) => ({ label, value, shown: percent(value) }));
+  rows.sort((one, other) => other.value - one.value);
+  tool.output.append(make("p", { class: "statement" }, make("strong", {}, found.label)), bars(rows, { label: "classify.labels" }));
+}
+
+const go = {
+  id: "classify",
+  ability: "predict",
+  route: "/predict",
+  button: "classify.go",
+  hint: "classify.hint",
+  fields: [
+    { name: "text", kind: "area", label: "classify.text", example: "classify" },
+    { name: "second", kind: "area", label: "classify.second", example: "classifySecond", when: (model) => model.pair },
+  ],
+  body,
+  library: ({ text, second }, model) => `print(model.predict([${model.pair ? `(${python(text)}, ${python(second)})` : python(text)}]))`,
+  show: showPrediction,
+};
+
+export const classify = {
+  id: "classify",
+  title: "tab.classify",
+  lead: "classify.lead",
+  tools: [go],
+  suits: ({ abilities, task }) => abilities.includes("predict") && ["classify", "score"].includes(task),
+};

@@ -1,0 +1,101 @@
+/** Context: the same word in several sentences as points; where a corpus uses it in a like way. */
+
+import { heatMap } from "../charts/heat_map.js";
+import { markOne } from "../charts/marked_text.js";
+import { scatter } from "../charts/scatter.js";
+import { make } from "../dom.js";
+import { decimal } from "../numbers.js";
+import { python } from "../snippets.js";
+import { lines } from "../text_pieces.js";
+
+const LAYER = { name: "layer", kind: "number", label: "form.layer", value: -1, min: -100, max: 100, more: true };
+
+/** Sentences with their numbers; a click on one asks for similar occurrences where the run's corpus is at hand. */
+function sentenceList(points, onpick) {
+  return make(
+    "ol",
+    { class: "sentences" },
+    points.map((point, number) =>
+      make(
+        "li",
+        { "data-number": number },
+        make("span", {}, ...markOne(point.text, point.start, point.end)),
+        onpick && make("button", { type: "button", class: "plain", say: "context.similar", onclick: () => onpick(point) }),
+      ),
+    ),
+  );
+}
+
+function showOccurrences(found, into) {
+  const most = Math.max(...found.map(({ score }) => score), 1e-9);
+  into.append(
+    make("h3", { say: "context.occurrences" }),
+    found.length === 0 && make("p", { class: "note", say: "context.nothing" }),
+    make(
+      "ol",
+      { class: "occurrences" },
+      found.map(({ sentence, start, end, score }) =>
+        make(
+          "li",
+          {},
+          make("span", { class: "bar-value" }, decimal(score)),
+          make("span", {}, make("span", { class: "bar-track", "aria-hidden": "true" }, make("span", { class: "bar", variables: { "--share": Math.max(0, score / most) } })), ...markOne(sentence, start, end)),
+        ),
+      ),
+    ),
+  );
+}
+
+function showContext({ points, similarity }, { word, layer }, tool) {
+  const names = points.map((_, number) => String(number + 1));
+  const more = make("div", { class: "part" });
+  const onpick = tool.model.abilities.includes("occurrences")
+    ? (point) =>
+        tool.follow("/occurrences", { sentence: point.text, word: point.word ?? word, top: 10, layer }, more, ({ found }) => showOccurrences(found, more))
+    : null;
+  const list = sentenceList(points, onpick);
+  const onpoint = (number) => {
+    [...list.children].forEach((item, place) => item.classList.toggle("linked", place === number));
+  };
+  const dots = points.map(({ x, y, text }, number) => ({ x, y, label: names[number], title: text }));
+  tool.output.append(
+    make(
+      "div",
+      { class: "side-by-side" },
+      make("div", {}, make("h3", { say: "context.map" }), scatter(dots, { label: "context.map", onpoint })),
+      make("div", {}, make("h3", { say: "context.similarity" }), heatMap(similarity, names, names, { label: "context.similarity", numbers: true, biggest: 46 })),
+    ),
+    list,
+  );
+  return more;
+}
+
+const compare = {
+  id: "compare",
+  ability: "context",
+  route: "/context",
+  button: "context.go",
+  hint: "context.hint",
+  fields: [
+    { name: "word", kind: "text", label: "words.word", example: "contextWord" },
+    { name: "sentences", kind: "area", label: "context.sentences", example: "contextSentences", rows: 7 },
+    LAYER,
+  ],
+  body: ({ word, sentences, layer }) => ({
+    sentences: lines(sentences).map((text) => ({ text, word: word.trim() })),
+    layer,
+  }),
+  library: ({ sentences }) =>
+    `for text in ${python(lines(sentences))}:\n    found = model.layers(text)\n    print(found.tokens, found.hidden.shape)`,
+  show: showContext,
+};
+
+export const context = {
+  id: "context",
+  title: "tab.context",
+  lead: "context.lead",
+  tools: [compare],
+  suits: ({ abilities }) => abilities.includes("context"),
+  // Static vectors give a word the same vector everywhere: to be compared with, not to begin with.
+  rank: ({ abilities }) => (abilities.includes("nearest") ? 1 : 0),
+};

@@ -1,0 +1,78 @@
+/** Generate: a text goes on, drawn or by beam search; the beam's tree shows what was weighed. */
+
+import { beamTree } from "../charts/beam_tree.js";
+import { freshId, make } from "../dom.js";
+import { decimal } from "../numbers.js";
+import { named, python } from "../snippets.js";
+
+const SETTINGS = ["max_tokens", "num", "beams", "temperature", "top_k", "top_p", "seed", "no_repeat_ngram"];
+const settingsOf = (values) => Object.fromEntries(SETTINGS.map((name) => [name, values[name]]));
+
+function showTexts(continuations, prompt) {
+  return make(
+    "ol",
+    { class: "texts" },
+    continuations.map(({ text, score }) => {
+      // What was given stands back, what the model added stands out.
+      const [given, added] = text.startsWith(prompt) ? [prompt, text.slice(prompt.length)] : ["", text];
+      return make(
+        "li",
+        {},
+        make("p", {}, make("span", { class: "given" }, given), make("span", { class: "added" }, added)),
+        make("span", { class: "note", say: ["generate.score", { score: decimal(score, 2) }] }),
+      );
+    }),
+  );
+}
+
+function showTree(trace, continuations, prompt) {
+  const nodes = (Array.isArray(trace) ? trace[0] : trace).nodes;
+  const place = make("div", {});
+  const id = freshId("dropped");
+  const box = make("input", { id, type: "checkbox", onchange: () => redraw() });
+  const redraw = () =>
+    place.replaceChildren(beamTree(nodes, prompt, continuations[0].score, { dropped: box.checked, label: "generate.tree" }));
+  redraw();
+  return make(
+    "div",
+    { class: "part" },
+    make("h3", { say: "generate.tree" }),
+    make("p", { class: "note", say: "generate.tree.how" }),
+    make("p", { class: "field check" }, box, make("label", { for: id, say: "generate.dropped" })),
+    place,
+  );
+}
+
+const go = {
+  id: "continue",
+  ability: "generate",
+  route: "/generate",
+  button: "generate.go",
+  hint: "generate.hint",
+  fields: [
+    { name: "text", kind: "area", label: "generate.text", example: "generate" },
+    { name: "max_tokens", kind: "number", label: "generate.max_tokens", value: 20, min: 1, max: 500 },
+    { name: "beams", kind: "number", label: "generate.beams", value: 3, min: 0, max: 20 },
+    { name: "num", kind: "number", label: "generate.num", value: 3, min: 1, max: 20 },
+    { name: "temperature", kind: "number", label: "generate.temperature", value: 1, min: 0, step: 0.1, more: true },
+    { name: "top_k", kind: "number", label: "generate.top_k", value: 0, min: 0, more: true },
+    { name: "top_p", kind: "number", label: "generate.top_p", value: 1, min: 0.05, max: 1, step: 0.05, more: true },
+    { name: "no_repeat_ngram", kind: "number", label: "generate.no_repeat", value: 0, min: 0, more: true },
+    { name: "seed", kind: "number", label: "generate.seed", value: 0, min: 0, more: true },
+  ],
+  body: (values) => ({ text: values.text, ...settingsOf(values), trace: values.beams > 0 }),
+  library: (values) =>
+    `for found in model.generate(${python(values.text)}, ${named(settingsOf(values))}):\n    print(found.score, found.text)`,
+  show({ continuations, trace }, { text }, tool) {
+    tool.output.append(showTexts(continuations, text));
+    if (trace && continuations.length > 0) tool.output.append(showTree(trace, continuations, text));
+  },
+};
+
+export const generate = {
+  id: "generate",
+  title: "tab.generate",
+  lead: "generate.lead",
+  tools: [go],
+  suits: ({ abilities }) => abilities.includes("generate"),
+};

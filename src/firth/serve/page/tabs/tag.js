@@ -1,0 +1,73 @@
+/** Tag: names and other kinds of words in colour, with their places in the text. */
+
+import { markKinds } from "../charts/marked_text.js";
+import { make } from "../dom.js";
+import { percent } from "../numbers.js";
+import { python } from "../snippets.js";
+
+function entityTable(entities) {
+  const cell = (text, kind) => make("td", kind ? { class: kind } : {}, text);
+  return make(
+    "div",
+    { class: "scrolls" },
+    make(
+      "table",
+      {},
+      make("thead", {}, make("tr", {}, ["tag.text", "tag.kind", "tag.place", "tag.sure"].map((key) => make("th", { scope: "col", say: key })))),
+      make(
+        "tbody",
+        {},
+        entities.map(({ text, type, start, end, probability }) =>
+          make("tr", {}, cell(text), cell(type), cell(`${start}–${end}`, "number"), cell(probability === undefined ? "" : percent(probability), "number")),
+        ),
+      ),
+    ),
+  );
+}
+
+/** Kinds keep their colours from text to text: they are in the order of the model's labels. */
+function kindsOf(labels, found) {
+  const bare = labels.map((label) => label.replace(/^[BIOESMLU]-/, "")).filter((label) => label !== "O");
+  return [...new Set([...bare, ...found])];
+}
+
+function showTags({ predictions: [found] }, { text }, tool) {
+  if (found.entities === undefined) {
+    showEveryWord(found, tool);
+    return;
+  }
+  const spans = found.entities.map(({ start, end, type }) => ({ start, end, kind: type }));
+  const kinds = kindsOf(tool.model.labels ?? [], spans.map(({ kind }) => kind));
+  tool.output.append(make("p", { class: "reading" }, ...markKinds(text, spans, kinds)));
+  tool.output.append(spans.length === 0 ? make("p", { class: "note", say: "tag.nothing" }) : entityTable(found.entities));
+}
+
+/** A scheme without spans, such as parts of speech: every word has a tag. */
+function showEveryWord({ words, tags }, tool) {
+  const kinds = kindsOf(tool.model.labels ?? [], tags);
+  const parts = words.flatMap((word, place) => [
+    make("mark", { class: `kind k${kinds.indexOf(tags[place]) % 8}` }, word, make("small", {}, tags[place])),
+    " ",
+  ]);
+  tool.output.append(make("p", { class: "reading" }, ...parts));
+}
+
+const go = {
+  id: "tag",
+  ability: "predict",
+  route: "/predict",
+  button: "tag.go",
+  hint: "tag.hint",
+  fields: [{ name: "text", kind: "area", label: "tag.input", example: "tag", rows: 4 }],
+  body: ({ text }) => ({ texts: [text] }),
+  library: ({ text }) => `print(model.predict([${python(text)}]))`,
+  show: showTags,
+};
+
+export const tag = {
+  id: "tag",
+  title: "tab.tag",
+  lead: "tag.lead",
+  tools: [go],
+  suits: ({ abilities, task }) => abilities.includes("predict") && task === "tag",
+};

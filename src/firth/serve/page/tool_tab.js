@@ -1,0 +1,68 @@
+/** A tab that asks models: a heading, the choice of a model, and one or more tools. */
+
+import { freshId, make } from "./dom.js";
+import { count } from "./numbers.js";
+import { Tool } from "./tool.js";
+
+/** `tab`: { id, title, lead, tools, suits(model), rank(model) }; `remember(model name, tool id, inputs)` writes the address. */
+export function buildToolTab(tab, panel, models, remember) {
+  const rank = tab.rank ?? (() => 0);
+  const suited = models.filter(tab.suits).sort((one, other) => rank(one) - rank(other));
+  let model = suited[0];
+  const tools = tab.tools.map((spec) => new Tool(spec, model, (id, values) => remember(model.name, id, values)));
+  const facts = make("p", { class: "facts" });
+
+  function setModel(chosen) {
+    model = chosen;
+    facts.replaceChildren(...factsOf(model));
+    choice.value = model.name;
+    for (const tool of tools) tool.setModel(model);
+  }
+
+  const { box, choice } = modelChoice(suited, (name) => {
+    setModel(suited.find((one) => one.name === name));
+    if (!tools.some((tool) => tool.answered)) remember(model.name, undefined, {});
+  });
+  panel.replaceChildren(
+    make(
+      "header",
+      { class: "head" },
+      make("div", {}, make("h1", { say: tab.title }), make("p", { class: "lead", say: tab.lead })),
+      make("div", { class: "chosen" }, box, facts),
+    ),
+    ...tools.map((tool) => tool.element),
+  );
+  setModel(model);
+
+  /** The view that an address describes; inputs are asked at once. */
+  return function open(view) {
+    const wanted = suited.find((one) => one.name === view.model);
+    if (wanted !== undefined && wanted !== model) setModel(wanted);
+    const tool = tools.find((one) => one.spec.id === view.tool && !one.element.hidden);
+    if (tool === undefined || Object.keys(view.inputs).length === 0) return;
+    tool.form.set(view.inputs);
+    tool.run();
+  };
+}
+
+function modelChoice(models, onchange) {
+  const id = freshId("model");
+  const choice = make(
+    "select",
+    { id, onchange: (event) => onchange(event.target.value) },
+    models.map(({ name }) => make("option", { value: name }, name)),
+  );
+  const box = make("div", { class: "field choice" }, make("label", { for: id, say: "model.choose" }), choice);
+  return { box, choice };
+}
+
+/** What a model is, in a line. */
+function factsOf(model) {
+  const known = [
+    make("span", {}, model.kind),
+    model.languages?.length === 2 && make("span", {}, model.languages.join(" → ")),
+    model.dim && make("span", { say: ["model.dim", { dim: model.dim }] }),
+    model.parameters && make("span", { say: ["model.parameters", { count: count(model.parameters) }] }),
+  ];
+  return known.filter(Boolean);
+}
