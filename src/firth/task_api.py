@@ -24,8 +24,9 @@ def finetune(
     out: AnyPath,
     beside: AnyPath | None = None,
     settings: Sequence[str] = (),
-    seeds: int = 1,
+    seeds: int | None = None,
     sweep: bool = False,
+    shares: Sequence[float] = (),
     text: str | None = None,
     second: str | None = None,
     label: str | None = None,
@@ -37,7 +38,8 @@ def finetune(
 ) -> Representation:
     """A task (classify, score, tag or answer) learned on top of a representation: a run, a Hugging Face directory, a file
     of vectors, or ``"scratch"``; ``beside`` it may stand word vectors, which do not learn. ``epochs=``, ``learning_rate=``
-    and all other settings of ``TaskConfig`` may be given."""
+    and all other settings of ``TaskConfig`` may be given. With ``shares`` (0.01, 0.1, 1, say) it learns from shares of the
+    examples, three seeds each unless ``seeds`` says otherwise; the model is the best of the largest share."""
     import json
 
     from firth.assembly.task_data import Reading
@@ -56,7 +58,8 @@ def finetune(
         Reading(text, second, label, skip_bad, repair_tags),
         Path(beside) if beside is not None else None,
     )
-    run = start_finetune(config, named, source, Path(out), seeds, sweep, overwrite, progress)
+    count = seeds if seeds is not None else 3 if shares else 1
+    run = start_finetune(config, named, source, Path(out), count, sweep, shares, overwrite, progress)
     return load(run.folder)
 
 

@@ -1,12 +1,18 @@
 """Relatives of BERT under a task: train, save, load, the same predictions, whatever their shape."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import firth
 from firth import api
+from firth.core.examples import AnswerExample
+from firth.core.task_configs import TaskConfig
 from firth.recipes.registry import find_recipe
+from firth.tasks.answer import AnswerQuestions
+from task_text import files
 
 SHAPE = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "row_len=32", "batch_rows=4", "evaluations=1"]
 KINDS = {
@@ -16,26 +22,57 @@ KINDS = {
     "unilm": ("unilm-tiny", []),
     "xlnet": ("xlnet-tiny", ["memory_len=8"]),
 }
-TEXTS = ["The old doctor found a clock.", "老师看见了一本书。", "A red boat near the river!"]
+TASKS = ("classify", "pair", "score", "tag", "answer")
+INPUTS: dict[str, list[Any]] = {
+    "classify": ["The old doctor found a clock.", "老师看见了一本书。", ""],
+    "pair": [("The doctor slept.", "A doctor found a map."), ("", "")],
+    "score": ["the nurse and map and book", "the nurse"],
+    "tag": [["the", "old", "nurse", "slept"], []],
+    "answer": [("What did the nurse find?", "The nurse found a map."), ("What?", "A red boat near the river!")],
+}
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_classify(kind: str, corpus_folder: Path, tmp_path: Path) -> None:
-    recipe, settings = KINDS[kind]
-    config = find_recipe(recipe).override([*SHAPE, *settings, "steps=2"])
-    api.pretrain(config, corpus=corpus_folder, out=tmp_path / "base")
-    lines = [
-        f"{label}\t{text} {number}\n" for number in range(6) for label, text in (("en", TEXTS[0]), ("zh", TEXTS[1]))
-    ]
-    (tmp_path / "train.tsv").write_text("label\ttext\n" + "".join(lines), encoding="utf-8")
+@pytest.fixture(scope="session", params=sorted(KINDS))
+def base(request: pytest.FixtureRequest, corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    recipe, settings = KINDS[request.param]
+    folder = tmp_path_factory.mktemp("relatives") / request.param
+    api.pretrain(find_recipe(recipe).override([*SHAPE, *settings, "steps=2"]), corpus=corpus_folder, out=folder)
+    return folder
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_train_save_load(task: str, base: Path, tmp_path: Path) -> None:
     trained = firth.finetune(
-        "classify",
-        base=tmp_path / "base",
-        train=tmp_path / "train.tsv",
-        dev=tmp_path / "train.tsv",
+        {"pair": "classify"}.get(task, task),
+        base=base,
+        **files(tmp_path, task, 12, 6),  # type: ignore[arg-type]
         out=tmp_path / "run",
         epochs=1,
     )
     loaded = firth.load(tmp_path / "run")
-    assert loaded.predict(TEXTS) == trained.predict(TEXTS)
-    assert {found["label"] for found in loaded.predict(TEXTS)} <= {"en", "zh"}
+    found = loaded.predict(INPUTS[task])
+    assert found == trained.predict(INPUTS[task])
+    if task == "answer":
+        for (_, passage), one in zip(INPUTS[task], found, strict=True):
+            assert passage[one["start"] : one["end"]] == one["answer"]
+            assert len(one["best"]) > 1
+    elif task == "tag":
+        assert [len(one["tags"]) for one in found] == [4, 0]
+    elif task != "score":
+        assert {one["label"] for one in found} <= set(loaded.config.labels)  # type: ignore[attr-defined]
+
+
+def test_no_answer_stands_where_the_text_is_summed_up(base: Path) -> None:
+    """The first token for BERT's kind, the last for XLNet's."""
+    reader = firth.load(base).reader()
+    task = AnswerQuestions(TaskConfig(task="answer"), reader)
+    example = AnswerExample("1", "What?", "The nurse found a map.", [], True)
+    item = task.item(example, 0)
+    place = item.target[0][0]
+    special = reader.frame.before if reader.summary == "first" else reader.frame.after[-1:]
+    assert item.rows[0].ids[place[0]] == special[0]
+    assert item.rows[0].source[place[0]] == -1
+    output = np.zeros((1, 2, len(item.rows[0].ids)), np.float32)
+    assert task.prediction(example, item, output)["no_answer_score"] == 0
+    output[:, :, place[0]] = 3
+    assert task.prediction(example, item, output)["no_answer_score"] == 6

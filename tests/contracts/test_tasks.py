@@ -21,7 +21,7 @@ INPUTS: dict[str, list[Any]] = {
     "tag": [["the", "old", "nurse", "found", "a", "map"], "The old nurse.", "", []],
     "answer": [("What did the nurse find?", "The nurse found a map."), ("What?", "")],
 }
-READS_PAIRS = ("bert", "modern")
+READS_PAIRS = ("bert", "modern", "gpt")
 
 
 @pytest.fixture(scope="session")

@@ -26,19 +26,35 @@ def _show(value: float) -> str:
     return f"{value / 1e3:g}k" if abs(value) >= 1e4 else f"{value:g}"
 
 
-def line_chart(series: Mapping[str, Sequence[tuple[float, float]]], x_name: str, y_name: str) -> str:
-    """One line a name; an SVG with axes, grid and a legend."""
+def _log_ticks(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten within the range."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [factor * 10.0**power for power in powers for factor in (1, 2, 5) if low <= factor * 10.0**power <= high]
+
+
+def line_chart(
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    x_name: str,
+    y_name: str,
+    spread: Mapping[str, Sequence[float]] | None = None,
+    log_x: bool = False,
+) -> str:
+    """One line a name; an SVG with axes, grid and a legend. ``spread`` draws a bar of that much up and down at each point;
+    with ``log_x`` equal ratios of x are equally far apart."""
     series = {name: points for name, points in series.items() if points}
     points = [point for line in series.values() for point in line]
     if not points:
         return ""
     xs, ys = [x for x, _ in points], [y for _, y in points]
-    low_x, high_x = min(xs), max(max(xs), min(xs) + 1e-9)
+    for name, sizes in (spread or {}).items():
+        ys += [y + sign * size for (_, y), size in zip(series.get(name, ()), sizes, strict=False) for sign in (1, -1)]
+    low_x, high_x = min(xs), max(*xs, min(xs) + 1e-9, min(xs) * (1 + 1e-9))
     margin = (max(ys) - min(ys)) * 0.05 or max(abs(max(ys)) * 0.05, 1e-9)
     low_y, high_y = min(ys) - margin, max(ys) + margin
 
     def place(x: float, y: float) -> tuple[float, float]:
-        across = _LEFT + (x - low_x) / (high_x - low_x) * (_WIDTH - _LEFT - _RIGHT)
+        part = math.log(x / low_x) / math.log(high_x / low_x) if log_x else (x - low_x) / (high_x - low_x)
+        across = _LEFT + part * (_WIDTH - _LEFT - _RIGHT)
         return across, _HEIGHT - _BOTTOM - (y - low_y) / (high_y - low_y) * (_HEIGHT - _TOP - _BOTTOM)
 
     parts = [
@@ -48,12 +64,17 @@ def line_chart(series: Mapping[str, Sequence[tuple[float, float]]], x_name: str,
         _, height = place(low_x, y)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{height:.1f}" y2="{height:.1f}"/>')
         parts.append(f'<text x="{_LEFT - 8}" y="{height + 4:.1f}" text-anchor="end">{_show(y)}</text>')
-    for x in _ticks(low_x, high_x, 8):
+    for x in _log_ticks(low_x, high_x) if log_x else _ticks(low_x, high_x, 8):
         across, _ = place(x, low_y)
         parts.append(f'<text x="{across:.1f}" y="{_HEIGHT - 14}" text-anchor="middle">{_show(x)}</text>')
     for number, (name, line) in enumerate(series.items()):
         path = " ".join(f"{across:.1f},{height:.1f}" for across, height in (place(x, y) for x, y in line))
         parts.append(f'<polyline class="line c{number}" points="{path}"/>')
+        for (x, y), size in zip(line, (spread or {}).get(name, ()), strict=False):
+            (across, top), (_, bottom) = place(x, y + size), place(x, y - size)
+            parts.append(
+                f'<line class="line c{number}" x1="{across:.1f}" x2="{across:.1f}" y1="{top:.1f}" y2="{bottom:.1f}"/>'
+            )
         if len(line) <= 40:
             parts += [
                 f'<circle class="dot c{number}" cx="{place(x, y)[0]:.1f}" cy="{place(x, y)[1]:.1f}" r="3"><title>{_show(x)}: {y:.4g}</title></circle>'

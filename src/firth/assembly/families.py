@@ -97,6 +97,9 @@ class Family:
         """The weights of a finished model; heads that it lacks keep their random start."""
         raise NotImplementedError
 
+    def resume_from(self, base: Path) -> None:
+        """What a run that goes on takes from the model it began with; its weights come from the checkpoint."""
+
     def restore(self, folder: Path) -> None:
         """The weights of a finished run, for a test on this corpus."""
         self.start_from(folder)

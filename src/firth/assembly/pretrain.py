@@ -75,6 +75,8 @@ def resume_run(folder: Path, progress: Progress | None = None) -> Run:
             f"{known['path']}: not the corpus this run was begun with (its content has changed); put the old one back or start a new run"
         )
     trainee = find_family(config)(config, corpus)
+    if "base" in run.facts:
+        trainee.resume_from(Path(run.facts["base"]))
     loop = Loop(trainee, trainee.config.training, folder, progress)
     if run.facts.get("processes", 1) != loop.ranks.size:
         raise FirthError(

@@ -63,9 +63,7 @@ class RecurrentLanguageModel(Family):
     def configure(cls, config: RunConfig, corpus: Corpus, from_base: bool = False) -> RunConfig:
         assert isinstance(config.model, RecurrentConfig)
         if from_base and corpus.info.tokens.kind == "words":
-            raise FirthError(
-                f"{corpus.folder}: a corpus of words, whose list is never that of another model; to go on with a model (--from) train it on pieces"
-            )
+            return config  # a text is read with the words of the model
         size = _view(config, corpus).tokens.vocab_size
         size = max(config.model.vocab_size if from_base else 0, size)
         return config.replace(model=config.model.replace(vocab_size=size).model_dump())
@@ -86,15 +84,31 @@ class RecurrentLanguageModel(Family):
 
     def start_from(self, base: Path) -> None:
         _, model, head = load_recurrent(base)
+        self.resume_from(base)
         self.model.load_state_dict(model)
         self.objective.head.load_state_dict(head)
+
+    def resume_from(self, base: Path) -> None:
+        if self.corpus.info.tokens.kind != "words":
+            return
         tokens = load_tokens(base)
-        if isinstance(tokens, WordTokens) and tokens.tokens != self.objective.view.tokens.tokens:  # type: ignore[union-attr]
-            # another text is read with the words of the model
-            self.objective.view = view_as(self.corpus, tokens)
-            self.rows = self.objective.rows(self.corpus.train, self.config.training.seed)
-            if self.heldout_rows is not None:
-                self.heldout_rows = self.objective.rows(self.corpus.heldout, HELDOUT_SEED)
+        assert isinstance(tokens, WordTokens)
+        if tokens.tokens != self.objective.view.tokens.tokens:  # type: ignore[union-attr]
+            self._read_as(tokens)
+
+    def _read_as(self, tokens: WordTokens) -> None:
+        """Another text with the words of the model; how often they occur there is what noise is drawn by."""
+        config = self.config
+        assert isinstance(config.model, RecurrentConfig)
+        assert isinstance(config.objective, NextTokenStreamsConfig)
+        view = view_as(self.corpus, tokens)
+        self.objective.view = view
+        self.objective.head = build_output(
+            config.objective, config.model.hidden_dims[-1], config.model.tied, config.model.vocab_size, view
+        )
+        self.rows = self.objective.rows(self.corpus.train, config.training.seed)
+        if self.heldout_rows is not None:
+            self.heldout_rows = self.objective.rows(self.corpus.heldout, HELDOUT_SEED)
 
     def export(self, folder: Path) -> None:
         output = "adaptive" if self.objective.config.output == "adaptive" else "softmax"

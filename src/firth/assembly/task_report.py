@@ -8,6 +8,7 @@ import numpy as np
 
 from firth.assembly.charts import line_chart
 from firth.assembly.report import cards, page, settings_table
+from firth.assembly.sample_efficiency import share_chart
 from firth.assembly.task_data import TaskData
 from firth.assembly.task_model import TaskModel
 from firth.core.files import write_text
@@ -39,7 +40,9 @@ def write_task_report(
         f'<p class="soft">Firth task</p><h1>{name}</h1><p class="soft">{html.escape(run.facts["recipe"])} on {html.escape(str(run.facts["base"]).rpartition("/")[2])}</p>',
         cards(shown),
         _curves(run, facts, metric),
+        _shares(facts, metric),
         _seeds(facts, metric),
+        _tuned(run.facts),
         _mixes(facts),
         _confusion(model, data, predictions),
         _errors(model, data, predictions),
@@ -65,19 +68,55 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f'<div class="wide"><table><tr>{top}</tr>{lines}</table></div>'
 
 
+def _shares(facts: dict[str, Any], metric: str) -> str:
+    """The score by the number of labelled examples."""
+    points = facts.get("efficiency")
+    if not points:
+        return ""
+    rows = [
+        [
+            f"{100 * point['share']:g} %",
+            f"{point['examples']:,}",
+            f"{point['mean']:.4f} ± {point['deviation']:.4f}",
+            "  ".join(f"{score:.4f}" for score in point["scores"]),
+        ]
+        for point in points
+    ]
+    return (
+        f"<h2>Dev {html.escape(metric)} by labelled examples</h2><figure>{share_chart({metric: points}, metric)}</figure>"
+        + _table(["share", "examples", f"{metric}, mean ± deviation", "every seed"], rows)
+    )
+
+
+def _tuned(facts: dict[str, Any]) -> str:
+    """What the base knew of the task's text, before and after it had read it."""
+    found = facts.get("tuned_base")
+    if not found or not found["after"]:
+        return ""
+    rows = [
+        [name.replace("_", " "), f"{found['before'][name]:.4f}" if name in found["before"] else "", f"{value:.4f}"]
+        for name, value in found["after"].items()
+    ]
+    title = f"<h2>Base on the task's text, {found['epochs']:g} epochs (held-out part)</h2>"
+    return title + _table(["", "before", "after"], rows)
+
+
 def _seeds(facts: dict[str, Any], metric: str) -> str:
     if len(facts["results"]) < 2:
         return ""
     rows = [
         [
             str(result["seed"]),
+            f"{result['examples']:,}",
             *(f"{value:g}" for value in result["settings"].values()),
             f"{result['scores'][metric]:.4f}",
             f"{result['train_s']:.1f} s",
         ]
         for result in facts["results"]
     ]
-    return "<h2>Every training</h2>" + _table(["seed", "batch", "learning rate", "epochs", metric, "time"], rows)
+    return "<h2>Every training</h2>" + _table(
+        ["seed", "examples", "batch", "learning rate", "epochs", metric, "time"], rows
+    )
 
 
 def _mixes(facts: dict[str, Any]) -> str:

@@ -5,14 +5,16 @@ import shutil
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from firth.assembly.finetune import SCRATCH, load_base, rehearse, train_model, usual_settings
+from firth.assembly.sample_efficiency import points_of, share_of
 from firth.assembly.task_data import Reading, TaskData, read_task
 from firth.assembly.task_model import TaskModel, count_trained, load_beside
 from firth.assembly.task_report import write_task_report
+from firth.assembly.tune_base import plan_tuning, tune_base
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import checksum, read_json, write_json
 from firth.core.runs import Run
@@ -20,6 +22,7 @@ from firth.core.task_configs import TaskConfig
 from firth.core.types import Progress
 from firth.representations.base import Representation
 from firth.representations.beside import WordsBeside
+from firth.tasks.shares import check_shares
 
 GRID = [
     {"batch_rows": rows, "learning_rate": rate, "epochs": epochs}
@@ -55,6 +58,14 @@ class Source:
         }
 
 
+@dataclass(frozen=True)
+class Cell:
+    """One training: its settings, and the share of the examples that it learns from."""
+
+    config: TaskConfig
+    share: float = 1.0
+
+
 @dataclass
 class Ground:
     """What trainings stand on: the examples, word vectors, and a base that none has changed yet."""
@@ -81,26 +92,33 @@ def start_finetune(
     out: Path,
     seeds: int = 1,
     sweep: bool = False,
+    shares: Sequence[float] = (),
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Run:
-    """A new run; a run of the same settings that was interrupted goes on with the seeds that are left.
+    """A new run; a run of the same settings that was interrupted goes on with the seeds that are left. ``shares`` of the
+    examples are learned from apart, to see how the score grows; the model that is kept has learned from the largest.
 
     Everything is looked at before a run that exists is removed."""
     data = read_task(config.task, source.train, source.dev, source.reading)
     data.check.refuse()
-    if (seeds > 1 or sweep) and not data.dev:
-        raise FirthError("several seeds or a sweep are judged on a dev file: name one with --dev")
+    if (seeds > 1 or sweep or shares) and not data.dev:
+        raise FirthError("several seeds, shares or a sweep are judged on a dev file: name one with --dev")
+    if sweep and shares:
+        raise FirthError("a sweep of settings and shares of the examples cannot be had at once: leave out one of them")
     _not_inside(source, out, overwrite)
     config = data.configured(config)
     ground = Ground(source, data, None if source.beside is None else load_beside(source.beside), None)
     ground.base = load_base(source.base, data, config)
     config = usual_settings(config, ground.base, given)
     cells = [
-        config.replace(**point, seed=config.seed + number)
+        Cell(config.replace(**point, seed=config.seed + number), share)
         for point in (GRID if sweep else [{}])
+        for share in check_shares(shares) or [1.0]
         for number in range(seeds)
     ]
+    if config.tune_base_epochs:
+        plan_tuning(source.base, config)
     rehearse(config, ground.base, data, ground.beside)
     facts = {
         "kind": "task",
@@ -108,15 +126,30 @@ def start_finetune(
         "config": config.model_dump(),
         **source.facts(),
         "cells": len(cells),
+        "shares": check_shares(shares),
     }
     run = _open_or_create(out, facts, overwrite)
     with run.lock():
         try:
+            if config.tune_base_epochs:
+                _tune(run, config, ground, progress)
             return _train_cells(run, cells, ground, progress)
         except FirthError as error:
             if not isinstance(error, Interrupted) and not any(run.folder.glob("seeds/*/result.json")):
                 shutil.rmtree(run.folder)  # a mistake in the settings: nothing was learned yet
             raise
+
+
+_TUNED = "tuned_base"
+
+
+def _tune(run: Run, config: TaskConfig, ground: Ground, progress: Progress | None) -> None:
+    """From now on the trainings stand on a base that has read the task's text."""
+    base = Path(ground.source.base)
+    out, found = tune_base(base, ground.data, config, run.folder / _TUNED, progress)
+    run.save(tuned_base=found)
+    ground.source = replace(ground.source, base=str(out))
+    ground.base = None
 
 
 def _not_inside(source: Source, out: Path, overwrite: bool) -> None:
@@ -141,10 +174,12 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def _train_cells(run: Run, cells: Sequence[TaskConfig], ground: Ground, progress: Progress | None) -> Run:
+def _train_cells(run: Run, cells: Sequence[Cell], ground: Ground, progress: Progress | None) -> Run:
     results = [_cell(run, number, cell, ground, progress) for number, cell in enumerate(cells)]
     metric = results[0]["metric"]
-    best = max(range(len(results)), key=lambda number: results[number]["scores"].get(metric, 0.0))
+    best = max(
+        range(len(results)), key=lambda number: (results[number]["share"], results[number]["scores"].get(metric, 0.0))
+    )
     model = TaskModel.load(run.folder / "seeds" / str(best))
     model.save(run.folder, _base_path(run.folder / "seeds" / str(best), ground.source.base))
     _finish(run, model, results, best, ground.data)
@@ -157,19 +192,23 @@ def _base_path(folder: Path, base: str) -> Path | None:
     return None if base == SCRATCH else Path(base)
 
 
-def _cell(run: Run, number: int, config: TaskConfig, ground: Ground, progress: Progress | None) -> dict[str, Any]:
+def _cell(run: Run, number: int, cell: Cell, ground: Ground, progress: Progress | None) -> dict[str, Any]:
     """One training with one seed; one that is there already is not trained again."""
+    config = cell.config
     folder = run.folder / "seeds" / str(number)
     if (folder / "result.json").is_file():
         found: dict[str, Any] = read_json(folder / "result.json")
         return found
     folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    base = ground.take_base(config, ground.data)
-    model, trainee, seconds = train_model(config, base, ground.data, folder, progress, ground.beside)
+    data = share_of(ground.data, cell.share, config.seed)
+    base = ground.take_base(config, data)
+    model, trainee, seconds = train_model(config, base, data, folder, progress, ground.beside)
     model.save(folder, None if ground.source.base == SCRATCH else Path(ground.source.base))
     result = {
         "seed": config.seed,
+        "share": cell.share,
+        "examples": len(data.train),
         "settings": {"batch_rows": config.batch_rows, "learning_rate": config.learning_rate, "epochs": config.epochs},
         "metric": trainee.task.metric,
         "scores": dict(trainee.best or {}),
@@ -195,14 +234,18 @@ def _finish(run: Run, model: TaskModel, results: list[dict[str, Any]], best: int
         "seconds": sum(result["train_s"] for result in results),
         "mixes": results[best]["mixes"],
     }
-    if len(results) > 1:
-        values = [result["scores"][metric] for result in results]
+    values = [result["scores"].get(metric) for result in results if result["share"] == results[best]["share"]]
+    if len(values) > 1:
         facts["spread"] = {"mean": statistics.mean(values), "deviation": statistics.stdev(values), "count": len(values)}
+    if run.facts.get("shares"):
+        facts["efficiency"] = points_of(results, metric)
     if data.dev:
         predictions = model.predict_examples(data.dev)
         name, (low, high) = model.task.interval(data.dev, predictions)
         facts["interval"] = {"metric": name, "low": low, "high": high}
         write_task_report(run, facts, model, data, predictions)
+    if (run.folder / _TUNED).is_dir():
+        shutil.rmtree(run.folder / _TUNED)  # a copy of it went into the model
     files = [path for path in sorted(run.folder.rglob("*")) if path.is_file()]
     facts["checksums"] = {
         str(path.relative_to(run.folder)): checksum(path)

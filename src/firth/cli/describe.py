@@ -92,7 +92,16 @@ def task_rows(facts: dict[str, Any]) -> Rows:
                 + ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in result["settings"].items()),
             )
             for result in facts["results"]
+            if result["share"] == facts["results"][facts["best"]]["share"]
         ]
+    rows += [
+        (f"  {100 * point['share']:g} % ({point['examples']:,})", f"{point['mean']:.4f} ± {point['deviation']:.4f}")
+        for point in facts.get("efficiency", ())
+    ]
+    if "tuned_base" in facts:
+        both = [facts["tuned_base"][side].get("loss") for side in ("before", "after")]
+        if None not in both:
+            rows.append(("base on the task's text", f"held-out loss {both[0]:.4f} before, {both[1]:.4f} after"))
     rows += [
         (f"layers at the {place}", f"{' '.join(f'{weight:.3f}' for weight in mix['weights'])}, γ {mix['gamma']:.3f}")
         for place, mix in (facts.get("mixes") or {}).items()

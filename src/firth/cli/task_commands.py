@@ -27,11 +27,19 @@ def finetune(
         Path | None, typer.Option(help="Word vectors (a file or a run) that stand beside the base and do not learn.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder to make.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Train so often with other seeds; the best is kept.")] = 1,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Train so often with other seeds; the best is kept.  [default: 1]")
+    ] = None,
+    shares: Annotated[
+        str | None, typer.Option(help="Learn from shares of the examples, for example 0.01,0.1,1; 3 seeds each.")
+    ] = None,
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Try BERT's published grid of settings; the best is kept.")
     ] = False,
     epochs: Annotated[int | None, typer.Option(help="How often through the examples.")] = None,
+    tune_base_epochs: Annotated[
+        float | None, typer.Option(help="First let the base read the task's text so often, with its own objective.")
+    ] = None,
     text: Text = None,
     second: Second = None,
     label: Label = None,
@@ -79,7 +87,9 @@ def finetune(
             settings=settings or (),
             seeds=seeds,
             sweep=sweep,
+            shares=_numbers(shares),
             epochs=epochs,
+            tune_base_epochs=tune_base_epochs,
             text=text,
             second=second,
             label=label,
@@ -97,6 +107,15 @@ def finetune(
     if "interval" in facts:
         say(f"report: {out}/report.html")
     say(f"next: firth predict {out} texts.txt")
+
+
+def _numbers(words: str | None) -> list[float]:
+    from firth.core.errors import FirthError
+
+    try:
+        return [float(word) for word in words.split(",")] if words else []
+    except ValueError:
+        raise FirthError(f"--shares '{words}': write numbers with commas between them, such as 0.01,0.1,1") from None
 
 
 @app.command()

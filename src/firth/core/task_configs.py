@@ -29,6 +29,11 @@ class TaskConfig(Config):
     scheme: str | None = None  # of tags: bio, bioes, bmes; none for parts of speech
     characters: bool = False  # tags of Chinese are for single characters; found in the training data
 
+    tune_base_epochs: Annotated[float, Field(ge=0)] = (
+        0.0  # so often through the task's text with the base's own objective
+    )
+    tune_base_rate: Annotated[float, Field(gt=0)] | None = None  # none: a tenth of the rate the base was trained with
+
     # texts longer than the model reads
     max_len: Annotated[int, Field(ge=8)] = 512
     long_text: Literal["head", "tail", "head_tail", "windows"] = "head"

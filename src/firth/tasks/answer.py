@@ -2,7 +2,8 @@
 
 The question and a window of the passage are read together; start and end of the answer are each one
 vector. Long passages go through in overlapping windows, and the best span over all of them wins; a
-window without the answer learns to point at its first token.
+window without the answer learns to point at the token that sums it up: the first, or the last for models that read
+from left to right or have it there (GPT, XLNet).
 
 B windows, T tokens.
 """
@@ -24,7 +25,7 @@ from firth.tasks.answer_metrics import answer_scores, best_threshold
 from firth.tasks.bootstrap import Interval, mean_interval
 from firth.tasks.long_text import pieces_of
 from firth.tasks.network import TaskNetwork
-from firth.tasks.rows import Item, by_owner, collate, frame_row
+from firth.tasks.rows import Item, Row, by_owner, collate, frame_row
 from firth.tasks.spans import Found, answer_tokens, find_answers
 
 _NUM_BEST = 20
@@ -34,9 +35,9 @@ class AnswerQuestions:
     """Rows of examples, loss, predictions and scores of extractive answers."""
 
     def __init__(self, config: TaskConfig, reader: TextReader) -> None:
-        if not reader.joins_pairs or reader.summary != "first":  # "no answer" is the first token's to say
+        if not reader.joins_pairs or reader.summary == "mean":  # "no answer" is for the token to say that sums up
             raise FirthError(
-                f"answers need a model that reads question and passage together from both sides, which this one ({reader.kind}) does not: use BERT"
+                f"answers need a model that reads question and passage together, which this one ({reader.kind}) does not: use BERT"
             )
         self.config = config
         self.reader = reader
@@ -78,8 +79,12 @@ class AnswerQuestions:
             if answer is not None and len(piece) and piece[0] <= answer[0] and answer[1] <= piece[-1]:
                 places.append((begin + answer[0] - int(piece[0]), begin + answer[1] - int(piece[0])))
             else:
-                places.append((0, 0))
+                places.append((self._null(rows[-1]), self._null(rows[-1])))
         return Item(tuple(rows), (places, passage.offsets), number)
+
+    def _null(self, row: Row) -> int:
+        """Where a window says that it has no answer."""
+        return 0 if self.reader.summary == "first" else len(row.ids) - 1
 
     def lessons(self, item: Item) -> list[Item]:
         """Windows say nothing about one another, so a long passage need not fit into one batch."""
@@ -147,8 +152,9 @@ class AnswerQuestions:
             allowed[number, : len(inside)] = inside
             offsets[number, : len(inside)][inside] = item.target[1][row.source[inside]]
         scores = output.astype(np.float64)
+        nulls = np.asarray([self._null(row) for row in item.rows])
         return find_answers(
-            example.passage, scores[:, 0], scores[:, 1], allowed, offsets, self.config.max_answer_len, _NUM_BEST
+            example.passage, scores[:, 0], scores[:, 1], allowed, offsets, self.config.max_answer_len, _NUM_BEST, nulls
         )
 
     def tune_threshold(self, examples: Sequence[AnswerExample], predictions: Sequence[dict[str, Any]]) -> float | None:

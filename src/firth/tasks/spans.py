@@ -89,12 +89,12 @@ def find_answers(
     offsets_BT2: NDArray[np.int64],
     max_len: int = 30,
     num_best: int = 20,
-    null_place: int = 0,
+    null_place_B: NDArray[np.int64] | None = None,
 ) -> Found:
     """The answers of one question over all windows of its passage (Devlin et al. 2018, §4.2, §4.3).
 
     A span that several windows contain counts once, with its best score. The score of no answer is
-    start + end at ``null_place`` ([CLS]), the smallest over windows: one window that sees the answer is enough.
+    start + end at its place in each window (``null_place_B``; none: the first token, [CLS]), the smallest over windows: one window that sees the answer is enough.
     """
     best = best_spans(start_BT, end_BT, allowed_BT, max_len, num_best)
     held: dict[tuple[int, int], float] = {}
@@ -104,7 +104,9 @@ def find_answers(
         place = whole_characters(passage, int(offsets_BT2[row, first, 0]), int(offsets_BT2[row, last, 1]))
         held[place] = max(held.get(place, -np.inf), float(best.scores[row, column]))
     ranked = sorted(held.items(), key=lambda item: (-item[1], item[0]))[:num_best]
-    null = float(np.min(np.asarray(start_BT)[:, null_place] + np.asarray(end_BT)[:, null_place], initial=np.inf))
+    both_BT = np.asarray(start_BT) + np.asarray(end_BT)
+    places_B = np.zeros(len(both_BT), np.int64) if null_place_B is None else null_place_B
+    null = float(np.min(both_BT[np.arange(len(both_BT)), places_B], initial=np.inf))
     if not ranked:
         return Found([], float("inf"))
     scores = np.asarray([score for _, score in ranked])

@@ -1,6 +1,7 @@
 """Recurrent language models from a corpus to numbers: words and pieces, perplexities, how far gradients reach."""
 
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -90,8 +91,16 @@ def test_other_text_is_read_with_the_words_of_the_model(
     api.prepare(other, tmp_path / "pieces", vocab_size=300, layout="line", heldout=0.5, workers=1)
     with pytest.raises(FirthError, match="a corpus of pieces, which"):
         api.evaluate(word_run, corpus=tmp_path / "pieces")
-    with pytest.raises(FirthError, match="a corpus of words, whose list"):
-        api.pretrain(small("lstm-lm"), corpus=word_corpus, base=word_run, out=tmp_path / "run")
+    # and gone on with, also after a stop: the words stay those of the model
+    config = small("lstm-lm-nce", "num_noise=8", "steps=6", "checkpoints=3")
+    api.pretrain(config, corpus=tmp_path / "other", base=word_run, out=tmp_path / "run")
+    assert (tmp_path / "run" / "words.txt").read_bytes() == (word_run / "words.txt").read_bytes()
+    run = Run.open(tmp_path / "run")
+    wanted = (run.folder / "model.safetensors").read_bytes()
+    shutil.rmtree(run.folder / "checkpoints" / "step-6")
+    run.save(status="started")
+    api.pretrain(resume=run.folder)
+    assert (run.folder / "model.safetensors").read_bytes() == wanted
 
 
 def test_pieces_go_on_from_a_model(corpus_folder: Path, tmp_path: Path) -> None:

@@ -1,0 +1,132 @@
+"""A base that first reads the task's own text, by its own objective: every kind of base, and what it must give."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import firth
+from firth import api
+from firth.assembly import tune_base as tune_file
+from firth.core.errors import FirthError, Interrupted
+from firth.core.runs import Run
+from firth.recipes.registry import find_recipe
+from firth.training.loop import Loop
+from task_text import PEOPLE, THINGS, files
+
+SHAPE = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "row_len=32", "batch_rows=4"]
+SMALL = ["steps=2", "evaluations=1"]
+
+
+@pytest.fixture(scope="module")
+def elmo(words_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "elmo"
+    settings = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=6", "batch_rows=3"]
+    config = find_recipe("elmo-tiny").override([*settings, "max_vocab=60", "num_samples=0", "steps=20"])
+    api.pretrain(config, corpus=words_folder, out=folder)
+    return folder
+
+
+def finetune(base: Any, folder: Path, kind: str = "classify", **more: Any) -> dict[str, Any]:
+    task = {"pair": "classify"}.get(kind, kind)
+    firth.finetune(
+        task,
+        base=base,
+        **files(folder, kind, 40, 6),  # type: ignore[arg-type]
+        out=folder / "run",
+        epochs=1,
+        **more,
+    )
+    return Run.open(folder / "run").facts
+
+
+def test_elmo_knows_the_text_better_after(elmo: Path, tmp_path: Path) -> None:
+    pick = random.Random(0)
+    lines = [
+        f"The {pick.choice(PEOPLE)} sold a {pick.choice(THINGS)} and the {pick.choice(PEOPLE)} {word} a map.\t{word}\n"
+        for _ in range(60)
+        for word in ("found", "lost")
+    ]
+    path = tmp_path / "train.tsv"
+    path.write_text("text\tlabel\n" + "".join(lines), encoding="utf-8")
+    out = tmp_path / "run"
+    more = {"tune_base_epochs": 3, "tune_base_rate": 0.01, "epochs": 1}
+    firth.finetune("classify", base=elmo, train=path, dev=path, out=out, **more)  # type: ignore[arg-type]
+    found = Run.open(out).facts["tuned_base"]
+    assert found["after"]["perplexity"] < 0.7 * found["before"]["perplexity"]
+    assert found["epochs"] == 3
+    assert not (tmp_path / "run" / "tuned_base").exists()
+    report = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Base on the task&#x27;s text" in report or "Base on the task's text" in report
+    tuned, before = firth.load(tmp_path / "run" / "base"), firth.load(elmo)
+    name = "readers.layers.0.projection"
+    assert not torch.equal(tuned.model.state_dict()[name], before.model.state_dict()[name])  # type: ignore[attr-defined]
+    assert firth.load(tmp_path / "run").predict(["The map."])
+
+
+@pytest.mark.parametrize("kind", ["pair", "tag", "answer"])
+def test_bert_on_every_kind_of_example(kind: str, run_folder: Path, tmp_path: Path) -> None:
+    facts = finetune(run_folder, tmp_path, kind, settings=["tune_base_epochs=1"])
+    assert set(facts["tuned_base"]) == {"before", "after", "epochs"}
+    assert facts["config"]["tune_base_epochs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("recipe", "corpus", "settings"),
+    [
+        ("electra-tiny", "corpus_folder", SHAPE),
+        ("unilm-tiny", "corpus_folder", SHAPE),
+        ("ernie-tiny", "corpus_folder", SHAPE),
+        ("xlnet-tiny", "corpus_folder", [*SHAPE, "memory_len=8"]),
+        ("lstm-lm", "corpus_folder", ["hidden_dim=16", "embed_dim=16", "row_len=8", "batch_rows=4"]),
+        ("lstm-lm-nce", "words_folder", ["hidden_dim=16", "embed_dim=16", "row_len=8", "batch_rows=4", "num_noise=8"]),
+    ],
+)
+def test_every_objective(
+    recipe: str, corpus: str, settings: list[str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    config = find_recipe(recipe).override([*settings, *SMALL])
+    api.pretrain(config, corpus=request.getfixturevalue(corpus), out=tmp_path / "base")
+    facts = finetune(tmp_path / "base", tmp_path, tune_base_epochs=1)
+    assert facts["tuned_base"]["after"].keys() >= facts["tuned_base"]["before"].keys()
+    assert firth.load(tmp_path / "run").predict(["The map."])
+
+
+def test_an_interrupted_one_goes_on(elmo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Loop.run
+
+    def stopped(self: Loop, *words: Any) -> Any:
+        run(self, *words)
+        raise Interrupted("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "run", stopped)
+        with pytest.raises(Interrupted):
+            finetune(elmo, tmp_path, tune_base_epochs=2)
+    monkeypatch.setattr(tune_file, "start_run", None)  # it is not begun anew
+    facts = finetune(elmo, tmp_path, tune_base_epochs=2)
+    assert facts["status"] == "finished"
+    assert facts["tuned_base"]["before"]["perplexity"] > 0
+
+
+@pytest.mark.parametrize("base", ["scratch", "vectors"])
+def test_what_has_no_objective(base: str, tmp_path: Path) -> None:
+    from task_text import write_vectors
+
+    name = "scratch" if base == "scratch" else str(write_vectors(tmp_path / "words.vec"))
+    with pytest.raises(FirthError, match="no pre-training is known that it could go on with"):
+        finetune(name, tmp_path, tune_base_epochs=1)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_rate_is_lower_than_the_base_had(elmo: Path) -> None:
+    from firth.core.task_configs import TaskConfig
+
+    config = TaskConfig(tune_base_epochs=2.0, seed=7)
+    plan = tune_file.plan_tuning(str(elmo), config)
+    had = find_recipe("elmo-tiny").training.learning_rate
+    assert plan.training.learning_rate == pytest.approx(0.1 * had)
+    assert (plan.training.epochs, plan.training.steps, plan.training.seed) == (2.0, None, 7)
+    assert tune_file.plan_tuning(str(elmo), config.replace(tune_base_rate=0.5)).training.learning_rate == 0.5
