@@ -114,6 +114,7 @@ def _finish(run: Run, trainee: Family, loop: Loop, metrics: dict[str, float]) ->
     if averaged:
         load_average(loop.checkpoints, averaged, trainee.module)
         metrics = trainee.evaluate()
+    loop.take_average()
     trainee.export(run.folder)
     scores = trainee.final_scores(run.folder)
     metrics = metrics | {name: value for name, value in scores.items() if not isinstance(value, str)}

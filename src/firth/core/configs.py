@@ -31,6 +31,7 @@ class TrainingConfig(Config):
     steps: Annotated[int, Field(gt=0)] | None = None
     epochs: Annotated[float, Field(gt=0)] | None = None
     budget: str | None = None
+    optimizer: Literal["adamw", "averaged_sgd"] = "adamw"
     learning_rate: Annotated[float, Field(gt=0)] = 5e-4
     schedule: Literal["linear", "cosine", "inverse_sqrt", "constant"] = "linear"
     warmup_share: Annotated[float, Field(ge=0, le=1)] = 0.06
@@ -43,6 +44,7 @@ class TrainingConfig(Config):
     evaluation_batches: Positive = 16
     checkpoints: Annotated[int, Field(ge=0)] = 8
     keep: Positive = 2
+    average_patience: Positive = 5  # of averaged_sgd: tests without a better score before averaging begins
     average: Positive = 1  # the finished model is the mean of so many last checkpoints
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     device: str = "cpu"
@@ -53,6 +55,10 @@ class TrainingConfig(Config):
         given = [name for name in ("steps", "epochs", "budget") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} were given: say how long to train in one way only")
+        if self.optimizer == "averaged_sgd" and not self.evaluations:
+            raise ValueError("optimizer=averaged_sgd waits for tests on held-out text: set evaluations above 0")
+        if self.optimizer == "averaged_sgd" and self.average > 1:
+            raise ValueError("optimizer=averaged_sgd averages by itself: leave out average")
         if self.budget is not None:
             from firth.core.errors import FirthError
             from firth.core.units import parse_duration

@@ -195,9 +195,12 @@ class RecurrentConfig(Config):
 
     kind: Literal["recurrent"] = "recurrent"
     vocab_size: Annotated[int, Field(gt=2)] = 10000
-    cell: Literal["rnn_tanh", "rnn_relu", "lstm", "peephole", "coupled", "gru", "gru_after"] = "lstm"
+    cell: Literal["rnn_tanh", "rnn_relu", "lstm", "peephole", "coupled", "gru", "gru_after", "lstmp"] = "lstm"
     embed_dim: Positive = 256
     hidden_dim: Positive = 256
+    cell_dim: Positive | None = None  # of lstmp, whose outputs are hidden_dim; none: four times as many
+    cell_clip: Annotated[float, Field(ge=0)] = 3.0  # of lstmp; 0: cells are not cut off
+    projection_clip: Annotated[float, Field(ge=0)] = 3.0  # of lstmp's outputs; 0: not cut off
     num_layers: Positive = 2
     bidirectional: bool = False
     residual: bool = False
@@ -215,6 +218,21 @@ class RecurrentConfig(Config):
         """The units of each layer, in each direction."""
         last = self.embed_dim if self.tied and not self.bidirectional else self.hidden_dim
         return [self.hidden_dim] * (self.num_layers - 1) + [last]
+
+    @property
+    def num_cells(self) -> int:
+        """Of a projected LSTM."""
+        return self.cell_dim or 4 * max(self.hidden_dims)
+
+    @model_validator(mode="after")
+    def _cells_suffice(self) -> "RecurrentConfig":
+        if self.cell_dim is not None and self.cell != "lstmp":
+            raise ValueError(f"cell_dim is for cell=lstmp, not for {self.cell}: leave it out")
+        if self.cell == "lstmp" and self.num_cells < max(self.hidden_dims):
+            raise ValueError(
+                f"cell_dim ({self.cell_dim}) is less than the {max(self.hidden_dims)} outputs of a layer: raise it"
+            )
+        return self
 
 
 class DecoderConfig(Config):

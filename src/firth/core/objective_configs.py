@@ -133,6 +133,7 @@ class NextTokenStreamsConfig(Config):
 
     kind: Literal["next_token_streams"] = "next_token_streams"
     row_len: Annotated[int, Field(ge=2)] = 70  # how far gradients reach back
+    random_windows: bool = False  # of varying length about row_len, so that borders fall elsewhere in every epoch
     carry: bool = True  # the state goes on from one window to the next
     unit: Literal["document", "sentence"] = "document"  # what ends with an end token
     min_count: Positive = 1  # of words, where the corpus is one of words

@@ -50,6 +50,7 @@ class Batch:
     counts: Mapping[str, int]
     num_tokens: int
     tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    rate: float = 1.0  # the step learns so much faster or slower than usual
 
     def to(self, device: str) -> Batch:
         """The same batch with its arrays as tensors on the device."""
@@ -59,7 +60,7 @@ class Batch:
             name: torch.from_numpy(np.ascontiguousarray(array)).to(device, non_blocking=True)
             for name, array in self.arrays.items()
         }
-        return Batch(self.arrays, self.counts, self.num_tokens, tensors)
+        return Batch(self.arrays, self.counts, self.num_tokens, tensors, self.rate)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,13 @@ B streams, T places of a window.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from firth.core.seeds import uniform
 from firth.corpus.format import Split
 from firth.corpus.word_view import TokenView
+
+_WHOLE_PROB, _LEN_DEVIATION, _SHORTEST = 0.95, 5.0, 5
 
 
 class TokenSequence:
@@ -47,21 +50,61 @@ class Window:
     opens: bool  # the first window of an epoch: what was read before it is other text
 
 
-class Streams:
-    """The windows of a sequence, epoch after epoch; ``len`` counts rows, one a stream and window."""
+def random_len(window_len: int, *keys: ArrayLike) -> NDArray[np.int64]:
+    """Lengths of windows (Merity et al. 2018, §5): about ``window_len``, one in twenty about half of it, spread by a normal
+    distribution of deviation 5, never below 5. A pure function of the keys."""
+    middle = np.where(uniform(*keys, 0) < _WHOLE_PROB, window_len, window_len / 2)
+    radius = np.sqrt(-2 * np.log(1 - uniform(*keys, 1)))  # Box and Muller (1958)
+    found = middle + _LEN_DEVIATION * radius * np.cos(2 * np.pi * uniform(*keys, 2))
+    return np.maximum(found.astype(np.int64), min(_SHORTEST, window_len))
 
-    def __init__(self, sequence: TokenSequence, num_streams: int, window_len: int) -> None:
+
+class Streams:
+    """The windows of a sequence, epoch after epoch; ``len`` counts rows, one a stream and window (of the first epoch)."""
+
+    def __init__(
+        self, sequence: TokenSequence, num_streams: int, window_len: int, random_seed: int | None = None
+    ) -> None:
+        """With a ``random_seed`` windows have random lengths, others in every epoch."""
         self.sequence, self.num_streams, self.window_len = sequence, num_streams, window_len
         self.stream_len = -(-len(sequence) // num_streams)
-        self.num_windows = -(-self.stream_len // window_len)
+        self.random_seed = random_seed
+        self._borders: list[NDArray[np.int64]] = []
+        self.num_windows = len(self._epoch(0)) - 1
 
     def __len__(self) -> int:
         return self.num_windows * self.num_streams
 
+    def _epoch(self, epoch: int) -> NDArray[np.int64]:
+        """Where the windows of an epoch begin and the last one ends; each epoch's are made once."""
+        if self.random_seed is None:
+            epoch = 0
+        while len(self._borders) <= epoch:
+            number = len(self._borders)
+            most = np.arange(-(-self.stream_len // min(_SHORTEST, self.window_len)))
+            lens = (
+                np.full(len(most), self.window_len)
+                if self.random_seed is None
+                else random_len(self.window_len, self.random_seed, number, most)
+            )
+            ends = np.cumsum(lens)
+            self._borders.append(np.concatenate(([0], ends[ends < self.stream_len], [self.stream_len])))
+        return self._borders[epoch]
+
+    def _find(self, number: int) -> tuple[int, int]:
+        """The epoch of a window and its place in it."""
+        if self.random_seed is None:
+            return divmod(number, self.num_windows)
+        epoch = 0
+        while number >= len(self._epoch(epoch)) - 1:
+            number -= len(self._epoch(epoch)) - 1
+            epoch += 1
+        return epoch, number
+
     def window(self, number: int) -> Window:
-        within = number % self.num_windows
-        start = within * self.window_len
-        offsets = np.arange(start, min(start + self.window_len, self.stream_len))
+        epoch, within = self._find(number)
+        start, end = self._epoch(epoch)[within : within + 2].tolist()
+        offsets = np.arange(start, end)
         places = np.arange(self.num_streams)[:, None] * self.stream_len + offsets
         inside = places < len(self.sequence)
         places = np.minimum(places, len(self.sequence) - 1)

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from firth.core.model_configs import RecurrentConfig
 from firth.core.types import Layers
-from firth.nn.recurrent import RecurrentStack, StackDropout, dropout
+from firth.nn.recurrent import Projection, RecurrentStack, StackDropout, dropout
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Recurrent(nn.Module):
             config.bidirectional,
             config.residual,
             StackDropout(config.dropout_prob, config.weight_drop_prob, config.variational),
+            Projection(config.num_cells, config.cell_clip, config.projection_clip),
         )
 
     @property

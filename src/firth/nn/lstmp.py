@@ -175,8 +175,10 @@ class LSTMP(nn.Module):
         state: State | None = None,
         live_GTB: torch.Tensor | None = None,
         fresh_GTB: torch.Tensor | None = None,
+        state_weight: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, State]:
-        """Outputs [G, T, B, P] (zeros where ``live`` is false) and the state after the last step."""
+        """Outputs [G, T, B, P] (zeros where ``live`` is false) and the state after the last step; ``state_weight`` stands
+        in for the layer's own (some of it dropped, say)."""
         num_groups, num_steps, num_rows, _ = inputs_GTBI.shape
         hidden, cell = self.empty_state(num_rows) if state is None else state
         opened = self.bias[:, None].clone()
@@ -186,7 +188,7 @@ class LSTMP(nn.Module):
         with torch.autocast(inputs_GTBI.device.type, enabled=False):
             found = _Steps.apply(
                 gates.to(kind).view(num_groups, num_steps, num_rows, -1),
-                self.state_weight,
+                self.state_weight if state_weight is None else state_weight,
                 self.projection,
                 hidden.to(kind),
                 cell.to(kind),

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from firth.nn.recurrent_cells import CELLS, ROWS, CellWeights, has_cell_state
 from firth.nn.recurrent_fast import CoupledSteps, GRUSteps, LSTMSteps, SimpleSteps
+from firth.nn.recurrent_projected import ProjectedLayer
 
 
 class RecurrentLayer(nn.Module):
@@ -80,6 +81,13 @@ class RecurrentLayer(nn.Module):
         if self.kind == "gru":
             return GRUSteps.apply(sums_TBG, state_SBH[0], weight), None
         return SimpleSteps.apply(sums_TBG, state_SBH[0], weight, self.kind == "rnn_relu"), None
+
+    def read(
+        self, inputs_TBI: torch.Tensor, state_SBH: torch.Tensor, lens_B: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Hidden states of all steps, and the state after each sequence's last one."""
+        hidden, cells = self(inputs_TBI, state_SBH, lens_B is not None)
+        return hidden, final_state(hidden, cells, state_SBH, lens_B)
 
     def _library_gru(self, inputs_TBI: torch.Tensor, state_SBH: torch.Tensor, weight_GH: torch.Tensor) -> torch.Tensor:
         assert self.hidden_bias is not None
@@ -148,6 +156,15 @@ class StackDropout:
     variational: bool = False
 
 
+@dataclass(frozen=True)
+class Projection:
+    """Of a projected LSTM (``lstmp``): its cells, and where cells and outputs are cut off (0: nowhere)."""
+
+    cell_dim: int
+    cell_clip: float = 3.0
+    output_clip: float = 3.0
+
+
 class RecurrentStack(nn.Module):
     """Layers one above the other."""
 
@@ -159,8 +176,10 @@ class RecurrentStack(nn.Module):
         bidirectional: bool = False,
         residual: bool = False,
         drop: StackDropout | None = None,
+        projection: Projection | None = None,
     ) -> None:
-        """``residual`` adds the input of a layer to its output wherever their widths agree."""
+        """``residual`` adds the input of a layer to its output wherever their widths agree; ``projection`` is for
+        ``lstmp``, whose outputs are ``hidden_dims``."""
         super().__init__()
         self.drop = drop or StackDropout()
         self.residual = residual
@@ -168,18 +187,30 @@ class RecurrentStack(nn.Module):
         layers = []
         for hidden_dim in hidden_dims:
             layers.append(
-                nn.ModuleList(
-                    RecurrentLayer(kind, input_dim, hidden_dim, self.drop.weight_prob)
-                    for _ in range(self.num_directions)
-                )
+                nn.ModuleList(self._layer(kind, input_dim, hidden_dim, projection) for _ in range(self.num_directions))
             )
             input_dim = hidden_dim * self.num_directions
         self.layers = nn.ModuleList(layers)
         self.widths = [hidden_dim * self.num_directions for hidden_dim in hidden_dims]
 
-    def directions(self) -> list[RecurrentLayer]:
+    def _layer(
+        self, kind: str, input_dim: int, hidden_dim: int, projection: Projection | None
+    ) -> RecurrentLayer | ProjectedLayer:
+        if kind != "lstmp":
+            return RecurrentLayer(kind, input_dim, hidden_dim, self.drop.weight_prob)
+        assert projection is not None
+        return ProjectedLayer(
+            input_dim,
+            hidden_dim,
+            projection.cell_dim,
+            projection.cell_clip,
+            projection.output_clip,
+            self.drop.weight_prob,
+        )
+
+    def directions(self) -> list[RecurrentLayer | ProjectedLayer]:
         """Every layer and direction, in the order of the states."""
-        return [part for part in self.layers.modules() if isinstance(part, RecurrentLayer)]
+        return [part for part in self.layers.modules() if isinstance(part, RecurrentLayer | ProjectedLayer)]
 
     def start(self, generator: torch.Generator) -> None:
         for part in self.directions():
@@ -213,8 +244,8 @@ class RecurrentStack(nn.Module):
                 place = number * self.num_directions + backward
                 layer = self.directions()[place]
                 seen = reverse_within(below, lens_B) if backward else below
-                hidden, cells = layer(seen, state[place], lens_B is not None)
-                states.append(final_state(hidden, cells, state[place], lens_B))
+                hidden, after = layer.read(seen, state[place], lens_B)
+                states.append(after)
                 parts.append(reverse_within(hidden, lens_B) if backward else hidden)
             above = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
             if self.residual and above.shape == below.shape:

@@ -67,7 +67,7 @@ class NextTokenStreams(nn.Module):
         sequence = TokenSequence(split, self.view, self.config.unit)
         if not len(sequence):
             raise FirthError(f"{split.folder}: no text to train on; prepare a corpus with more documents")
-        return Streams(sequence, self.num_streams, self.config.row_len)
+        return Streams(sequence, self.num_streams, self.config.row_len, seed if self.config.random_windows else None)
 
     def batch(self, split: Split, rows: Streams, seed: int, first: int, count: int) -> Batch:
         """Window ``first / B`` of the endless sequence; a pure function of its arguments."""
@@ -76,7 +76,9 @@ class NextTokenStreams(nn.Module):
         window = rows.window(first // self.num_streams)
         arrays = {"ids": window.ids, "labels": window.labels, "opens": np.asarray([window.opens])}
         num_tokens = int((window.labels >= 0).sum())
-        return Batch(arrays, {LOSS: num_tokens}, num_tokens)
+        # every token weighs the same however long its window is (Merity et al. 2018, §5)
+        rate = window.ids.shape[1] / self.config.row_len if self.config.random_windows else 1.0
+        return Batch(arrays, {LOSS: num_tokens}, num_tokens, rate=rate)
 
     def loss(self, model: Any, batch: Batch) -> Losses:
         """While training what the output layer learns from; else the loss by full normalisation, with log Z."""

@@ -25,6 +25,7 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     "gru-lm": recurrent.gru_lm,
     "lstm-lm-nce": recurrent.lstm_lm_nce,
     "lstm-lm-regularised": recurrent.lstm_lm_regularised,
+    "lstm-lm-awd": recurrent.lstm_lm_awd,
     "electra-tiny": electra.electra_tiny,
     "electra-mini": electra.electra_mini,
     "electra-small": electra.electra_small,

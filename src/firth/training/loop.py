@@ -22,6 +22,7 @@ from firth.core.configs import TrainingConfig
 from firth.core.errors import FirthError, Interrupted
 from firth.core.seeds import hashed
 from firth.core.types import Batch, Progress, Trainee
+from firth.training.averaged_sgd import AveragedSGD, stopped_improving
 from firth.training.checkpoints import list_checkpoints, load_model, load_optimizer, prune, read_state, save_checkpoint
 from firth.training.history import History
 from firth.training.optimizer import build_optimizer, learning_rate, set_rate
@@ -106,6 +107,7 @@ class Loop:
         self.averaged: list[int] = []
         self.best: dict[str, float] | None = None
         self.last: dict[str, float] = {}
+        self.tested: list[float] = []  # for averaged SGD: every loss on held-out text before averaging began
 
     @property
     def checkpoints(self) -> Path:
@@ -123,7 +125,7 @@ class Loop:
         load_model(path, self.module)
         load_optimizer(path, self.module, self.optimizer)
         self.seconds, self.tokens = state["seconds"], state["tokens"]
-        self.best, self.last = state["best"], state["last"]
+        self.best, self.last, self.tested = state["best"], state["last"], state.get("tested", [])
         return True
 
     def measure(self, budget_s: float) -> int:
@@ -216,7 +218,7 @@ class Loop:
         parts = [next(batches) for _ in range(self.config.accumulation)]
         own = {name: sum(part.counts[name] for part in parts) for name in parts[0].counts}
         counts = self.ranks.sum_counts(own)
-        rate = learning_rate(self.config, step, steps)
+        rate = learning_rate(self.config, step, steps) * statistics.mean(part.rate for part in parts)
         set_rate(self.optimizer, rate)
         torch.manual_seed(int(hashed(self.config.seed, step, self.ranks.rank)) >> 1)
         self.module.train()
@@ -272,11 +274,13 @@ class Loop:
             self.progress(line)
 
     def _evaluate(self, history: History | None) -> None:
-        found = self.trainee.evaluate()
+        with self.optimizer.averaged() if isinstance(self.optimizer, AveragedSGD) else nullcontext():
+            found = self.trainee.evaluate()
         if not found:
             return
         if not math.isfinite(found.get("loss", 0.0)):
             raise FirthError(self._not_finite(self.step - 1))
+        self._watch(found)
         self.last = found
         if "loss" in found and (self.best is None or found["loss"] < self.best["loss"]):
             self.best = {**found, "step": self.step}
@@ -291,9 +295,27 @@ class Loop:
         if self.ranks.first:
             self.progress(line)
 
+    def _watch(self, found: Mapping[str, float]) -> None:
+        """Averaging begins once the loss on held-out text has stopped to fall."""
+        if isinstance(self.optimizer, AveragedSGD) and not self.optimizer.averages and "loss" in found:
+            if stopped_improving(self.tested, found["loss"], self.config.average_patience):
+                self.optimizer.begin_average()
+            self.tested.append(found["loss"])
+
+    def take_average(self) -> None:
+        """The mean of the iterates becomes the model, where there is one."""
+        if isinstance(self.optimizer, AveragedSGD):
+            self.optimizer.exchange()
+
     def _save(self) -> None:
         if self.ranks.first:
-            state = {"seconds": self.seconds, "tokens": self.tokens, "best": self.best, "last": self.last}
+            state = {
+                "seconds": self.seconds,
+                "tokens": self.tokens,
+                "best": self.best,
+                "last": self.last,
+                "tested": self.tested,
+            }
             save_checkpoint(self.checkpoints, self.step, self.module, self.optimizer, state)
             best = int(self.best["step"]) if self.best else None
             prune(self.checkpoints, self.config.keep, best, self.averaged)

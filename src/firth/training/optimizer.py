@@ -1,4 +1,4 @@
-"""AdamW with decay groups, and learning-rate schedules."""
+"""AdamW (or averaged SGD) with decay groups, and learning-rate schedules."""
 
 import math
 from collections.abc import Mapping
@@ -7,11 +7,12 @@ import torch
 from torch import nn
 
 from firth.core.configs import TrainingConfig
+from firth.training.averaged_sgd import AveragedSGD
 
 
 def build_optimizer(
     module: nn.Module, config: TrainingConfig, factors: Mapping[str, float] | None = None
-) -> torch.optim.AdamW:
+) -> torch.optim.Optimizer:
     """Weight decay on matrices and tables only: not on biases and norms (Devlin et al. 2018, A.2).
 
     ``factors`` by name of a parameter make it learn slower or faster than the rest.
@@ -21,17 +22,14 @@ def build_optimizer(
         for name, parameter in module.named_parameters():
             if parameter.requires_grad and (parameter.ndim >= 2) == decays:
                 groups.setdefault((decays, (factors or {}).get(name, 1.0)), []).append(parameter)
+    described = [
+        {"params": some, "weight_decay": config.weight_decay if decays else 0.0, "rate_factor": factor}
+        for (decays, factor), some in groups.items()
+    ]
+    if config.optimizer == "averaged_sgd":
+        return AveragedSGD(described, config.learning_rate)
     betas = (config.beta1, config.beta2)
-    return torch.optim.AdamW(
-        [
-            {"params": some, "weight_decay": config.weight_decay if decays else 0.0, "rate_factor": factor}
-            for (decays, factor), some in groups.items()
-        ],
-        config.learning_rate,
-        betas,
-        config.adam_eps,
-        fused=True,
-    )
+    return torch.optim.AdamW(described, config.learning_rate, betas, config.adam_eps, fused=True)
 
 
 def learning_rate(config: TrainingConfig, step: int, steps: int) -> float:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import firth
 from firth import api
@@ -212,3 +213,29 @@ def test_damaged_models_are_refused(word_run: Path, tmp_path: Path) -> None:
     words.write_text(words.read_text(encoding="utf-8") + "more\n", encoding="utf-8")
     with pytest.raises(FirthError, match="43 tokens but the model has only 42"):
         firth.load(tmp_path / "run")
+
+
+def test_a_projected_lstm(corpus_folder: Path, tmp_path: Path) -> None:
+    """Trained, written, read, decoded, and looked into like every other cell."""
+    config = small("lstm-lm", "cell=lstmp", "cell_dim=24", "cell_clip=2", "projection_clip=1", "weight_drop_prob=0.2")
+    api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
+    model = firth.load(tmp_path / "run")
+    assert isinstance(model, RecurrentRepresentation)
+    assert (model.config.num_cells, model.config.projection_clip) == (24, 1)
+    assert len(model.generate("The old", max_tokens=4)) == 1
+    assert model.encode(["The old doctor."]).shape == (1, 16)
+    assert "How far gradients reach back" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_finished_model_is_the_average(
+    corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("firth.training.loop.stopped_improving", lambda losses, latest, patience: len(losses) == 1)
+    settings = ["row_len=8", "learning_rate=1", "steps=6", "evaluations=6", "checkpoints=6", "keep=6"]
+    config = small("lstm-lm-awd", *settings)
+    api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
+    steps = [load_file(tmp_path / "run" / "checkpoints" / f"step-{n}" / "model.safetensors") for n in range(2, 7)]
+    found = load_file(tmp_path / "run" / "model.safetensors")
+    name = "stack.layers.0.0.weight_hidden"
+    wanted = torch.stack([step[f"model.{name}"] for step in steps]).mean(0)
+    torch.testing.assert_close(found[f"model.{name}"], wanted)

@@ -8,7 +8,7 @@ from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus, Split
 from firth.corpus.prepare import prepare
-from firth.corpus.streams import Streams, TokenSequence
+from firth.corpus.streams import Streams, TokenSequence, random_len
 from firth.corpus.word_view import TokenView, read_types, view_as, view_tokens
 from firth.text.word_tokens import WordTokens
 
@@ -98,3 +98,41 @@ def test_another_list_of_words(words: Corpus) -> None:
 def test_pieces_are_counted(corpus: Corpus) -> None:
     view = view_tokens(corpus, 1, None)
     assert view.counts.sum() == corpus.info.train.tokens + corpus.info.train.documents
+
+
+def test_random_windows(corpus: Corpus) -> None:
+    """Every token once an epoch, borders elsewhere in each, and a window is known by its number alone."""
+    whole = TokenSequence(corpus.train, view_tokens(corpus, 1, None), "sentence")
+    streams = Streams(whole, 3, 12, random_seed=7)
+    wanted = whole.take(np.arange(len(whole)))
+    first, borders = 0, []
+    for _ in range(3):
+        labels, lens = [], []
+        while not labels or not streams.window(first).opens:
+            labels.append(streams.window(first).labels)
+            lens.append(labels[-1].shape[1])
+            first += 1
+        found = np.concatenate(labels, 1).reshape(-1)
+        np.testing.assert_array_equal(found[found >= 0], wanted)
+        borders.append(lens)
+        assert min(lens[:-1]) >= 5
+    assert len(streams) == 3 * len(borders[0])
+    assert borders[0] != borders[1] != borders[2]
+    again = Streams(whole, 3, 12, random_seed=7)
+    np.testing.assert_array_equal(again.window(first - 2).ids, streams.window(first - 2).ids)  # without those before
+    other = Streams(whole, 3, 12, random_seed=8)
+    assert [other.window(number).ids.shape for number in range(9)] != [
+        streams.window(number).ids.shape for number in range(9)
+    ]
+
+
+def test_random_lengths_are_as_published() -> None:
+    """70 ± 5, one in twenty about 35, cut to whole numbers, never below 5."""
+    lens = random_len(70, 3, 1, np.arange(40_000))
+    short = lens < 52
+    assert short.mean() == pytest.approx(0.05, abs=0.005)
+    assert lens[~short].mean() == pytest.approx(69.5, abs=0.1)
+    assert lens[~short].std() == pytest.approx(5, abs=0.1)
+    assert lens[short].mean() == pytest.approx(34.5, abs=0.5)
+    assert random_len(6, 3, 1, np.arange(1000)).min() == 5
+    assert random_len(2, 3, 1, np.arange(1000)).min() == 2

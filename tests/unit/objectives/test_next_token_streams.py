@@ -143,3 +143,15 @@ def test_spare_rows_of_a_vocabulary(corpus: Corpus) -> None:
     head = build_output(NextTokenStreamsConfig(output="nce"), 4, False, view.tokens.vocab_size + 3, view)
     assert isinstance(head, TokenOutput)
     assert head.bias.shape == (view.tokens.vocab_size + 3,)
+
+
+def test_a_short_window_learns_slower(corpus: Corpus) -> None:
+    """The rate of a step goes with the length of its window, so that every token weighs the same."""
+    objective, _ = build(corpus, row_len=12, random_windows=True)
+    rows = objective.rows(corpus.train, 5)
+    batches = [objective.batch(corpus.train, rows, 5, 3 * number, 3) for number in range(8)]
+    assert len({batch.arrays["ids"].shape for batch in batches}) > 1
+    for batch in batches:
+        assert batch.rate == batch.to("cpu").rate == batch.arrays["ids"].shape[1] / 12
+    fixed, _ = build(corpus)
+    assert fixed.batch(corpus.train, fixed.rows(corpus.train, 5), 5, 0, 3).rate == 1
