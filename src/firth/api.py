@@ -249,17 +249,32 @@ def evaluate_words(
     }
 
 
-def convert(model: AnyPath, out: AnyPath, format: str | None = None, int8: bool = False) -> None:
-    """Static vectors in another format, by the ending of ``out`` or by name."""
+def convert(
+    model: AnyPath,
+    out: AnyPath,
+    format: str | None = None,
+    int8: bool = False,
+    verify: bool = False,
+    data: AnyPath | None = None,
+) -> dict[str, Any]:
+    """Static vectors in another format, by the ending of ``out`` or by name; encoders and tasks on them as ``onnx``,
+    with ``verify`` compared with the original (on a labelled file: ``data``). Returns what is known of the result."""
     from firth.representations.static import StaticRepresentation
     from firth.vectors.formats import save_vectors
 
+    if format == "onnx":
+        from firth.assembly.onnx_export import export_onnx
+
+        return export_onnx(Path(model), Path(out), int8, verify, Path(data) if data is not None else None).facts
+    if verify or data is not None:
+        raise FirthError("only models written as ONNX are verified: add --to onnx, or leave out --verify and --data")
     loaded = load(model)
     if not isinstance(loaded, StaticRepresentation):
-        raise FirthError(f"{model}: an {loaded.kind}, which is a Hugging Face directory already; nothing to convert")
+        raise FirthError(f"{model}: an {loaded.kind}, which is no static vectors; write it as ONNX with --to onnx")
     if Path(out).exists():
         raise FirthError(f"{out}: exists already; choose another name")
     save_vectors(loaded.vectors.quantized() if int8 else loaded.vectors, out, format)
+    return {"bytes": Path(out).stat().st_size}
 
 
 def evaluate(run: AnyPath, corpus: AnyPath | None = None, num_texts: int = 50) -> dict[str, Any]:

@@ -36,6 +36,10 @@ def load_model(path: Path) -> Representation:
         return load_elmo_model(path)
     if path.is_file():
         return load_vectors_file(path)
+    if (path / "model.onnx").is_file() and (path / "firth.json").is_file():
+        from firth.assembly.onnx import load_onnx
+
+        return load_onnx(path)
     if (path / "task.json").is_file():
         from firth.assembly.task_model import TaskModel
 

@@ -110,7 +110,30 @@ def task_rows(facts: dict[str, Any]) -> Rows:
     return rows
 
 
+def export_rows(facts: dict[str, Any]) -> Rows:
+    """An exported model, and what was found beside its original."""
+    rows = [
+        ("exported from", facts["source"]),
+        ("numbers", "int8" if facts["config"]["int8"] else "float32"),
+        ("parameters", show_count(facts["parameters"])),
+    ]
+    found = dict(facts.get("verified", {}))
+    before, after = found.pop("before", {}), found.pop("after", {})
+    rows += [
+        (name.replace("_", " "), f"{value:.6g}" if isinstance(value, float) else str(value))
+        for name, value in found.items()
+    ]
+    rows += [
+        (name.replace("_", " "), f"{value:.4f} before, {after[name]:.4f} after")
+        for name, value in before.items()
+        if isinstance(value, float)
+    ]
+    return rows
+
+
 def run_rows(facts: dict[str, Any]) -> Rows:
+    if facts.get("kind") == "onnx":
+        return export_rows(facts)
     if facts.get("kind") == "task":
         return task_rows(facts)
     if facts.get("kind") == "vectors":

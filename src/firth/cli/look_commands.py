@@ -95,21 +95,32 @@ def evaluate(
 
 @app.command()
 def convert(
-    model: Annotated[Path, typer.Argument(help="A run of static vectors, or a file of vectors.")],
-    out: Annotated[Path, typer.Argument(help="The file to write: .bin, .vec, .txt, .tsv or .safetensors.")],
-    to: Annotated[str | None, typer.Option(help="The format, where the ending does not say it.")] = None,
-    int8: Annotated[bool, typer.Option("--int8", help="Store a byte a number (safetensors only).")] = False,
+    model: Annotated[Path, typer.Argument(help="A run or file of static vectors, an encoder, or a task on one.")],
+    out: Annotated[
+        Path,
+        typer.Argument(help="The file to write: .bin, .vec, .txt, .tsv or .safetensors; for --to onnx the folder."),
+    ],
+    to: Annotated[str | None, typer.Option(help="The format, where the ending does not say it; onnx.")] = None,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Store a byte a number (safetensors), and compute with them (onnx).")
+    ] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare the ONNX model with the original.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Labelled examples on which both are scored (onnx).")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write static vectors in another format.
+    """Write static vectors in another format, or an encoder or task as ONNX.
 
-    Example: firth convert runs/word2vec vectors.txt
+    Example: firth convert runs/bert exported --to onnx --int8 --verify
     """
     from firth import api
-    from firth.cli.output import say, say_json
+    from firth.cli.output import say, say_json, table
 
-    api.convert(model, out, to, int8)
+    found = api.convert(model, out, to, int8, verify, data)
     if as_json:
-        say_json({"out": str(out), "bytes": out.stat().st_size})
-    else:
-        say(f"{out}: written")
+        say_json({"out": str(out), **found})
+        return
+    say(f"{out}: written")
+    if "verified" in found:
+        from firth.cli.describe import export_rows
+
+        table(export_rows(found))

@@ -1,0 +1,202 @@
+"""An exported encoder: the same answers as the run it came from, computed by onnxruntime without PyTorch.
+
+B batch, T tokens, D hidden size, L layers.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.core.model_configs import EncoderConfig
+from firth.core.text_reader import TextReader
+from firth.representations.base import Representation, TextLayers
+from firth.text.pieces import Pieces
+
+_BATCH_TOKENS = 1024  # what one batch works on stays in a processor's cache
+_POOLS = ("mean", "cls", "max")
+_IDS, _MASK, _SEGMENTS, _LAST = "input_ids", "attention_mask", "token_type_ids", "last_hidden_state"
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+
+def require_onnxruntime() -> ModuleType:
+    """The library that computes exported models, or a word about how to get it."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise FirthError("an exported model needs onnxruntime: pip install 'firth[onnx]'") from None
+    found: ModuleType = onnxruntime
+    return found
+
+
+def num_threads() -> int:
+    """As many as PyTorch would take: OMP_NUM_THREADS, or the cores that this process may use."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    allowed = getattr(os, "sched_getaffinity", None)  # not on every system
+    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
+
+
+class Session:
+    """A graph in onnxruntime; only what is asked for is computed."""
+
+    def __init__(self, path: Path) -> None:
+        runtime = require_onnxruntime()
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = num_threads()
+        options.log_severity_level = 4  # what goes wrong is said by us
+        self._run_options = runtime.RunOptions()
+        self._run_options.only_execute_path_to_fetches = True
+        self._run_options.log_severity_level = 4
+        if not path.is_file():
+            raise FirthError(f"{path}: no such file; export the model again")
+        try:
+            self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            reason = str(error).partition("\n")[0][:160]
+            raise FirthError(f"{path}: not a whole ONNX file ({reason}); export the model again") from None
+        self.path = path
+        self.inputs = [value.name for value in self._session.get_inputs()]
+        self.outputs = {value.name: value.shape for value in self._session.get_outputs()}
+
+    def run(self, names: Sequence[str], **inputs: Ints) -> list[Floats]:
+        found: list[Floats] = self._session.run(list(names), inputs, self._run_options)
+        return found
+
+    def check(self, outputs: dict[str, int], more_inputs: Sequence[str] = ()) -> None:
+        """These outputs, each of this width, and no others; inputs likewise."""
+        widths = {name: shape[-1] for name, shape in self.outputs.items()}
+        wanted_inputs = sorted([_IDS, _MASK, _SEGMENTS, *more_inputs])
+        if sorted(self.inputs) != wanted_inputs or set(widths) != set(outputs):
+            raise FirthError(f"{self.path}: not the graph that its firth.json describes; export the model again")
+        for name, width in outputs.items():
+            if isinstance(widths[name], int) and widths[name] != width:
+                raise FirthError(
+                    f"{self.path}: '{name}' has {widths[name]} numbers, its firth.json says {width}; export the model again"
+                )
+
+
+class OnnxRepresentation(Representation):
+    """What ``firth.load`` gives for an exported encoder."""
+
+    kind = "exported encoder"
+
+    def __init__(self, config: EncoderConfig, pieces: Pieces, session: Session, num_parameters: int) -> None:
+        self.config, self.pieces, self.session = config, pieces, session
+        self.dim = config.hidden_dim
+        self._num_parameters = num_parameters
+        if pieces.vocab_size > config.vocab_size:
+            raise FirthError(
+                f"{session.path.parent}: the tokenizer has {pieces.vocab_size} tokens but the model only {config.vocab_size}; the files belong to different models"
+            )
+        self._names = [*(f"layer_{layer}" for layer in range(config.num_layers)), _LAST]
+
+    @property
+    def num_parameters(self) -> int:
+        return self._num_parameters
+
+    def reader(self) -> TextReader:
+        raise FirthError(
+            "an exported model does not learn, so it cannot be the base of a task: use the run it came from"
+        )
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> Floats:
+        """A vector a text, float32 [N, D]; texts longer than the model go through in windows."""
+        if pool not in _POOLS:
+            raise FirthError(f"unknown pool '{pool}': choose {', '.join(_POOLS)}")
+        num_layers = self.config.num_layers + 1
+        if not -num_layers <= layer < num_layers:
+            raise FirthError(
+                f"layer {layer} does not exist: this model has layers 0 to {num_layers - 1} (0 is the token layer)"
+            )
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        windows: list[Ints] = []
+        owner: list[int] = []
+        for number, ids in enumerate(self._ids(texts)):
+            found = [ids[places] for places in window_places(len(ids), self.config.max_positions)]
+            windows += found
+            owner += [number] * len(found)
+        pooled = np.zeros((len(windows), self.dim), np.float32)
+        for numbers, ids_BT, mask_BT in batches_of_like_length(windows, self.pieces.pad_id or 0):
+            (hidden,) = self._run([self._names[layer]], ids_BT, mask_BT)
+            pooled[numbers] = pool_tokens(hidden, mask_BT, pool)
+        return _combine(pooled, np.asarray(owner), np.asarray([len(one) for one in windows]), len(texts), pool)
+
+    def layers(self, text: str | list[str]) -> TextLayers:
+        """Every layer for every token; a list is taken as words."""
+        encoding = self.pieces.encode(text)
+        hidden = np.zeros((self.config.num_layers + 1, len(encoding.ids), self.dim), np.float32)
+        for places in window_places(len(encoding.ids), self.config.max_positions):
+            ids = encoding.ids[places][None]
+            hidden[:, places] = np.stack(self._run(self._names, ids, np.ones_like(ids)))[:, 0]
+        return TextLayers(encoding.tokens, encoding.offsets, encoding.words, hidden)
+
+    def _ids(self, texts: list[str]) -> list[Ints]:
+        """The tokens of each text; all at once where no byte of a text needs a second look."""
+        if self.pieces.byte_ids is not None:
+            return [self.pieces.encode(text).ids for text in texts]
+        self.pieces.backend.encode_special_tokens = False
+        return [np.asarray(found.ids, np.int64) for found in self.pieces.backend.encode_batch_fast(texts)]
+
+    def _run(self, names: Sequence[str], ids_BT: Ints, mask_BT: Ints) -> list[Floats]:
+        inputs: dict[str, Any] = {_IDS: ids_BT, _MASK: mask_BT, _SEGMENTS: np.zeros_like(ids_BT)}
+        more = {name: np.arange(len(ids_BT)) for name in self.session.inputs if name not in inputs}
+        return self.session.run(names, **inputs, **more)
+
+
+def window_places(size: int, most: int) -> list[Ints]:
+    """Places of the tokens in each window of at most ``most``, each with the first and the last token; nothing is cut off."""
+    if size <= most:
+        return [np.arange(size)]
+    inner, room = np.arange(1, size - 1), most - 2
+    return [np.concatenate(([0], inner[start : start + room], [size - 1])) for start in range(0, len(inner), room)]
+
+
+def batches_of_like_length(windows: Sequence[Ints], pad_id: int) -> Iterator[tuple[list[int], Ints, Ints]]:
+    """(numbers, ids, mask) of windows of like length, so that hardly any padding is computed."""
+    order = sorted(range(len(windows)), key=lambda number: len(windows[number]))
+    start = 0
+    while start < len(order):
+        stop = start + 1
+        while stop < len(order) and (stop - start + 1) * len(windows[order[stop]]) <= _BATCH_TOKENS:
+            stop += 1
+        numbers = order[start:stop]
+        lens = np.asarray([len(windows[number]) for number in numbers])
+        mask_BT = (np.arange(lens[-1]) < lens[:, None]).astype(np.int64)
+        ids_BT = np.full(mask_BT.shape, pad_id, np.int64)
+        ids_BT[mask_BT > 0] = np.concatenate([windows[number] for number in numbers])
+        yield numbers, ids_BT, mask_BT
+        start = stop
+
+
+def pool_tokens(hidden_BTD: Floats, mask_BT: Ints, pool: str) -> Floats:
+    """One vector a row from those of its tokens."""
+    if pool == "cls":
+        return hidden_BTD[:, 0]
+    if pool == "max":
+        found: Floats = np.where(mask_BT[:, :, None] > 0, hidden_BTD, -np.inf).max(1)
+        return found
+    weights_BT = (mask_BT / mask_BT.sum(1, keepdims=True)).astype(np.float32)
+    return np.matmul(weights_BT[:, None], hidden_BTD)[:, 0]
+
+
+def _combine(pooled: Floats, owner: Ints, lens: Ints, num_texts: int, pool: str) -> Floats:
+    """Windows of a text put together: by length for the mean, the first for [CLS], the largest for max."""
+    if len(pooled) == num_texts:
+        return pooled
+    out = np.empty((num_texts, pooled.shape[1]), np.float32)
+    for text in range(num_texts):
+        mine = owner == text
+        if pool == "mean":
+            out[text] = np.average(pooled[mine], axis=0, weights=lens[mine])
+        else:
+            out[text] = pooled[mine][0] if pool == "cls" else pooled[mine].max(0)
+    return out
