@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from firth.api import evaluate, load, occurrences, plan, prepare, prepare_pairs, pretrain
+    from firth.api import evaluate, load, occurrences, plan, prepare, prepare_pairs, pretrain, probe
     from firth.core.errors import FirthError
     from firth.estimators import Classifier, Tagger
     from firth.task_api import finetune
@@ -24,6 +24,7 @@ __all__ = [
     "prepare",
     "prepare_pairs",
     "pretrain",
+    "probe",
 ]
 
 

@@ -350,6 +350,28 @@ def occurrences(
     return find_occurrences(loaded, Path(corpus), sentence, word, top, layer, num_sentences, same_word)
 
 
+def probe(
+    model: AnyPath | Representation, *, out: AnyPath | None = None, progress: Progress | None = None, **settings: Any
+) -> dict[str, Any]:
+    """What each layer of a model knows, beside baselines: ``pos="train.conllu"``, ``senses=["train.xml"]`` and the like
+    are the options of ``firth probe``. Files are written to ``out``, by default ``probe`` inside a run of Firth."""
+    from firth.assembly.probe import probe_run
+    from firth.core.probe_configs import ProbeConfig
+
+    config = ProbeConfig.from_arguments(settings)
+    if not isinstance(model, str | Path):
+        return probe_run(model, model.kind, config, None if out is None else Path(out), progress)
+    folder = Path(model) / "probe" if out is None and (Path(model) / "firth.json").is_file() else out
+    return probe_run(load(model), Path(model).name, config, None if folder is None else Path(folder), progress)
+
+
+def probe_table(found: dict[str, Any]) -> list[str]:
+    """The result of ``probe`` in lines of text."""
+    from firth.assembly.probe_report import table_lines
+
+    return table_lines(found)
+
+
 def load(path: AnyPath) -> Representation:
     """A trained representation: a run of Firth, a Hugging Face BERT directory, or a file of vectors."""
     from firth.assembly.loading import load_model

@@ -39,6 +39,17 @@ def write_samples(folder: Path) -> None:
     rows = [f"The {noun} {verb} it.\t{'good' if noun in nouns[:2] else 'bad'}" for noun in nouns for verb in verbs]
     (folder / "train.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")
     (folder / "dev.tsv").write_text("text\tlabel\n" + "\n".join(rows[::3]) + "\n", encoding="utf-8")
+    tagged = "".join(
+        f"{number}\t{word}\t_\t{tag}\t_\t_\t0\t_\t_\t_\n" + ("\n" if tag == "PUNCT" else "")
+        for noun in nouns * 3
+        for number, (word, tag) in enumerate((("The", "DET"), (noun, "NOUN"), ("slept", "VERB"), (".", "PUNCT")), 1)
+    )
+    (folder / "tags.conllu").write_text(tagged, encoding="utf-8")
+    marked = "".join(
+        f'<instance id="{number}"><answer senseid="{number % 2}"/><context>{"A" if number % 2 else "The"} <head>bank</head></context></instance>'
+        for number in range(15)
+    )
+    (folder / "senses.xml").write_text(f'<corpus><lexelt item="bank.n">{marked}</lexelt></corpus>', encoding="utf-8")
     places, acts = ["北京", "上海", "图书馆", "学校", "公园"], ["住了三天", "看书", "睡觉", "见到老师", "学习中文"]
     chinese = ["".join(f"我们在{random.choice(places)}{random.choice(acts)}。" for _ in range(5)) for _ in range(300)]
     (folder / "xinwen.txt").write_text("\n".join(chinese) + "\n", encoding="utf-8")

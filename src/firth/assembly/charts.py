@@ -87,8 +87,8 @@ def line_chart(
     return "".join(parts)
 
 
-def heat_map(values: NDArray[np.floating], rows: Sequence[str], columns: Sequence[str]) -> str:
-    """Numbers from 0 to 1 as squares, darker for more; the words stand beside and above."""
+def heat_map(values: NDArray[np.floating], rows: Sequence[str], columns: Sequence[str], full: float = 1.0) -> str:
+    """Numbers from 0 to ``full`` as squares, darker for more; the words stand beside and above."""
     size, left, top = 22, 110, 84
     width, height = left + size * len(columns) + 8, top + size * len(rows) + 8
     parts = [f'<svg viewBox="0 0 {width} {height}" style="max-width:{width}px" role="img" aria-label="attention">']
@@ -102,6 +102,6 @@ def heat_map(values: NDArray[np.floating], rows: Sequence[str], columns: Sequenc
             value = float(values[row, column])
             parts.append(
                 f'<rect class="cell" x="{left + size * column}" y="{y}" width="{size - 1}" height="{size - 1}" '
-                f'fill-opacity="{min(max(value, 0.03), 1.0):.3f}"><title>{html.escape(word)} – {html.escape(other)}: {value:.3f}</title></rect>'
+                f'fill-opacity="{min(max(value / full, 0.03), 1.0):.3f}"><title>{html.escape(word)} – {html.escape(other)}: {value:.3f}</title></rect>'
             )
     return "".join(parts) + "</svg>"

@@ -22,7 +22,7 @@ from firth.core.tensors import load_tensors, save_tensors
 from firth.core.text_reader import TextReader
 from firth.interop.bert import is_plain, load_bert, save_bert
 from firth.interop.elmo import OPTIONS, WEIGHTS, find_pair
-from firth.representations.base import Representation, TextLayers
+from firth.representations.base import Attention, Representation, TextLayers
 from firth.representations.beside import WordsBeside, read_beside
 from firth.representations.encoder import EncoderRepresentation
 from firth.representations.scratch import ScratchRepresentation
@@ -73,6 +73,12 @@ class TaskModel(Representation):
 
     def layers(self, text: str | list[str]) -> TextLayers:
         return self.base.layers(text)
+
+    def layers_of(self, texts: Sequence[str | list[str]]) -> list[TextLayers]:
+        return self.base.layers_of(texts)
+
+    def attention(self, text: str, second: str | None = None) -> Attention:
+        return self.base.attention(text, second)
 
     # -- predicting
 

@@ -15,6 +15,7 @@ COMMANDS = (  # files whose commands join the application
     "context_commands",
     "generate_commands",
     "look_commands",
+    "probe_commands",
     "serve_commands",
     "task_commands",
     "train_commands",

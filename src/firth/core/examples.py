@@ -50,3 +50,25 @@ class AnswerExample:
     impossible: bool = False
     where: str = ""
     references: list[str] = field(default_factory=list)
+
+
+class SenseMark(NamedTuple):
+    """Words ``start`` to ``end`` of a sentence, taken together, mean one of ``senses`` (any is right).
+
+    ``item`` is what the sense is chosen for: a lemma with its part of speech.
+    """
+
+    id: str
+    item: str
+    start: int
+    end: int
+    senses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SenseExample:
+    """A sentence or a longer context in words, some of which are marked with their sense."""
+
+    words: list[str]
+    marks: list[SenseMark]
+    where: str = ""

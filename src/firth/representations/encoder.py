@@ -166,13 +166,24 @@ class EncoderRepresentation(Representation):
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """Every layer for every token; a list is taken as words."""
-        encoding = self.pieces.encode(text)
-        hidden = np.zeros((self.config.num_layers + 1, len(encoding.ids), self.config.hidden_dim), np.float32)
+        return self.layers_of([text])[0]
+
+    def layers_of(self, texts: Sequence[str | list[str]]) -> list[TextLayers]:
+        """The same of many texts, like lengths together."""
+        encodings = [self.pieces.encode(text) for text in texts]
+        size = (self.config.num_layers + 1, self.config.hidden_dim)
+        hidden = [np.zeros((size[0], len(encoding.ids), size[1]), np.float32) for encoding in encodings]
+        windows = [(number, places) for number, found in enumerate(encodings) for places in self._windows(found)]
         with torch.inference_mode():
-            for places in self._windows(encoding):
-                ids = torch.from_numpy(encoding.ids[places])[None]
-                hidden[:, places] = self._all(ids, None)[:, 0].numpy()
-        return TextLayers(encoding.tokens, encoding.offsets, encoding.words, hidden)
+            for numbers, ids, blocks in self._batches([encodings[owner].ids[places] for owner, places in windows]):
+                found_LBTD = self._all(ids, blocks).numpy()
+                for row, number in enumerate(numbers):
+                    owner, places = windows[number]
+                    hidden[owner][:, places] = found_LBTD[:, row, : len(places)]
+        return [
+            TextLayers(encoding.tokens, encoding.offsets, encoding.words, found)
+            for encoding, found in zip(encodings, hidden, strict=True)
+        ]
 
     def attention(self, text: str, second: str | None = None) -> Attention:
         """What each token looks at, in every layer and head; two texts are read as one row."""
