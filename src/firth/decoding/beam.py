@@ -2,7 +2,8 @@
 
 A sentence leaves the batch when no hypothesis under way can still beat the worst of its best.
 
-S sentences in the batch, W width, N = S * W rows, V vocabulary, C candidates, K best kept, T tokens.
+S sentences in the batch, W width, N = S * W rows, V vocabulary, C candidates, K best kept, T tokens, P parts of a
+vocabulary.
 """
 
 from collections.abc import Sequence
@@ -10,13 +11,14 @@ from dataclasses import dataclass
 
 import torch
 
-from firth.decoding.constraints import constrain
+from firth.decoding.constraints import constrain_
 from firth.decoding.hypotheses import Hypothesis, Prompts
 from firth.decoding.settings import Beam, Rules
 from firth.decoding.stepper import State, Stepper, read_prompts
 from firth.decoding.trace import Fate, Trace
 
 _NEVER = float("-inf")
+_PART = 64  # tokens of a part of the vocabulary
 
 
 @dataclass
@@ -77,20 +79,45 @@ def _weigh(log_probs_NV: torch.Tensor, live_SW: torch.Tensor, eos_id: int | None
     """Twice the width is enough: at most one candidate of each hypothesis is the end. The end
     counts among the first W only, the W best others live on."""
     width = live_SW.shape[1]
-    most = min(2 * width, log_probs_NV.shape[1])
-    gains_NC, ids_NC = log_probs_NV.topk(most)
-    totals = live_SW[:, :, None] + gains_NC.unflatten(0, (-1, width)).double()
-    scores_SC, flat = totals.flatten(1).topk(min(2 * width, width * most))
-    tokens_SC = ids_NC.view(len(live_SW), -1).gather(1, flat)
+    scores_SC, parents_SC, tokens_SC = best_tokens(log_probs_NV, live_SW, 2 * width)
     end = torch.zeros_like(tokens_SC, dtype=torch.bool) if eos_id is None else tokens_SC == eos_id
     kept = ~end & ((~end).cumsum(1) <= width)
     ended = end & ~scores_SC.isneginf()
     ended[:, width:] = False
-    return _Step(flat // most, tokens_SC, scores_SC, kept, ended)
+    return _Step(parents_SC, tokens_SC, scores_SC, kept, ended)
+
+
+def best_tokens(
+    log_probs_NV: torch.Tensor, live_SW: torch.Tensor, count: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The best tokens over all hypotheses of each sentence, [S, C] each: log p with that of the hypothesis, the
+    hypothesis, the token; best first.
+
+    The k best tokens are in the k parts of the vocabulary that have the best of their own: finding the parts' best is
+    one quick pass, and only k parts are looked at closely."""
+    (num_sentences, width), vocab_size = live_SW.shape, log_probs_NV.shape[1]
+    whole = vocab_size // _PART * _PART
+    best_NP = log_probs_NV[:, :whole].unflatten(1, (-1, _PART)).amax(-1)
+    if whole < vocab_size:
+        best_NP = torch.cat((best_NP, log_probs_NV[:, whole:].amax(-1, keepdim=True)), 1)
+    num_parts = best_NP.shape[1]
+    totals = (best_NP.view(num_sentences, width, -1) + live_SW[:, :, None]).flatten(1)
+    parts_SP = totals.topk(min(count, totals.shape[1]), sorted=False).indices
+    rows_SP = parts_SP // num_parts
+    first = torch.arange(0, num_sentences * width, width, device=live_SW.device)[:, None]
+    ids_SPV = (parts_SP % num_parts * _PART)[:, :, None] + torch.arange(_PART, device=live_SW.device)
+    inside = ids_SPV.clamp(max=vocab_size - 1)
+    gains_SPV = log_probs_NV[(first + rows_SP)[:, :, None], inside] + live_SW.gather(1, rows_SP)[:, :, None]
+    if whole < vocab_size:
+        gains_SPV = gains_SPV.masked_fill(ids_SPV > inside, _NEVER)
+    scores_SC, flat = gains_SPV.flatten(1).topk(min(count, width * vocab_size))
+    return scores_SC, rows_SP.gather(1, flat // _PART), inside.flatten(1).gather(1, flat)
 
 
 def _force(step: _Step, forced_S: torch.Tensor, ids_S: torch.Tensor, live_SW: torch.Tensor) -> None:
     """Sentences that still read their prompt go on with its next token, for nothing."""
+    if not bool(forced_S.any()):
+        return
     width = live_SW.shape[1]
     places = torch.arange(width, device=ids_S.device).expand(int(forced_S.sum()), -1)
     step.parents_SC[forced_S, :width] = places
@@ -109,7 +136,8 @@ class _Search:
         num, device = len(given.lens_N), given.ids_NT.device
         self.given, self.beam, self.max_tokens, self.eos_id, self.trace = given, beam, max_tokens, eos_id, trace
         self.sentences = list(range(num))
-        self.at = given.shortest
+        self.at = self.shortest = given.shortest
+        self.longest = given.longest  # prompt
         self.tokens_SWT = torch.zeros((num, beam.width, given.longest + max_tokens), dtype=torch.long, device=device)
         self.tokens_SWT[:, :, : self.at] = given.ids_NT[:, None, : self.at]
         # Equal beginnings would be found as often as the beam is wide: only the first counts.
@@ -122,19 +150,18 @@ class _Search:
         if trace is not None:
             trace.begin(num, beam.width)
 
-    def rules_applied(self, rules: Rules, log_probs_NV: torch.Tensor) -> torch.Tensor:
+    def apply(self, rules: Rules, log_probs_NV: torch.Tensor) -> None:
         generated_N = (self.at - self.given.lens_N).repeat_interleave(self.beam.width)
-        return constrain(rules, log_probs_NV, self.tokens_SWT[:, :, : self.at].flatten(0, 1), generated_N, self.eos_id)
+        constrain_(rules, log_probs_NV, self.tokens_SWT[:, :, : self.at].flatten(0, 1), generated_N, self.eos_id)
 
     def advance(self, log_probs_NV: torch.Tensor) -> torch.Tensor | None:
         """Takes a token for each row; the old rows that the new ones go on from, None at the end."""
         width = self.beam.width
         generated_S = self.at - self.given.lens_N
         step = _weigh(log_probs_NV, self.live_SW, self.eos_id)
-        forced_S = generated_S < 0
-        if bool(forced_S.any()):
-            _force(step, forced_S, self.given.ids_NT[:, min(self.at, self.given.longest - 1)], self.live_SW)
-        full_S = generated_S + 1 >= self.max_tokens
+        if self.at < self.longest:
+            _force(step, generated_S < 0, self.given.ids_NT[:, self.at], self.live_SW)
+        full_S = generated_S + 1 >= self.max_tokens if self.at + 1 - self.shortest >= self.max_tokens else None
         if self.trace is not None:
             self._record(step, generated_S)
         self._collect(step, full_S, generated_S)
@@ -144,12 +171,15 @@ class _Search:
         self.tokens_SWT = self.tokens_SWT.gather(1, parents_SW[:, :, None].expand_as(self.tokens_SWT))
         self.tokens_SWT[:, :, self.at] = step.tokens_SC.gather(1, chosen_SW)
         self.at += 1
-        rows_SW = parents_SW + width * torch.arange(len(parents_SW), device=parents_SW.device)[:, None]
-        return self._leave(full_S | self._settled(generated_S + 1), rows_SW)
+        rows_SW = parents_SW + torch.arange(0, parents_SW.numel(), width, device=parents_SW.device)[:, None]
+        done_S = self._settled()
+        return self._leave(done_S if full_S is None else done_S | full_S, rows_SW)
 
-    def _collect(self, step: _Step, full_S: torch.Tensor, generated_S: torch.Tensor) -> None:
+    def _collect(self, step: _Step, full_S: torch.Tensor | None, generated_S: torch.Tensor) -> None:
         """Ended hypotheses, and at the last step those that had no room to end, join the best."""
-        over_SC = step.ended_SC | (step.kept_SC & full_S[:, None] & ~step.scores_SC.isneginf())
+        over_SC = step.ended_SC
+        if full_S is not None:
+            over_SC = over_SC | (step.kept_SC & full_S[:, None] & ~step.scores_SC.isneginf())
         if not bool(over_SC.any()):
             return
         penalty_S = self.penalties[(generated_S + 1).clamp(0)]
@@ -159,7 +189,7 @@ class _Search:
         lens = torch.full_like(step.tokens_SC, self.at + 1)
         self.best = self.best.join(_Best(ranks, step.scores_SC, tokens, lens, step.ended_SC))
 
-    def _settled(self, generated_S: torch.Tensor) -> torch.Tensor:
+    def _settled(self) -> torch.Tensor:
         """Sentences whose hypotheses under way cannot reach the worst of the best any more.
 
         Log p only falls, and the penalty only rises with the length, so a hypothesis with log p s
@@ -175,7 +205,7 @@ class _Search:
         for place in done_S.nonzero()[:, 0].tolist():
             prompt_len = int(self.given.lens_N[place])
             self.found[self.sentences[place]] = self.best.hypotheses(place, prompt_len)
-        left = (~done_S).nonzero()[:, 0]
+        left = _close_ranks(done_S)
         if not len(left):
             return None
         self.sentences = [self.sentences[place] for place in left.tolist()]
@@ -197,6 +227,15 @@ class _Search:
                 for keep, end in zip(kept, ended, strict=True)
             ]
             self.trace.add(sentence, generated + 1, parents, tokens, scores, fates)
+
+
+def _close_ranks(done_S: torch.Tensor) -> torch.Tensor:
+    """The sentences that stay, in the order in which they go on: the last ones take the places of those that leave,
+    so that few move."""
+    stay = (~done_S).nonzero()[:, 0]
+    order = torch.arange(len(stay), device=done_S.device)
+    order[done_S[: len(stay)]] = stay[stay >= len(stay)]
+    return order
 
 
 @torch.inference_mode()
@@ -221,11 +260,13 @@ def beam_search(
     if beam.width > 1:
         rows = torch.arange(len(prompts), device=device).repeat_interleave(beam.width)
         log_probs_NV, state = log_probs_NV[rows], stepper.reorder(state, rows)
+    ruled = rules != Rules()
     while True:
-        index = search.advance(search.rules_applied(rules, log_probs_NV))
+        if ruled:
+            search.apply(rules, log_probs_NV)
+        index = search.advance(log_probs_NV)
         if index is None:
             return search.found
-        same = len(index) == len(log_probs_NV) and bool((index == torch.arange(len(index), device=device)).all())
-        if not same:
+        if not torch.equal(index, torch.arange(len(log_probs_NV), device=device)):
             state = stepper.reorder(state, index)
         log_probs_NV, state = stepper.step(search.tokens_SWT[:, :, search.at - 1].flatten(), state)

@@ -29,11 +29,13 @@ class Stepper(Protocol[State]):
         ...
 
     def step(self, ids_N: torch.Tensor, state: State) -> tuple[torch.Tensor, State]:
-        """Reads a token a row; log-probabilities [N, V] of the next one. The old state is not used again."""
+        """Reads a token a row; log-probabilities [N, V] of the next one, which the caller may change. The old state
+        is not used again."""
         ...
 
     def reorder(self, state: State, index_N: torch.Tensor) -> State:
-        """The state whose row n is the old row ``index[n]``; there may be more or fewer rows than before."""
+        """The state whose row n is the old row ``index[n]``; there may be more or fewer rows than before. The old
+        state is not used again."""
         ...
 
 

@@ -101,13 +101,11 @@ class Decoder(nn.Module):
 
     def advance(self, ids_NT: torch.Tensor, cache: KeyValues) -> torch.Tensor:
         """The last layer [N, T, D] of tokens that follow those in the cache, which then holds them too."""
-        length = ids_NT.shape[1]
-        cache.make_room(length)
         hidden = self.embed(ids_NT, None, cache.at)
+        mask = cache.open(ids_NT.shape[1])
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, Block)
-            hidden = block.cached(hidden, cache.of_layer(layer), cache.at)
-        cache.at += length
+            hidden = block.cached(hidden, cache, layer, mask)
         return self.final_norm(hidden)
 
     def scores(self, hidden: torch.Tensor) -> torch.Tensor:

@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from firth.core.model_configs import EncoderDecoderConfig
 from firth.core.types import Layers
-from firth.nn.attention import Past
 from firth.nn.blocks import Block
+from firth.nn.cache import Past
 from firth.nn.cross_attention import DecoderBlock
 from firth.nn.masks import visible, with_bias
 from firth.nn.norms import build_norm

@@ -1,14 +1,16 @@
 """The Transformer one target token at a time: keys and values are kept, those of the source once a sentence.
 
-S sentences, N rows (equally many a sentence), V vocabulary, H heads, T tokens so far, K head size.
+S sentences, N rows (equally many a sentence), V vocabulary, H heads, M source tokens, J entries of the cache, K head
+size, L layers.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
 from firth.models.encoder_decoder import EncoderDecoder
-from firth.nn.attention import Past
+from firth.nn.cache import KeyValues, take_sentences
 from firth.nn.cross_attention import DecoderBlock
 
 
@@ -16,61 +18,59 @@ from firth.nn.cross_attention import DecoderBlock
 class DecoderState:
     """What is known of the rows' tokens so far and of the sources."""
 
-    pasts: list[Past] | None  # own keys and values [N, H, T, K] of every block
-    memories: list[Past]  # the source's [S, H, source tokens, K]
-    source_mask: torch.Tensor | None  # [S, 1, 1, source tokens]
-    sentence_N: torch.Tensor  # which of the S each row belongs to
-    at: int  # tokens read
+    cache: KeyValues
+    memories_L2SHMK: torch.Tensor  # keys and values of the sources
+    source_mask: torch.Tensor | None  # [S, 1, 1, M], 0 or -inf
 
 
 class EncoderDecoderStepper:
-    """A ``Stepper`` over given sources."""
+    """A ``Stepper`` over given sources; ``scores`` stands in for the model's own, which it must equal."""
 
-    def __init__(self, model: EncoderDecoder, source_BS: torch.Tensor, tokens_BS: torch.Tensor) -> None:
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        source_BS: torch.Tensor,
+        tokens_BS: torch.Tensor,
+        scores: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> None:
         self.model = model
+        self.scores = scores or model.scores
         self.vocab_size = model.target_vocab_size
-        self.source_mask = None if bool(tokens_BS.all()) else tokens_BS[:, None, None, :]
-        self.source = model.encode(source_BS, None if self.source_mask is None else tokens_BS)
+        padded = not bool(tokens_BS.all())
+        source = model.encode(source_BS, tokens_BS if padded else None)
+        self.memories = torch.stack([torch.stack(both) for both in model.remember(source)])
+        self.source_mask: torch.Tensor | None = None
+        if padded:  # numbers rather than booleans: attention would make numbers of them at every step
+            self.source_mask = torch.where(tokens_BS, 0.0, float("-inf"))[:, None, None, :].to(source.dtype)
 
     def start(self, num_rows: int) -> DecoderState:
-        assert num_rows == len(self.source), "a row a source"
-        sentences = torch.arange(num_rows, device=self.source.device)
-        return DecoderState(None, self.model.remember(self.source), self.source_mask, sentences, 0)
+        num_layers, _, num_sentences, num_heads, _, head_dim = self.memories.shape
+        assert num_rows == num_sentences, "a row a source"
+        cache = KeyValues.empty(num_layers, num_rows, num_heads, head_dim, self.memories)
+        return DecoderState(cache, self.memories.clone(), self.source_mask)
 
     def step(self, ids_N: torch.Tensor, state: DecoderState) -> tuple[torch.Tensor, DecoderState]:
-        model, window = self.model, self.model.config.window
-        hidden = model.embed(ids_N[:, None], True, state.at)
-        bias = None
+        model, cache, window = self.model, state.cache, self.model.config.window
+        hidden = model.embed(ids_N[:, None], True, cache.at)
+        mask = cache.open(1)
+        first = 0 if window is None else max(0, cache.at - 1 - window)
+        if mask is not None:
+            mask = mask[..., cache.starts[first] :]
         if model.decoder_relative is not None:
-            first = 0 if window is None else max(0, state.at - window)
-            places = torch.arange(first, state.at + 1, device=ids_N.device)[None]
+            places = cache.places(first)[None]
             bias = model.decoder_relative(places[:, -1:], places)
-        pasts = []
-        for number, block in enumerate(model.decoder_blocks):
+            mask = bias if mask is None else mask + bias
+        for layer, block in enumerate(model.decoder_blocks):
             assert isinstance(block, DecoderBlock)
-            past = None if state.pasts is None else state.pasts[number]
-            most = None if window is None else window + 1
-            hidden, past = block.step(hidden, past, state.memories[number], bias, state.source_mask, most)
-            pasts.append(past)
-        hidden_ND = model.finish_target(hidden)[:, 0]
-        state = DecoderState(pasts, state.memories, state.source_mask, state.sentence_N, state.at + 1)
-        return model.scores(hidden_ND).log_softmax(-1), state
+            key, value = state.memories_L2SHMK[layer]
+            hidden = block.step(hidden, cache, layer, (key, value), mask, state.source_mask, first)
+        return self.scores(model.finish_target(hidden)[:, 0]).log_softmax(-1), state
 
     def reorder(self, state: DecoderState, index_N: torch.Tensor) -> DecoderState:
         """Rows move only within their sentence; the sources of sentences that are done are let go."""
-        pasts = None
-        if state.pasts is not None:
-            pasts = [(key.index_select(0, index_N), value.index_select(0, index_N)) for key, value in state.pasts]
-        sentences, left = remaining(state.sentence_N[index_N])
-        memories, source_mask = state.memories, state.source_mask
-        if len(left) != len(memories[0][0]):
-            memories = [(key.index_select(0, left), value.index_select(0, left)) for key, value in memories]
-            source_mask = None if source_mask is None else source_mask.index_select(0, left)
-        return DecoderState(pasts, memories, source_mask, sentences, state.at)
-
-
-def remaining(sentence_N: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows by their sentence's new number, and the old numbers of the sentences that are left."""
-    left, sentences = torch.unique_consecutive(sentence_N, return_inverse=True)
-    assert len(sentence_N) % len(left) == 0, "equally many rows a sentence"
-    return sentences, left
+        cache = state.cache.reorder(index_N)
+        memories, source_mask = state.memories_L2SHMK, state.source_mask
+        if cache.left_S is not None:
+            memories = take_sentences(memories, 2, cache.left_S, memories.shape[4])
+            source_mask = None if source_mask is None else source_mask[cache.left_S]
+        return DecoderState(cache, memories, source_mask)

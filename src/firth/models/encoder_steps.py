@@ -13,8 +13,8 @@ import torch
 from torch.nn import functional
 
 from firth.models.encoder import Encoder
-from firth.nn.attention import Past
 from firth.nn.blocks import Block
+from firth.nn.cache import Past
 
 
 @dataclass

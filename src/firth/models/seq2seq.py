@@ -8,6 +8,7 @@ layers serve as a representation (CoVe, McCann et al. 2017).
 B batch, S source tokens, T target tokens, N rows, D hidden size, L layers, V vocabulary.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,10 +174,17 @@ class Seq2Seq(nn.Module):
 
 
 class Seq2SeqStepper:
-    """A ``Stepper`` over given sources."""
+    """A ``Stepper`` over given sources; ``scores`` stands in for the model's own, which it must equal."""
 
-    def __init__(self, model: Seq2Seq, source_BS: torch.Tensor, tokens_BS: torch.Tensor) -> None:
+    def __init__(
+        self,
+        model: Seq2Seq,
+        source_BS: torch.Tensor,
+        tokens_BS: torch.Tensor,
+        scores: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> None:
         self.model = model
+        self.scores = scores or model.scores
         self.vocab_size = model.target_vocab_size
         self.begun = model.begin(source_BS, tokens_BS)
 
@@ -195,7 +203,7 @@ class Seq2SeqStepper:
             hidden = model._attend(grouped, state.memory)[0].view_as(hidden)
         hidden_ND = hidden[:, 0]
         fed = hidden_ND if state.fed_ND is not None else None
-        return model.scores(hidden_ND).log_softmax(-1), RecurrentState(states, fed, state.memory, state.sentence_N)
+        return self.scores(hidden_ND).log_softmax(-1), RecurrentState(states, fed, state.memory, state.sentence_N)
 
     def reorder(self, state: RecurrentState, index_N: torch.Tensor) -> RecurrentState:
         """Rows move only within their sentence; the sources of sentences that are done are let go."""

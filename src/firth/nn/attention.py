@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from firth.nn.cache import KeyValues, Past
 from firth.nn.positions import rotate
 
 Angles = tuple[torch.Tensor, torch.Tensor]
-Past = tuple[torch.Tensor, torch.Tensor]  # keys and values that were computed before
 
 
 class SelfAttention(nn.Module):
@@ -45,27 +45,29 @@ class SelfAttention(nn.Module):
         query, key, value = (self._heads(part) for part in self.qkv(hidden_BTD).chunk(3, dim=-1))
         return self._attend(query, key, value, mask, angles, angles, causal)
 
-    def step(
-        self, hidden_N1D: torch.Tensor, past: Past | None, mask: torch.Tensor | None, most: int | None = None
-    ) -> tuple[torch.Tensor, Past]:
-        """The next token only, with the keys and values of those before it [N, H, T, K]; of these and its
-        own the last ``most`` are kept."""
-        query, key, value = (self._heads(part) for part in self.qkv(hidden_N1D).chunk(3, dim=-1))
+    def step(self, hidden_NTD: torch.Tensor, past: Past | None, mask: torch.Tensor | None) -> tuple[torch.Tensor, Past]:
+        """The next tokens only, with the keys and values of those before them [N, H, T, K]."""
+        query, key, value = (self._heads(part) for part in self.qkv(hidden_NTD).chunk(3, dim=-1))
         if past is not None:
             key, value = torch.cat((past[0], key), 2), torch.cat((past[1], value), 2)
-        if most is not None and key.shape[2] > most:
-            key, value = key[:, :, -most:], value[:, :, -most:]
         return self._attend(query, key, value, mask, None, None), (key, value)
 
-    def cached(self, hidden_NTD: torch.Tensor, past: Past, at: int) -> torch.Tensor:
-        """The tokens after the first ``at``, causally; their keys and values are written into the past, which has room."""
-        query, key, value = (self._heads(part) for part in self.qkv(hidden_NTD).chunk(3, dim=-1))
-        end = at + hidden_NTD.shape[1]
-        past[0][:, :, at:end], past[1][:, :, at:end] = key, value
-        mask = None
-        if at and end - at > 1:
-            mask = torch.ones(end - at, end, dtype=torch.bool, device=query.device).tril(at)
-        return self._attend(query, past[0][:, :, :end], past[1][:, :, :end], mask, None, None, end - at > 1)
+    def cached(
+        self, hidden_NTD: torch.Tensor, cache: KeyValues, layer: int, mask: torch.Tensor | None, first: int = 0
+    ) -> torch.Tensor:
+        """The tokens that the cache was opened for, which gave the mask; they look back as far as token ``first``."""
+        num_tokens = hidden_NTD.shape[1]
+        shape = (cache.num_sentences, cache.width, num_tokens, 3, self.num_heads, -1)
+        all_3SHJK = self.qkv(hidden_NTD).view(shape).permute(3, 0, 4, 2, 1, 5).flatten(3, 4)
+        key, value = cache.put(layer, all_3SHJK[1:], first)
+        causal = mask is None and num_tokens > 1
+        mixed = functional.scaled_dot_product_attention(
+            all_3SHJK[0], key, value, attn_mask=mask, is_causal=causal, scale=self.scale
+        )
+        mixed = mixed.transpose(1, 2).flatten(2)  # [S, T * W, D]
+        if num_tokens > 1 and cache.width > 1:
+            mixed = mixed.unflatten(1, (num_tokens, -1)).transpose(1, 2)
+        return self.out(mixed.reshape(len(hidden_NTD), num_tokens, -1))
 
     def picked(
         self,

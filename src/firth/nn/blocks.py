@@ -11,7 +11,8 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.model_configs import DecoderConfig, EncoderConfig, EncoderDecoderConfig
-from firth.nn.attention import Angles, Past, SelfAttention
+from firth.nn.attention import Angles, SelfAttention
+from firth.nn.cache import KeyValues, Past
 from firth.nn.norms import build_norm
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -84,10 +85,11 @@ class Block(nn.Module):
             hidden_BTD = self.attention_norm(hidden_BTD + self._drop(self.attention(hidden_BTD, mask, angles, causal)))
         return self._feed(hidden_BTD)
 
-    def cached(self, hidden_NTD: torch.Tensor, past: Past, at: int) -> torch.Tensor:
-        """The tokens after the first ``at``, whose keys and values are in the past (norm first only)."""
+    def cached(self, hidden_NTD: torch.Tensor, cache: KeyValues, layer: int, mask: torch.Tensor | None) -> torch.Tensor:
+        """The tokens that the cache was opened for (norm first only)."""
         assert self.norm_first
-        return self._feed(hidden_NTD + self.attention.cached(self.attention_norm(hidden_NTD), past, at))
+        mixed = self.attention.cached(self.attention_norm(hidden_NTD), cache, layer, mask)
+        return self._feed(hidden_NTD + mixed)
 
     def step(self, hidden_NTD: torch.Tensor, past: Past | None, mask: torch.Tensor | None) -> tuple[torch.Tensor, Past]:
         """Tokens that follow others of which keys and values are known; the mask says what each may see."""

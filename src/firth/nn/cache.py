@@ -1,41 +1,133 @@
 """Keys and values of the tokens that were read, kept so that each is computed once.
 
-L layers, N rows, H heads, T tokens that fit, K head size.
+The rows of a sentence (the hypotheses of a beam) share one list of entries. A token that was read while
+there was one row is one entry that all rows see; after that every step adds an entry a row, and which
+entries a row sees says which tokens it consists of. So when rows change places nothing is copied but
+what they see, and a row that was given up leaves entries that nobody sees.
+
+L layers, S sentences, W rows a sentence, N = S * W rows, H heads, J entries, T new tokens, K head size.
 """
 
+import functools
+
 import torch
+from torch.nn import functional
 
-from firth.nn.attention import Past
-
-_ROOM = 64  # tokens that room is made for at a time
+Past = tuple[torch.Tensor, torch.Tensor]  # keys and values that were computed before
+_ROOM = 256  # entries that room is made for at least
+_HIDDEN = float("-inf")
 
 
 class KeyValues:
-    """[L, 2, N, H, T, K], of which the first ``at`` tokens are filled."""
+    """[L, 2, S, H, J, K], of which the first ``filled`` entries are used."""
 
-    def __init__(self, store: torch.Tensor, at: int = 0) -> None:
+    def __init__(self, store: torch.Tensor) -> None:
         self.store = store
-        self.at = at
+        self.sentence_N = torch.arange(store.shape[2], device=store.device)
+        self.starts = [0]  # the first entry of each token, and where the next one's will be
+        self.seen_NJ: torch.Tensor | None = None  # 0 or -inf, to be added to scores; None: every entry is seen
+        self.new = slice(0, 0)
+        self.left_S: torch.Tensor | None = None  # the old numbers of the sentences where some have moved or left
 
     @classmethod
     def empty(cls, num_layers: int, num_rows: int, num_heads: int, head_dim: int, like: torch.Tensor) -> "KeyValues":
         return cls(like.new_empty((num_layers, 2, num_rows, num_heads, 0, head_dim)))
 
-    def of_layer(self, layer: int) -> Past:
-        return self.store[layer, 0], self.store[layer, 1]
+    @property
+    def at(self) -> int:
+        """How many tokens were read."""
+        return len(self.starts) - 1
 
-    def make_room(self, count: int) -> None:
-        """For so many tokens more."""
-        if self.at + count > self.store.shape[4]:
-            self._renew(self.store, -(-(self.at + count) // _ROOM) * _ROOM)
+    @property
+    def filled(self) -> int:
+        return self.starts[-1]
 
-    def _renew(self, filled: torch.Tensor, room: int) -> None:
-        shape = (*filled.shape[:4], room, filled.shape[5])
-        self.store = filled.new_empty(shape)
-        self.store[..., : self.at, :] = filled[..., : self.at, :]
+    @property
+    def num_sentences(self) -> int:
+        return self.store.shape[2]
+
+    @property
+    def width(self) -> int:
+        """How many rows a sentence has."""
+        return len(self.sentence_N) // self.num_sentences
+
+    def places(self, first: int = 0) -> torch.Tensor:
+        """[J]: where in its text the token of each entry stands, from the token ``first`` on."""
+        ends = torch.tensor(self.starts[first:], device=self.store.device)
+        return torch.arange(first, self.at, device=self.store.device).repeat_interleave(ends.diff())
+
+    # -- reading tokens
+
+    def open(self, count: int) -> torch.Tensor | None:
+        """Makes room for so many more tokens of every row. What they see, [S, 1, T * W, J], token by token and in
+        each row by row; None where every token sees all before it and itself (for one token: all)."""
+        width, before = self.width, self.filled
+        self.starts += range(before + width, before + count * width + 1, width)
+        self.new = slice(before, self.filled)
+        if self.filled > self.store.shape[4]:
+            self._grow(max(self.filled, 2 * before, _ROOM))
+        own_TWJ = _own(count, width, self.store.dtype, self.store.device)
+        if self.seen_NJ is None and width == 1:
+            return None if not before or count == 1 else functional.pad(own_TWJ[:, 0], (before, 0))[None, None]
+        seen_NJ = self.store.new_zeros(len(self.sentence_N), before) if self.seen_NJ is None else self.seen_NJ
+        new_TNJ = torch.cat((seen_NJ.expand(count, -1, -1), own_TWJ.repeat(1, self.num_sentences, 1)), 2)
+        self.seen_NJ = new_TNJ[-1]
+        return new_TNJ.view(count, -1, width, self.filled).transpose(0, 1).flatten(1, 2)[:, None]
+
+    def _grow(self, room: int) -> None:
+        old, filled = self.store, self.new.start
+        self.store = old.new_empty((*old.shape[:4], room, old.shape[5]))
+        self.store[..., :filled, :] = old[..., :filled, :]
+
+    def put(self, layer: int, both_2SHJK: torch.Tensor, first: int = 0) -> Past:
+        """Keys and values of the new tokens go in; those of all tokens from ``first`` on come out."""
+        self.store[layer, :, :, :, self.new] = both_2SHJK
+        found = self.store[layer, :, :, :, self.starts[first] : self.filled]
+        return found[0], found[1]
+
+    # -- moving rows
 
     def reorder(self, index_N: torch.Tensor) -> "KeyValues":
-        """The cache whose row n is the old row ``index[n]``; only what is filled is copied."""
-        found = KeyValues(self.store, self.at)
-        found._renew(self.store[..., : self.at, :].index_select(2, index_N), self.store.shape[4])
+        """The cache whose row n is the old row ``index[n]``. It takes over the memory: of the two only one may go on."""
+        found = KeyValues(self.store)
+        found.starts = list(self.starts)
+        if self.seen_NJ is not None:
+            found.seen_NJ = self.seen_NJ.index_select(0, index_N)
+        sentence_N = self.sentence_N.index_select(0, index_N)
+        if not torch.equal(sentence_N, self.sentence_N):
+            found.left_S, sentence_N = group_rows(sentence_N)
+            found.store = take_sentences(self.store, 2, found.left_S, self.filled)
+        found.sentence_N = sentence_N
         return found
+
+
+@functools.lru_cache(maxsize=8)
+def _own(count: int, width: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """[T, W, T * W]: what new tokens see of one another, those of their row up to themselves."""
+    with torch.inference_mode(False):  # it outlives whoever asks first
+        row = torch.eye(width, device=device, dtype=torch.bool)
+        before = torch.ones(count, count, device=device, dtype=torch.bool).tril()
+        visible = (before[:, None, :, None] & row[None, :, None, :]).flatten(2)
+        return torch.zeros(visible.shape, device=device, dtype=dtype).masked_fill(~visible, _HIDDEN)
+
+
+def group_rows(sentence_N: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The sentences that rows belong to, in their order, and the new number of each row's; where the rows of one do
+    not stand together or are not equally many, each row is a sentence of its own."""
+    sentences_S, number_N, counts_S = torch.unique_consecutive(sentence_N, return_inverse=True, return_counts=True)
+    if bool((counts_S == counts_S[:1]).all()):
+        return sentences_S, number_N
+    return sentence_N, torch.arange(len(sentence_N), device=sentence_N.device)
+
+
+def take_sentences(store: torch.Tensor, dim: int, sentences_S: torch.Tensor, filled: int) -> torch.Tensor:
+    """The given sentences, in place where they are not more than before: only those that move are copied.
+    Of the next to last dimension the first ``filled`` count."""
+    store = store.movedim(dim, 0)
+    if len(sentences_S) > len(store):
+        return store.index_select(0, sentences_S).movedim(0, dim)
+    to = (sentences_S != torch.arange(len(sentences_S), device=store.device)).nonzero()[:, 0]
+    if len(to):
+        used = store[..., :filled, :]
+        used[to] = used[sentences_S[to]]
+    return store[: len(sentences_S)].movedim(0, dim)

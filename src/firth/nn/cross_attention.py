@@ -9,8 +9,9 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.model_configs import EncoderDecoderConfig
-from firth.nn.attention import Past, SelfAttention, attention_weights
+from firth.nn.attention import SelfAttention, attention_weights
 from firth.nn.blocks import FeedForward
+from firth.nn.cache import KeyValues, Past
 from firth.nn.norms import build_norm
 
 
@@ -104,18 +105,20 @@ class DecoderBlock(nn.Module):
     def step(
         self,
         hidden_N1D: torch.Tensor,
-        past: Past | None,
+        cache: KeyValues,
+        layer: int,
         memory: Past,
         mask: torch.Tensor | None,
         source_mask: torch.Tensor | None,
-        most: int | None,
-    ) -> tuple[torch.Tensor, Past]:
-        """One more token a row. The rows of a sentence ask its memory together, so that it is kept once."""
+        first: int,
+    ) -> torch.Tensor:
+        """One more token a row, which sees those from ``first`` on. The rows of a sentence ask its memory together,
+        so that it is kept once."""
         read = self._before(self.attention_norm, hidden_N1D)
-        found, past = self.attention.step(read, past, mask, most)
+        found = self.attention.cached(read, cache, layer, mask, first)
         hidden_N1D = self._after(self.attention_norm, hidden_N1D, found)
         grouped = hidden_N1D.view(len(memory[0]), -1, hidden_N1D.shape[-1])
-        return self._rest(grouped, memory, source_mask).view_as(hidden_N1D), past
+        return self._rest(grouped, memory, source_mask).view_as(hidden_N1D)
 
     def _rest(self, hidden_BTD: torch.Tensor, memory: Past, source_mask: torch.Tensor | None) -> torch.Tensor:
         read = self._before(self.cross_norm, hidden_BTD)

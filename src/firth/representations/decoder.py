@@ -3,6 +3,7 @@
 B batch, T tokens, D hidden size, L layers.
 """
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from firth.core.model_configs import DecoderConfig
 from firth.core.text_reader import Frame, TextReader
 from firth.decoding.trace import Trace
 from firth.models.decoder import Decoder
+from firth.nn.packed import PackedMatrix
 from firth.representations.base import Attention, Representation, TextLayers
 from firth.representations.decoder_stepper import DecoderStepper
 from firth.representations.generation import Continuation, Generation, generate
@@ -66,7 +68,11 @@ class DecoderRepresentation(Representation):
 
     def stepper(self) -> DecoderStepper:
         """For decoding: one token at a time."""
-        return DecoderStepper(self.decoder, self.pieces.vocab_size)
+        return DecoderStepper(self.decoder, self.pieces.vocab_size, self._output)
+
+    @functools.cached_property
+    def _output(self) -> PackedMatrix:
+        return PackedMatrix(self.decoder.tokens.weight, None)
 
     def reader(self) -> TextReader:
         """The decoder for a task: the token that ends texts stands around them and between two (Radford et al.

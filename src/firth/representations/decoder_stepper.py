@@ -6,6 +6,7 @@ with learned positions cannot slide. All rows have read equally many tokens, so 
 N rows, T tokens, V vocabulary.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -23,10 +24,14 @@ class DecoderState:
 
 
 class DecoderStepper:
-    """``vocab_size``: tokens beyond it are spare rows of the table and never chosen."""
+    """``vocab_size``: tokens beyond it are spare rows of the table and never chosen; ``scores`` stands in for the
+    model's own, which it must equal."""
 
-    def __init__(self, model: Decoder, vocab_size: int) -> None:
+    def __init__(
+        self, model: Decoder, vocab_size: int, scores: Callable[[torch.Tensor], torch.Tensor] | None = None
+    ) -> None:
         self.model = model
+        self.scores = scores or model.scores
         self.vocab_size = vocab_size
 
     def start(self, num_rows: int) -> DecoderState:
@@ -52,4 +57,4 @@ class DecoderStepper:
         return DecoderState(state.cache.reorder(index_N), state.ids_NT[index_N])
 
     def _log_probs(self, hidden_ND: torch.Tensor) -> torch.Tensor:
-        return self.model.scores(hidden_ND)[:, : self.vocab_size].float().log_softmax(-1)
+        return self.scores(hidden_ND)[:, : self.vocab_size].float().log_softmax(-1)

@@ -3,6 +3,7 @@
 B texts, S source tokens, T target tokens, D hidden size, L layers, H heads.
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from firth.decoding.settings import Beam, Rules
 from firth.models.encoder_decoder import EncoderDecoder
 from firth.models.encoder_decoder_steps import EncoderDecoderStepper
 from firth.models.seq2seq import Seq2Seq, Seq2SeqStepper
+from firth.nn.packed import PackedMatrix
 from firth.representations.base import Attention, Representation, TextLayers, Translated
 from firth.text.characters import is_han
 from firth.text.pieces import Pieces
@@ -209,10 +211,14 @@ class TranslationRepresentation(Representation):
             return []
         return self.target_pieces.encode(text, add_special=False, read_special=False).ids.tolist()
 
+    @functools.cached_property
+    def _output(self) -> PackedMatrix:
+        return PackedMatrix(*self.model.output_weights())
+
     def _stepper(self, ids: torch.Tensor, tokens: torch.Tensor) -> Any:
         if isinstance(self.model, EncoderDecoder):
-            return EncoderDecoderStepper(self.model, ids, tokens)
-        return Seq2SeqStepper(self.model, ids, tokens)
+            return EncoderDecoderStepper(self.model, ids, tokens, self._output)
+        return Seq2SeqStepper(self.model, ids, tokens, self._output)
 
     def _search(
         self,

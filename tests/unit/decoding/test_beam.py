@@ -8,7 +8,7 @@ import torch
 from toy_tables import TableStepper, WholeStepper, same, search_everything
 
 from firth.core.errors import FirthError
-from firth.decoding.beam import beam_search
+from firth.decoding.beam import beam_search, best_tokens
 from firth.decoding.sampling import continue_prompts
 from firth.decoding.settings import Beam, Rules
 from firth.decoding.trace import Trace
@@ -26,6 +26,23 @@ def test_a_beam_of_everything_finds_the_optimum(seed: int, normalisation: str, a
     best = search_everything(model, [2], room, 0, beam.penalty)
     assert len(found) == 20
     assert all(same(one, other) for one, other in zip(found, best, strict=False))
+
+
+@pytest.mark.parametrize(("sentences", "width", "vocab", "count"), [(3, 4, 200, 8), (2, 5, 128, 10), (1, 3, 2, 6)])
+def test_the_best_tokens_are_those_of_a_plain_sort(sentences: int, width: int, vocab: int, count: int) -> None:
+    """Vocabularies with and without a part that is not full, and one smaller than a part."""
+    generator = torch.Generator().manual_seed(vocab)
+    log_probs = torch.randn(sentences * width, vocab, generator=generator).log_softmax(-1)
+    log_probs[:, 1] = float("-inf")
+    live = -torch.rand(sentences, width, generator=generator, dtype=torch.float64)
+    live[0, 1] = float("-inf")
+    scores, parents, tokens = best_tokens(log_probs, live, count)
+    totals = (log_probs.view(sentences, width, vocab).double() + live[:, :, None]).flatten(1)
+    wanted, places = totals.sort(dim=1, descending=True)
+    assert scores.tolist() == wanted[:, :count].tolist()
+    real = ~scores.isneginf()
+    assert (parents * vocab + tokens)[real].tolist() == places[:, :count][real].tolist()
+    assert int(tokens.max()) < vocab
 
 
 def led_astray() -> TableStepper:
