@@ -7,9 +7,11 @@ import { python } from "../snippets.js";
 import { bareToken, pieces } from "../text_pieces.js";
 
 /** The text as buttons: click a word to hide it, a mask to have its word back (if it was hidden here). */
-function wordButtons(tool, box, hidden) {
+function wordButtons(tool, box) {
+  const { hidden } = tool;
   const text = tool.form.input("text").value;
   const parts = pieces(text, tool.model.mask);
+  hidden.length = parts.filter((part) => part.mask).length;
   let maskNumber = -1;
   const button = (part, place) => {
     if (!part.word) return part.text;
@@ -31,12 +33,16 @@ function wordButtons(tool, box, hidden) {
   box.replaceChildren(...parts.map(button));
 }
 
-/** Below the text: its words to click on. Hidden words are remembered in the order of the masks. */
+/** Below the text: its words to click on. Hidden words are remembered in the order of the masks; a gap is a mask
+ *  that was there before. */
 function setup(tool) {
   const box = make("p", { class: "words", role: "group", sayLabel: "fill.click" });
-  const hidden = [];
+  tool.hidden = [];
   let mask = tool.model.mask;
-  const refresh = () => wordButtons(tool, box, hidden);
+  const refresh = (event) => {
+    if (event?.isTrusted) tool.hidden.length = 0; // typed: which mask stood for which word is not known any more
+    wordButtons(tool, box);
+  };
   tool.form.input("text").addEventListener("input", refresh);
   document.addEventListener("firth-language", refresh);
   tool.spec.modelChanged = () => {
@@ -56,6 +62,7 @@ function showMasks(masks, { text }, tool) {
     const onpick = ({ label }) => {
       let seen = -1;
       const filled = pieces(text, mask).map((part) => (part.mask && (seen += 1) === number ? label : part.text));
+      tool.hidden.splice(number, 1);
       tool.form.set({ text: filled.join("") });
       if (filled.includes(mask)) tool.run();
     };

@@ -1,0 +1,203 @@
+"""What holds for the whole page: keys, addresses, errors, tokens, languages, colours, widths, what is copied."""
+
+import contextlib
+import io
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser_reader import Reader
+
+Visit = Callable[..., Reader]
+TABS = ["words", "fill", "context", "attention", "generate", "translate", "classify", "tag", "answer", "layers", "runs"]
+TOKEN = "a-long-secret"
+
+
+def copied(reader: Reader, answer: Any, way: str) -> str:
+    answer.locator("footer.copy").last.get_by_role("button", name=way, exact=True).click()
+    answer.get_by_text("Copied.").wait_for()
+    text: str = reader.page.evaluate("navigator.clipboard.readText()")
+    assert text == answer.locator("pre.code").inner_text()
+    return text
+
+
+def printed(code: str) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "copied", "exec"), {})
+    return out.getvalue()
+
+
+def test_what_is_copied_runs(visit: Visit, runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = visit()
+    panel = reader.tab("fill")
+    panel.get_by_label("Text with a blank").fill('It\'s the [MASK] of the "king" \\ 国王')
+    answer = reader.ask("guess")
+    best = answer.locator(".bar-name").first.inner_text()
+    monkeypatch.chdir(runs[0].parent)
+    assert f"token='{best}'" in printed(copied(reader, answer, "Python"))
+    assert f"'token': '{best}'" in printed(copied(reader, answer, "Python, HTTP"))
+    command = copied(reader, answer, "curl")
+    if shutil.which("curl"):
+        found = subprocess.run(["bash", "-c", command], capture_output=True, check=True, timeout=60).stdout
+        assert json.loads(found)["masks"][0][0]["token"] == best
+
+
+def test_library_code_of_every_tab_runs(visit: Visit, runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = visit()
+    monkeypatch.chdir(runs[0].parent)
+    seen = 0
+    for name in TABS[:9]:
+        panel = reader.tab(name)
+        for tool in panel.locator(".tool:visible").all():
+            answer = reader.ask(tool.get_attribute("id").removeprefix("tool-"))
+            button = answer.locator("footer.copy").first.get_by_role("button", name="Python", exact=True)
+            button.click()
+            assert printed(answer.locator("pre.code").first.inner_text()).strip()
+            seen += 1
+    assert seen == 11
+
+
+def test_tabs_by_keys(visit: Visit) -> None:
+    reader = visit()
+    assert reader.tabs == TABS
+    keys = reader.page.keyboard
+    reader.page.locator("#tab-words").focus()
+    for key, wanted in [
+        ("ArrowDown", "fill"),
+        ("ArrowRight", "context"),
+        ("ArrowUp", "fill"),
+        ("End", "runs"),
+        ("ArrowDown", "words"),
+        ("ArrowLeft", "runs"),
+        ("Home", "words"),
+    ]:
+        keys.press(key)
+        focused = reader.page.evaluate("document.activeElement.id")
+        assert focused == f"tab-{wanted}"
+        assert reader.page.locator(f"#panel-{wanted}").is_visible()
+        assert reader.page.locator("[role=tab][tabindex='0']").count() == 1
+    outline = reader.page.locator("#tab-words").evaluate("tab => getComputedStyle(tab).outlineStyle")
+    assert outline == "solid"
+    reader.page.locator("#tool-nearest input[type=text]").press("Enter")
+    reader.page.locator("#tool-nearest .bars").wait_for()
+    reader.page.locator("#tool-map textarea").press("Control+Enter")
+    reader.page.locator("#tool-map svg").wait_for()
+
+
+def test_the_address_holds_the_view(visit: Visit) -> None:
+    reader = visit()
+    reader.tab("classify")
+    panel = reader.page.locator("#panel-classify")
+    panel.locator("select").first.select_option("same")
+    panel.get_by_label("Text", exact=True).fill("The dog barked & ran #1 + 国王")
+    panel.get_by_label("Second text").fill("A dog runs.")
+    wanted = reader.ask("classify").inner_text()
+    other = visit(reader.page.url.removeprefix(reader.address).lstrip("/"))
+    answer = other.page.locator("#tool-classify .answer")
+    answer.locator(".bars").wait_for()
+    assert answer.inner_text() == wanted
+    panel = other.page.locator("#panel-classify")
+    assert panel.locator("select").first.input_value() == "same"
+    assert panel.get_by_label("Text", exact=True).input_value() == "The dog barked & ran #1 + 国王"
+    other.tab("runs")
+    other.page.go_back()
+    panel.wait_for()
+    assert panel.is_visible()
+
+
+def test_errors_stand_in_their_place(visit: Visit) -> None:
+    reader = visit()
+    evil = "<img src=x onerror=alert(1)>"
+    reader.page.locator("#tool-nearest input[type=text]").fill(evil)
+    error = reader.ask("nearest").get_by_role("alert")
+    assert evil in error.inner_text()  # as text
+    assert reader.page.locator("main img").count() == 0
+    assert reader.refused == 1
+    reader.page.locator("#tool-nearest input[type=text]").fill("king")
+    assert reader.ask("nearest").get_by_role("alert").count() == 0  # mended
+    reader.page.context.set_offline(True)
+    reader.page.locator("#tool-nearest button.main").click()
+    reader.page.get_by_text("The server does not answer").wait_for()
+
+
+def test_a_token_is_asked_for_and_kept(visit: Visit, guarded_address: str) -> None:
+    reader = visit(at=guarded_address)
+    field = reader.page.locator(".token input")
+    field.fill("wrong")
+    field.press("Enter")
+    reader.page.get_by_text("did not accept this token").wait_for()
+    reader.page.locator(".token input").fill(TOKEN)
+    reader.page.get_by_role("button", name="Use it").click()
+    answer = reader.ask("nearest")
+    code = copied(reader, answer, "Python, HTTP")
+    assert TOKEN not in code
+    assert "FIRTH_TOKEN" in code
+    with reader.page.expect_download() as saved:
+        reader.tab("runs").get_by_role("link", name="Open the report").click()
+    assert "<h1>word2vec</h1>" in Path(saved.value.path()).read_text(encoding="utf-8")
+    reader.page.reload()
+    assert reader.tabs[0] == "words"  # not asked again
+
+
+def test_narrow_without_sideways_scrolling(visit: Visit) -> None:
+    reader = visit(width=400)
+    for name in reader.tabs:
+        panel = reader.tab(name)
+        reader.ask_everything(panel)
+        assert reader.overflow == 0, name
+        reader.picture(f"narrow-{name}")
+        box = reader.page.locator(f"#tab-{name}").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 400
+
+
+def test_chinese_and_dark(visit: Visit) -> None:
+    reader = visit(lang="zh-CN", dark=True)
+    for name in reader.tabs:
+        panel = reader.tab(name)
+        reader.ask_everything(panel)
+        title = panel.locator("h1").inner_text()
+        assert any("一" <= letter <= "鿿" for letter in title)
+        assert reader.overflow == 0, name
+        reader.picture(f"chinese-dark-{name}")
+    assert reader.page.locator("#tool-nearest .bars li").count() == 10
+    dark = reader.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert max(int(part) for part in dark[4:-1].split(",")) < 60
+
+
+def test_switches(visit: Visit) -> None:
+    reader = visit()
+    colour = "getComputedStyle(document.documentElement).backgroundColor"
+    light = reader.page.evaluate(colour)
+    reader.page.get_by_role("button", name="Dark").click()
+    assert reader.page.evaluate(colour) != light
+    field = reader.page.locator("#tool-nearest input[type=text]")
+    assert field.input_value() == "king"
+    reader.page.locator("#tool-analogy input[type=text]").first.fill("boy")
+    reader.page.get_by_role("button", name="中文").click()
+    assert reader.page.locator("h1").first.inner_text() == "词语"
+    assert field.input_value() == "国王"  # an example that nobody changed
+    assert reader.page.locator("#tool-analogy input[type=text]").first.input_value() == "boy"
+    reader.page.reload()
+    assert reader.page.locator("h1").first.inner_text() == "词语"  # both are kept
+    assert reader.page.evaluate(colour) != light
+
+
+def test_labels_and_languages_are_whole(visit: Visit) -> None:
+    reader = visit()
+    for name in reader.tabs:
+        reader.tab(name)
+    unnamed = reader.page.evaluate(
+        """[...document.querySelectorAll("input, select, textarea")].filter(field => field.labels.length === 0).length"""
+    )
+    assert unnamed == 0
+    keys = reader.page.evaluate(
+        """Promise.all([import("/static/words/en.js"), import("/static/words/zh.js")]).then(
+            ([one, other]) => [Object.keys(one.en), Object.keys(other.zh)])"""
+    )
+    assert keys[0] == keys[1]
