@@ -9,13 +9,14 @@ if TYPE_CHECKING:
     from firth.api import evaluate, load, occurrences, plan, prepare, prepare_pairs, pretrain, probe
     from firth.core.errors import FirthError
     from firth.estimators import Classifier, Tagger
-    from firth.task_api import finetune
+    from firth.task_api import compare, finetune
 
 __version__ = "0.1.0"
 __all__ = [
     "Classifier",
     "FirthError",
     "Tagger",
+    "compare",
     "evaluate",
     "finetune",
     "load",
@@ -38,7 +39,7 @@ def __getattr__(name: str) -> Any:
         from firth import estimators
 
         return getattr(estimators, name)
-    if name in ("finetune",):
+    if name in ("compare", "finetune"):
         from firth import task_api
 
         return getattr(task_api, name)

@@ -1,8 +1,8 @@
-"""Tasks, in a few functions: ``finetune``, ``check_task``, ``evaluate_task``, ``predict_file``."""
+"""Tasks, in a few functions: ``finetune``, ``check_task``, ``evaluate_task``, ``predict_file``, ``compare``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from firth.core.task_configs import TaskConfig
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
+    from firth.assembly.compare import Stage
     from firth.representations.base import Representation
 
 
@@ -107,3 +108,78 @@ def predict_file(
     from firth.assembly.predict import predict_source
 
     return predict_source(Path(run), source, text, second)
+
+
+def compare(
+    task: str,
+    *,
+    corpus: AnyPath | Sequence[AnyPath],
+    train: AnyPath,
+    dev: AnyPath,
+    test: AnyPath | None = None,
+    out: AnyPath,
+    budget: str = "30m",
+    recipes: str | Sequence[str] | None = None,
+    seeds: int = 3,
+    shares: Sequence[float] = (),
+    settings: Sequence[str] = (),
+    text: str | None = None,
+    second: str | None = None,
+    label: str | None = None,
+    layout: str = "auto",
+    column: str = "text",
+    vocab_size: int = 8000,
+    cased: bool | None = None,
+    skip_bad: bool = False,
+    max_test: int = 3000,
+    stage: Stage | None = None,
+    note: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Which representation is worth its cost? Recipes (also ``"scratch"`` and models that exist) pre-trained on the same
+    text and fine-tuned on the same labels within a budget, beside the floors; what is finished below ``out`` is kept.
+
+    Gives the table as plain data: ``rows`` with scores, intervals and costs, ``best``, ``cheapest``. A recipe may be
+    followed by settings (``"bert-mini num_layers=2"``); ``settings`` are those of the task (``max_len=128``)."""
+    from firth.assembly.compare import Comparison
+    from firth.assembly.compare_bases import split_recipes
+    from firth.assembly.compare_wish import Wish
+    from firth.assembly.task_data import Reading
+    from firth.text.readers import ReadingConfig
+
+    config = task_config(task).override(list(settings))
+    named = frozenset(word.partition("=")[0].strip() for word in settings)
+    wish = Wish(
+        config if "max_len" in named or config.task == "answer" else config.replace(max_len=256),
+        tuple(str(word) for word in ([corpus] if isinstance(corpus, str | Path) else corpus)),
+        Path(train),
+        Path(dev),
+        None if test is None else Path(test),
+        budget,
+        None if recipes is None else tuple(split_recipes(recipes) if isinstance(recipes, str) else recipes),
+        seeds,
+        tuple(shares),
+        named,
+        Reading(text, second, label, skip_bad),
+        ReadingConfig.build({"layout": layout, "column": column}, "reading"),
+        vocab_size,
+        config.task == "tag" if cased is None else cased,
+        max_test=max_test,
+    )
+    return Comparison(wish, Path(out), stage, note).run()
+
+
+def compare_lines(found: dict[str, Any], names: dict[str, str] | None = None) -> list[str]:
+    """What ``compare`` gives as a table for a terminal; ``names`` translate its words."""
+    from firth.probes.comparison import Row, table_lines
+
+    rows = [
+        Row(
+            **{
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in row.items()
+                if name in Row.__annotations__
+            }
+        )
+        for row in found["rows"]
+    ]
+    return table_lines(rows, found["metric"], names)

@@ -1,14 +1,17 @@
-"""Line charts and heat maps as inline SVG, without any library."""
+"""Line charts, dots and heat maps as inline SVG, without any library."""
 
 import html
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 _WIDTH, _HEIGHT = 720, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 14, 34
+COLOURS = 8  # classes c0 to c7 of the page's style
+_A_LINE = 4  # names of a legend that fit beside one another
 
 
 def _ticks(low: float, high: float, count: int = 5) -> list[float]:
@@ -45,6 +48,7 @@ def line_chart(
     points = [point for line in series.values() for point in line]
     if not points:
         return ""
+    head = _TOP + 16 * ((len(series) - 1) // _A_LINE)
     xs, ys = [x for x, _ in points], [y for _, y in points]
     for name, sizes in (spread or {}).items():
         ys += [y + sign * size for (_, y), size in zip(series.get(name, ()), sizes, strict=False) for sign in (1, -1)]
@@ -55,7 +59,7 @@ def line_chart(
     def place(x: float, y: float) -> tuple[float, float]:
         part = math.log(x / low_x) / math.log(high_x / low_x) if log_x else (x - low_x) / (high_x - low_x)
         across = _LEFT + part * (_WIDTH - _LEFT - _RIGHT)
-        return across, _HEIGHT - _BOTTOM - (y - low_y) / (high_y - low_y) * (_HEIGHT - _TOP - _BOTTOM)
+        return across, _HEIGHT - _BOTTOM - (y - low_y) / (high_y - low_y) * (_HEIGHT - head - _BOTTOM)
 
     parts = [
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{html.escape(y_name)} by {html.escape(x_name)}">'
@@ -69,21 +73,71 @@ def line_chart(
         parts.append(f'<text x="{across:.1f}" y="{_HEIGHT - 14}" text-anchor="middle">{_show(x)}</text>')
     for number, (name, line) in enumerate(series.items()):
         path = " ".join(f"{across:.1f},{height:.1f}" for across, height in (place(x, y) for x, y in line))
-        parts.append(f'<polyline class="line c{number}" points="{path}"/>')
+        colour = number % COLOURS
+        parts.append(f'<polyline class="line c{colour}" points="{path}"/>')
         for (x, y), size in zip(line, (spread or {}).get(name, ()), strict=False):
             (across, top), (_, bottom) = place(x, y + size), place(x, y - size)
             parts.append(
-                f'<line class="line c{number}" x1="{across:.1f}" x2="{across:.1f}" y1="{top:.1f}" y2="{bottom:.1f}"/>'
+                f'<line class="line c{colour}" x1="{across:.1f}" x2="{across:.1f}" y1="{top:.1f}" y2="{bottom:.1f}"/>'
             )
         if len(line) <= 40:
             parts += [
-                f'<circle class="dot c{number}" cx="{place(x, y)[0]:.1f}" cy="{place(x, y)[1]:.1f}" r="3"><title>{_show(x)}: {y:.4g}</title></circle>'
+                f'<circle class="dot c{colour}" cx="{place(x, y)[0]:.1f}" cy="{place(x, y)[1]:.1f}" r="3"><title>{_show(x)}: {y:.4g}</title></circle>'
                 for x, y in line
             ]
-        at = _LEFT + 12 + number * 150
-        parts.append(f'<line class="line c{number}" x1="{at}" x2="{at + 22}" y1="{_TOP + 2}" y2="{_TOP + 2}"/>')
-        parts.append(f'<text x="{at + 28}" y="{_TOP + 6}">{html.escape(name)}</text>')
+        at, down = _LEFT + 12 + number % _A_LINE * 160, _TOP + 2 + 16 * (number // _A_LINE)
+        parts.append(f'<line class="line c{colour}" x1="{at}" x2="{at + 22}" y1="{down}" y2="{down}"/>')
+        parts.append(f'<text x="{at + 28}" y="{down + 4}">{html.escape(name)}</text>')
     parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 2}" text-anchor="end">{html.escape(x_name)}</text></svg>')
+    return "".join(parts)
+
+
+class Dot(NamedTuple):
+    """A named point with the interval of its height."""
+
+    name: str
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+def scatter_chart(dots: Sequence[Dot], x_name: str, y_name: str) -> str:
+    """Dots with their names and intervals; the axis below grows by factors."""
+    if not dots:
+        return ""
+    height = _HEIGHT + 60
+    powers = [math.log10(dot.x) for dot in dots]
+    first, last = math.floor(min(powers)), max(math.ceil(max(powers)), math.floor(min(powers)) + 1)
+    low, high = min(dot.low for dot in dots), max(dot.high for dot in dots)
+    margin = (high - low) * 0.08 or 0.01
+    low, high = low - margin, high + margin
+
+    def across(x: float) -> float:
+        return _LEFT + (math.log10(x) - first) / (last - first) * (_WIDTH - _LEFT - _RIGHT - 90)
+
+    def down(y: float) -> float:
+        return height - _BOTTOM - (y - low) / (high - low) * (height - _TOP - _BOTTOM)
+
+    parts = [
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{html.escape(y_name)} by {html.escape(x_name)}">'
+    ]
+    for y in _ticks(low, high):
+        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{down(y):.1f}" y2="{down(y):.1f}"/>')
+        parts.append(f'<text x="{_LEFT - 8}" y="{down(y) + 4:.1f}" text-anchor="end">{_show(y)}</text>')
+    for power in range(first, last + 1):
+        x = across(10.0**power)
+        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{height - _BOTTOM}"/>')
+        parts.append(f'<text x="{x:.1f}" y="{height - 14}" text-anchor="middle">{_show(10.0**power)}</text>')
+    for number, dot in enumerate(dots):
+        colour, x, y = number % COLOURS, across(dot.x), down(dot.y)
+        parts.append(
+            f'<line class="line c{colour}" x1="{x:.1f}" x2="{x:.1f}" y1="{down(dot.low):.1f}" y2="{down(dot.high):.1f}"/>'
+            f'<circle class="dot c{colour}" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{html.escape(dot.name)}: '
+            f"{dot.x:.3g} s, {dot.y:.4f}</title></circle>"
+            f'<text x="{x + 7:.1f}" y="{y + 4:.1f}">{html.escape(dot.name)}</text>'
+        )
+    parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{height - 2}" text-anchor="end">{html.escape(x_name)}</text></svg>')
     return "".join(parts)
 
 

@@ -11,15 +11,17 @@ from firth.core.units import show_count, show_duration
 from firth.training.history import read_history
 
 _STYLE = """
-:root{color-scheme:light dark;--text:#1c2126;--soft:#5c6670;--back:#fff;--card:#f5f6f8;--rule:#d9dde2;--c0:#1f6feb;--c1:#d1580a;--c2:#2a8f4f}
-@media(prefers-color-scheme:dark){:root{--text:#e4e8ec;--soft:#9aa5b0;--back:#14171a;--card:#1d2226;--rule:#343b42;--c0:#6aa8ff;--c1:#ff9d5c;--c2:#6fd08c}}
+:root{color-scheme:light dark;--text:#1c2126;--soft:#5c6670;--back:#fff;--card:#f5f6f8;--rule:#d9dde2;--c0:#1f6feb;--c1:#d1580a;--c2:#2a8f4f;--c3:#8b46c9;--c4:#b3263e;--c5:#0b8a8f;--c6:#7a6a00;--c7:#5c6670}
+@media(prefers-color-scheme:dark){:root{--text:#e4e8ec;--soft:#9aa5b0;--back:#14171a;--card:#1d2226;--rule:#343b42;--c0:#6aa8ff;--c1:#ff9d5c;--c2:#6fd08c;--c3:#c493ff;--c4:#ff8296;--c5:#5fd3d8;--c6:#d8c65a;--c7:#9aa5b0}}
 body{font:16px/1.5 system-ui,"Noto Sans CJK SC",sans-serif;color:var(--text);background:var(--back);max-width:60rem;margin:0 auto;padding:1.5rem 1rem 4rem}
 h1{font-size:1.6rem;margin:.2rem 0}h2{font-size:1.1rem;margin:2rem 0 .5rem}p{margin:.3rem 0}.soft{color:var(--soft)}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.6rem;margin:1rem 0}
 .facts div{background:var(--card);border-radius:.5rem;padding:.6rem .8rem}.facts b{display:block;font-size:1.25rem}
 figure{margin:0;background:var(--card);border-radius:.5rem;padding:.6rem}svg{width:100%;height:auto;display:block}
 svg text{font-size:11px;fill:var(--soft)}.grid{stroke:var(--rule);stroke-width:1}.line{fill:none;stroke-width:2}
-.c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.dot.c0{fill:var(--c0)}.dot.c1{fill:var(--c1)}.dot.c2{fill:var(--c2)}.cell{fill:var(--c0)}
+.c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.dot.c0{fill:var(--c0)}.dot.c1{fill:var(--c1)}.dot.c2{fill:var(--c2)}
+.c3{stroke:var(--c3)}.c4{stroke:var(--c4)}.c5{stroke:var(--c5)}.c6{stroke:var(--c6)}.c7{stroke:var(--c7)}
+.dot.c3{fill:var(--c3)}.dot.c4{fill:var(--c4)}.dot.c5{fill:var(--c5)}.dot.c6{fill:var(--c6)}.dot.c7{fill:var(--c7)}td.right{color:var(--c2)}.cell{fill:var(--c0)}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid var(--rule);padding:.3rem .6rem;text-align:left}
 td.n{text-align:right;font-variant-numeric:tabular-nums}details summary{cursor:pointer}
 code,pre{font-family:ui-monospace,monospace;font-size:.9em}pre{background:var(--card);padding:.8rem;border-radius:.5rem;overflow-x:auto}

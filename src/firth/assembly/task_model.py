@@ -38,7 +38,9 @@ from firth.text.words import has_han, split_words
 
 _TASKS: dict[str, Any] = {"classify": Classify, "score": Classify, "tag": Tag, "answer": AnswerQuestions}
 _SETTINGS, _WEIGHTS, _BASE, _BESIDE = "task.json", "task.safetensors", "base", "beside"
-_NOT_COPIED = shutil.ignore_patterns("checkpoints", "metrics.jsonl", "report.html", "seeds")
+_NOT_COPIED = shutil.ignore_patterns(
+    "checkpoints", "metrics.jsonl", "report.html", "seeds", "state.safetensors", "predictions.json"
+)
 
 
 def build_task(config: TaskConfig, reader: TextReader) -> Task:

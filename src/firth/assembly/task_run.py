@@ -4,7 +4,7 @@ import json
 import shutil
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ GRID = [
     for epochs in (3, 4)
 ]
 """The published grid (Devlin et al. 2018, A.3)."""
+RESULT, PREDICTIONS = "result.json", "predictions.json"
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def start_finetune(
                 _tune(run, config, ground, progress)
             return _train_cells(run, cells, ground, progress)
         except FirthError as error:
-            if not isinstance(error, Interrupted) and not any(run.folder.glob("seeds/*/result.json")):
+            if not isinstance(error, Interrupted) and not any(run.folder.glob(f"seeds/*/{RESULT}")):
                 shutil.rmtree(run.folder)  # a mistake in the settings: nothing was learned yet
             raise
 
@@ -175,15 +176,25 @@ def _plain(value: Any) -> Any:
 
 
 def _train_cells(run: Run, cells: Sequence[Cell], ground: Ground, progress: Progress | None) -> Run:
-    results = [_cell(run, number, cell, ground, progress) for number, cell in enumerate(cells)]
+    seeds = run.folder / "seeds"
+    finish_run(
+        run, [train_cell(seeds / str(number), cell, ground, progress) for number, cell in enumerate(cells)], ground
+    )
+    return run
+
+
+def finish_run(run: Run, results: list[dict[str, Any]], ground: Ground) -> None:
+    """The best training on the largest share becomes the run's model; the weights of all are removed."""
     metric = results[0]["metric"]
     best = max(
         range(len(results)), key=lambda number: (results[number]["share"], results[number]["scores"].get(metric, 0.0))
     )
-    model = TaskModel.load(run.folder / "seeds" / str(best))
-    model.save(run.folder, _base_path(run.folder / "seeds" / str(best), ground.source.base))
+    chosen = run.folder / "seeds" / str(best)
+    model = TaskModel.load(chosen)
+    model.save(run.folder, _base_path(chosen, ground.source.base))
+    if (chosen / PREDICTIONS).is_file():
+        shutil.copy2(chosen / PREDICTIONS, run.folder / PREDICTIONS)
     _finish(run, model, results, best, ground.data)
-    return run
 
 
 def _base_path(folder: Path, base: str) -> Path | None:
@@ -192,19 +203,27 @@ def _base_path(folder: Path, base: str) -> Path | None:
     return None if base == SCRATCH else Path(base)
 
 
-def _cell(run: Run, number: int, cell: Cell, ground: Ground, progress: Progress | None) -> dict[str, Any]:
-    """One training with one seed; one that is there already is not trained again."""
+def train_cell(
+    folder: Path,
+    cell: Cell,
+    ground: Ground,
+    progress: Progress | None,
+    keep: bool = True,
+    judge: Callable[[TaskModel, Path], dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """One training with one seed; one that is there already is not trained again. ``keep`` its weights; ``judge`` says
+    more about the finished model."""
     config = cell.config
-    folder = run.folder / "seeds" / str(number)
-    if (folder / "result.json").is_file():
-        found: dict[str, Any] = read_json(folder / "result.json")
+    if (folder / RESULT).is_file():
+        found: dict[str, Any] = read_json(folder / RESULT)
         return found
     folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     data = share_of(ground.data, cell.share, config.seed)
     base = ground.take_base(config, data)
     model, trainee, seconds = train_model(config, base, data, folder, progress, ground.beside)
-    model.save(folder, None if ground.source.base == SCRATCH else Path(ground.source.base))
+    if keep:
+        model.save(folder, None if ground.source.base == SCRATCH else Path(ground.source.base))
     result = {
         "seed": config.seed,
         "share": cell.share,
@@ -218,7 +237,9 @@ def _cell(run: Run, number: int, cell: Cell, ground: Ground, progress: Progress 
         "parameters": model.num_parameters,
         "mixes": model.network.learned_mixes(),
     }
-    write_json(folder / "result.json", result)
+    if judge is not None:
+        result |= judge(model, folder)
+    write_json(folder / RESULT, result)
     return result
 
 
@@ -251,7 +272,7 @@ def _finish(run: Run, model: TaskModel, results: list[dict[str, Any]], best: int
         str(path.relative_to(run.folder)): checksum(path)
         for path in files
         if path.suffix in (".safetensors", ".json")
-        and path.name not in ("firth.json", "result.json")
+        and path.name not in ("firth.json", RESULT, PREDICTIONS)
         and "seeds" not in path.relative_to(run.folder).parts
     }
     run.save(status="finished", **facts)
@@ -264,5 +285,5 @@ def _drop_weights(seeds: Path) -> None:
         for path in folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
-            elif path.name not in ("result.json", "metrics.jsonl"):
+            elif path.name not in (RESULT, "metrics.jsonl", PREDICTIONS):
                 path.unlink()

@@ -12,6 +12,7 @@ from firth.cli.app import app
 from firth.core.errors import FirthError, Interrupted
 
 COMMANDS = (  # files whose commands join the application
+    "compare_commands",
     "context_commands",
     "generate_commands",
     "look_commands",

@@ -1,0 +1,156 @@
+"""Representations side by side: how a budget is shared out, who is best, who is cheapest within the error, a table."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from firth.core.units import show_bytes, show_count
+
+PRETRAIN_SHARE = 0.7
+"""Of the budget; the rest is for fine-tuning."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One representation (or floor): how well it does and what it costs. Seconds of fine-tuning are those of one
+    training; ``low`` and ``high`` are the 95 % interval over examples, the mean over seeds."""
+
+    name: str
+    kind: str  # floor, scratch, trained, given
+    scores: tuple[float, ...]  # one a seed
+    low: float
+    high: float
+    parameters: int = 0
+    pretrain_s: float = 0.0
+    finetune_s: float = 0.0
+    ms_per_text: float = 0.0
+    num_bytes: int = 0
+    layer_weights: tuple[float, ...] = ()
+    by_share: dict[str, tuple[float, ...]] = field(default_factory=dict)  # share of the labels: scores
+    folder: str = ""
+
+    @property
+    def score(self) -> float:
+        return statistics.mean(self.scores)
+
+    @property
+    def deviation(self) -> float:
+        """Over seeds; 0 where there is one."""
+        return statistics.stdev(self.scores) if len(self.scores) > 1 else 0.0
+
+    @property
+    def cost_s(self) -> float:
+        """What it takes to have it: pre-training and one fine-tuning."""
+        return self.pretrain_s + self.finetune_s
+
+    def told(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {**asdict(self), "score": self.score, "deviation": self.deviation, "cost_s": self.cost_s}
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Who is best, whose score lies within the best one's error, and the cheapest of those."""
+
+    best: str
+    cheapest: str
+    within: tuple[str, ...]
+
+
+def mark(rows: Sequence[Row]) -> Marks:
+    """The best has the highest mean score. Its error is the larger of the lower half of its interval (other examples)
+    and its spread (other seeds); the cheapest within it takes the least time to make."""
+    best = max(rows, key=lambda row: (row.score, -row.cost_s))
+    error = max(best.score - best.low, best.deviation)
+    within = [row for row in rows if row.score >= best.score - error - 1e-12]
+    cheapest = min(within, key=lambda row: (row.cost_s, row.ms_per_text))
+    return Marks(best.name, cheapest.name, tuple(row.name for row in within))
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Seconds for each pre-training and for each single fine-tuning."""
+
+    pretrain_s: float
+    finetune_s: float
+
+
+def share_budget(budget_s: float, num_pretrained: int, num_finetuned: int, num_trainings: float) -> Shares:
+    """Seven tenths for pre-training, in equal parts; the rest for fine-tuning, in equal parts for each representation
+    and training (seeds times the shares of labels). With nothing to pre-train all is for fine-tuning."""
+    first = PRETRAIN_SHARE if num_pretrained else 0.0
+    pretrain_s = first * budget_s / max(num_pretrained, 1)
+    return Shares(pretrain_s, (1 - first) * budget_s / max(num_finetuned * num_trainings, 1e-9))
+
+
+def fit_length(allowed_s: float, step_s: float, evaluation_s: float, epoch_steps: int, wanted: int) -> tuple[int, int]:
+    """(epochs, steps) of a fine-tuning that keeps to its seconds: as many whole epochs as fit, at most as many as wanted,
+    with a test after each; where not even one fits, the steps of it that do, at least one."""
+    epoch_s = epoch_steps * step_s + evaluation_s
+    epochs = min(wanted, int(allowed_s / max(epoch_s, 1e-12)))
+    if epochs >= 1:
+        return epochs, epochs * epoch_steps
+    return 1, max(1, min(epoch_steps, int((allowed_s - evaluation_s) / max(step_s, 1e-12))))
+
+
+_HEAD = ("95 %", "params", "pretrain", "tune", "ms/text", "disk")
+_WIDTHS = (19, 12, 12, 7, 9, 6, 8, 7)  # 80 columns
+
+
+def table_lines(rows: Sequence[Row], metric: str, names: dict[str, str] | None = None) -> list[str]:
+    """The table for a terminal, the best score first. ``names`` translate the heads and words."""
+    words = names or {}
+    marks = mark(rows)
+    lines = [_line([words.get(cell, cell) for cell in ("", metric, *_HEAD)])]
+    for row in sorted(rows, key=lambda row: -row.score):
+        spread = f"±{row.deviation:.3f}" if len(row.scores) > 1 else ""
+        cells = [
+            f"{_flag(row, marks)} {row.name}",
+            f"{row.score:.3f}{spread:6}",
+            f"{row.low:.3f}–{row.high:.3f}",
+            show_count(row.parameters) if row.parameters else "–",
+            _seconds(row.pretrain_s),
+            _seconds(row.finetune_s),
+            f"{row.ms_per_text:.2f}" if row.ms_per_text >= 0.005 else "–",
+            _size(row.num_bytes) if row.num_bytes else "–",
+        ]
+        lines.append(_line(cells))
+    best = words.get("best", "* best")
+    cheapest = words.get("cheapest", "+ cheapest within the best one's error")
+    lines.append(f"{best}: {marks.best}   {cheapest}: {marks.cheapest}")
+    return lines
+
+
+def _flag(row: Row, marks: Marks) -> str:
+    if row.name == marks.best:
+        return "*"
+    return "+" if row.name == marks.cheapest else " "
+
+
+def _line(cells: Sequence[str]) -> str:
+    first, *others = zip(cells, _WIDTHS, strict=True)
+    return (_left(*first) + "".join(_right(*cell) for cell in others)).rstrip()
+
+
+def _left(text: str, width: int) -> str:
+    return (text if len(text) <= width else f"{text[: width - 1]}…").ljust(width)
+
+
+def _right(text: str, width: int) -> str:
+    wide = sum(ord(char) >= 0x2E80 for char in text)  # Chinese characters take two columns
+    return text.rjust(max(width - wide, len(text) + 1))
+
+
+def _size(num_bytes: int) -> str:
+    number, unit = show_bytes(num_bytes).split()
+    return f"{float(number):.0f}{unit}" if float(number) >= 10 else f"{number}{unit}"
+
+
+def _seconds(seconds: float) -> str:
+    """In the few characters of a column."""
+    if seconds <= 0:
+        return "–"
+    if seconds < 99.5:
+        return f"{seconds:.1f}s" if seconds < 9.95 else f"{seconds:.0f}s"
+    return f"{seconds / 60:.1f}m" if seconds < 5970 else f"{seconds / 3600:.1f}h"
