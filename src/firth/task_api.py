@@ -172,14 +172,4 @@ def compare_lines(found: dict[str, Any], names: dict[str, str] | None = None) ->
     """What ``compare`` gives as a table for a terminal; ``names`` translate its words."""
     from firth.probes.comparison import Row, table_lines
 
-    rows = [
-        Row(
-            **{
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in row.items()
-                if name in Row.__annotations__
-            }
-        )
-        for row in found["rows"]
-    ]
-    return table_lines(rows, found["metric"], names)
+    return table_lines([Row.of(row) for row in found["rows"]], found["metric"], names)

@@ -1,7 +1,6 @@
 """The bases of a comparison: corpora prepared once each, every recipe pre-trained within its share of the budget."""
 
 import contextlib
-import re
 import shutil
 import tempfile
 import time
@@ -101,7 +100,14 @@ def require_answers(base: Base, config: TaskConfig) -> None:
 
 def split_recipes(text: str) -> list[str]:
     """At commas that stand in no bracket."""
-    return [part.strip() for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char == "[") - (char == "]")
+        if char == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part.strip() for part in parts if part.strip()]
 
 
 # -- corpora

@@ -167,7 +167,8 @@ def _errors(task: str, rows: Sequence[Row], examples: Sequence[Any], predictions
     if not names:
         return ""
     amounts = [
-        sum(_wrong(task, example, predictions[name][number]) for name in names) for number, example in enumerate(examples)
+        sum(_wrong(task, example, predictions[name][number]) for name in names)
+        for number, example in enumerate(examples)
     ]
     worst = sorted((number for number, amount in enumerate(amounts) if amount), key=lambda number: -amounts[number])
     head = "".join(f"<th>{html.escape(name)}</th>" for name in ("text", "true", *names))

@@ -30,6 +30,12 @@ class Row:
     by_share: dict[str, tuple[float, ...]] = field(default_factory=dict)  # share of the labels: scores
     folder: str = ""
 
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> "Row":
+        """Of plain data."""
+        found: dict[str, Any] = {name: data[name] for name in cls.__annotations__}
+        return cls(**found | {"scores": tuple(data["scores"]), "layer_weights": tuple(data["layer_weights"])})
+
     @property
     def score(self) -> float:
         return statistics.mean(self.scores)
