@@ -39,6 +39,7 @@ _FITS = {
 }
 """Kinds of tokens that serve a need; the first is prepared where none is there."""
 _MEASURED_S = 4.0
+_POINTING = ("encoder", "two_stream", "decoder")  # kinds of models that read question and passage as one row
 _LENGTHS = ("steps", "epochs", "budget")
 
 
@@ -92,9 +93,9 @@ def require_answers(base: Base, config: TaskConfig) -> None:
     """Refuses what cannot point at an answer in a passage, before it is trained."""
     if base.path is not None:
         build_task(config, load_base(str(base.path), TaskData([], [], check_examples([])), config).reader())
-    elif not isinstance(base.config, RunConfig) or base.config.model.kind != "encoder":
+    elif not isinstance(base.config, RunConfig) or base.config.model.kind not in _POINTING:
         raise FirthError(
-            f"{base.name}: cannot answer questions, since it does not read question and passage together from both sides; leave it out"
+            f"{base.name}: cannot answer questions, since it does not read question and passage together; leave it out"
         )
 
 

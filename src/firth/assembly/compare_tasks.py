@@ -12,7 +12,8 @@ from firth.assembly.compare_book import Cell
 from firth.assembly.finetune import load_base, usual_settings
 from firth.assembly.task_data import TaskData
 from firth.assembly.task_model import TaskModel, build_model
-from firth.assembly.task_run import PREDICTIONS, Ground, Source, finish_run, train_cell
+from firth.assembly.task_run import PREDICTIONS, RESULT, Ground, Source, finish_run, train_cell
+from firth.assembly.task_run import Cell as Training
 from firth.core.configs import TrainingConfig
 from firth.core.files import read_json, write_json
 from firth.core.runs import Run
@@ -39,7 +40,7 @@ class Labels:
     given: frozenset[str]  # settings that the user named
 
     def some(self, num_train: int, num_dev: int) -> TaskData:
-        """The first of them (their order is shuffled once and for all, so that small parts lie in larger ones)."""
+        """The first of them: small parts lie in larger ones."""
         return replace(self.data, train=self.data.train[:num_train], dev=self.data.dev[:num_dev])
 
 
@@ -119,7 +120,7 @@ class Trainings:
         return [
             train_cell(
                 folder / str(number),
-                config.replace(seed=config.seed + number),
+                Training(config.replace(seed=config.seed + number)),
                 ground,
                 progress,
                 keep,
@@ -137,7 +138,13 @@ class Trainings:
         if (folder / "firth.json").is_file():
             run = Run.open(folder)
         else:
-            facts = {"kind": "task", "recipe": config.task, "config": config.model_dump(), "cells": self.seeds}
+            facts: dict[str, Any] = {
+                "kind": "task",
+                "recipe": config.task,
+                "config": config.model_dump(),
+                "cells": self.seeds,
+                "shares": [],
+            }
             run = Run.create(folder, facts | self.source.facts())
         with run.lock():
             finish_run(run, self.train(folder / "seeds", ground, config, True, progress), ground)
@@ -145,7 +152,7 @@ class Trainings:
 
     def share(self, progress: Progress | None) -> tuple[tuple[float, ...], int]:
         """The scores of trainings whose weights are not kept, and how many were trained now."""
-        places = [self.cell.folder / str(number) / "result.json" for number in range(self.seeds)]
+        places = [self.cell.folder / str(number) / RESULT for number in range(self.seeds)]
         missing = sum(not place.is_file() for place in places)
         if missing:
             ground = self.ground()

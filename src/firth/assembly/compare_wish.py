@@ -10,6 +10,7 @@ from firth.assembly.task_data import Reading, TaskData, build_data, read_example
 from firth.core.errors import FirthError
 from firth.core.seeds import generator
 from firth.core.task_configs import TaskConfig
+from firth.tasks.shares import check_shares, nested_order, strata
 from firth.text.readers import ReadingConfig
 
 Note = Callable[[str], None]
@@ -42,15 +43,13 @@ class Wish:
 
     @property
     def small_shares(self) -> list[float]:
-        return sorted(share for share in set(self.shares) if share < 1)
+        return sorted(share for share in self.shares if share < 1)
 
     def check(self) -> None:
         """Refuses what cannot be, before anything is made."""
         if self.seeds < 1:
             raise FirthError(f"seeds is {self.seeds}: at least 1 is needed")
-        for share in self.shares:
-            if not 0 < share <= 1:
-                raise FirthError(f"shares: {share:g} is no share of the labels; write them like 0.1,0.25,1")
+        check_shares(self.shares)
         if min(self.max_dev, self.max_test) < 1:
             raise FirthError("max_dev and max_test are numbers of examples: at least 1 is needed")
         if not self.corpus:
@@ -58,7 +57,8 @@ class Wish:
 
 
 def read_labels(wish: Wish, note: Note) -> Labels:
-    """The examples in an order that is the same every time; many dev or test examples are cut to a sample."""
+    """The examples in an order that is the same every time and of which every beginning has its part of each label; many
+    dev or test examples are cut to a sample."""
     data = read_task(wish.task, wish.train, wish.dev, wish.reading)
     data.check.refuse()
     _say_problems(data, note)
@@ -75,10 +75,9 @@ def read_labels(wish: Wish, note: Note) -> Labels:
     if len(test) < len(scored):
         note(f"scores are those of {len(test):,} of the {len(scored):,} examples (--max-test)")
     config = data.configured(wish.config)
-    shuffled = replace(
-        data, train=_sample(data.train, len(data.train), 0x7A), dev=_sample(data.dev, wish.max_dev, 0xDE)
-    )
-    return Labels(shuffled, test, config, wish.given)
+    train = [data.train[number] for number in nested_order(strata(data.train), 0).tolist()]
+    ordered = replace(data, train=train, dev=_sample(data.dev, wish.max_dev, 0xDE))
+    return Labels(ordered, test, config, wish.given)
 
 
 def _say_problems(data: TaskData, note: Note, part: str = "dev") -> None:
