@@ -16,7 +16,7 @@ def run_summary(folder: Path, most: int = 400) -> dict[str, Any]:
         facts = Run.open(folder).facts if folder.is_dir() else {}
     except FirthError:
         facts = {}
-    lines = [_numbers(line) for line in read_history(folder / "metrics.jsonl") if "step" in line]
+    lines = [_numbers(line) for line in read_history(_history(folder, facts)) if "step" in line]
     stride = -(-len(lines) // most) if lines else 1
     heldout = [line for line in lines if "heldout_loss" in line]
     curve = [line for place, line in enumerate(lines) if place % stride == 0 or place == len(lines) - 1]
@@ -29,6 +29,12 @@ def run_summary(folder: Path, most: int = 400) -> dict[str, Any]:
         "scores": _numbers(facts.get("metrics") or {}),
         "curve": curve,
     }
+
+
+def _history(folder: Path, facts: dict[str, Any]) -> Path:
+    """That of a task belongs to the seed that was best."""
+    best = facts.get("best")
+    return folder / "metrics.jsonl" if best is None else folder / "seeds" / str(best) / "metrics.jsonl"
 
 
 def _numbers(values: dict[str, Any]) -> dict[str, float]:

@@ -1,0 +1,33 @@
+"""What a run measured while it learned, wherever it lies."""
+
+import json
+from pathlib import Path
+
+from firth.assembly.curves import run_summary
+from firth.core.runs import Run
+
+FACTS = {"kind": "task", "recipe": "classify", "config": {}, "corpus": {"path": "train.tsv"}, "metrics": {"f1": 0.5}}
+
+
+def write(path: Path, losses: list[float]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [{"event": "train", "step": step, "steps": 9, "loss": loss} for step, loss in enumerate(losses)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def test_a_task_shows_the_curve_of_its_best_seed(tmp_path: Path) -> None:
+    Run.create(tmp_path / "run", {**FACTS, "best": 1})
+    write(tmp_path / "run" / "seeds" / "0" / "metrics.jsonl", [9.0])
+    write(tmp_path / "run" / "seeds" / "1" / "metrics.jsonl", [3.0, 2.0])
+    found = run_summary(tmp_path / "run")
+    assert found["curve"] == [{"step": 0, "loss": 3.0}, {"step": 1, "loss": 2.0}]
+    assert (found["recipe"], found["kind"], found["scores"]) == ("classify", "task", {"f1": 0.5})
+
+
+def test_other_runs_show_their_own_and_long_ones_fewer_points(tmp_path: Path) -> None:
+    Run.create(tmp_path / "run", {**FACTS, "kind": "pretrain"})
+    write(tmp_path / "run" / "metrics.jsonl", [float(step) for step in range(100)])
+    found = run_summary(tmp_path / "run", most=10)["curve"]
+    assert 10 <= len(found) <= 12
+    assert (found[0]["step"], found[-1]["step"]) == (0, 99)
+    assert run_summary(tmp_path / "nothing")["curve"] == []
