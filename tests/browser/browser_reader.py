@@ -52,9 +52,9 @@ class Reader:
         return answer
 
     def wait(self) -> None:
-        """Until nothing is under way."""
-        self.page.locator(".busy").first.wait_for(state="detached")
-        self.page.wait_for_load_state("networkidle")
+        """Until nothing is under way and everything is drawn: charts wait to hear how wide they are."""
+        self.page.locator(".busy, .waiting").first.wait_for(state="detached")
+        self.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def ask_everything(self, panel: Any) -> None:
         for tool in panel.locator(".tool:visible").all():

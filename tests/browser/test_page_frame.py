@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from browser_reader import Reader
 Visit = Callable[..., Reader]
 TABS = ["words", "fill", "context", "attention", "generate", "translate", "classify", "tag", "answer", "layers", "runs"]
 TOKEN = "a-long-secret"
+SLIPS = re.compile(r"\b(false|true|null|undefined|NaN|\[object)\b")  # of a script that shows what it should not
 
 
 def copied(reader: Reader, answer: Any, way: str) -> str:
@@ -149,6 +151,7 @@ def test_narrow_without_sideways_scrolling(visit: Visit) -> None:
     for name in reader.tabs:
         panel = reader.tab(name)
         reader.ask_everything(panel)
+        assert not SLIPS.search(panel.inner_text()), name
         assert reader.overflow == 0, name
         reader.picture(f"narrow-{name}")
         box = reader.page.locator(f"#tab-{name}").bounding_box()
@@ -161,6 +164,7 @@ def test_chinese_and_dark(visit: Visit) -> None:
     for name in reader.tabs:
         panel = reader.tab(name)
         reader.ask_everything(panel)
+        assert not SLIPS.search(panel.inner_text()), name
         title = panel.locator("h1").inner_text()
         assert any("一" <= letter <= "鿿" for letter in title)
         assert reader.overflow == 0, name

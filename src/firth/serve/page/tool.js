@@ -10,6 +10,9 @@ import { make } from "./dom.js";
 import { Form } from "./form.js";
 import { copyBar } from "./snippets.js";
 
+/** The place of a further answer -> what stops its question. */
+const following = new WeakMap();
+
 export class Tool {
   constructor(spec, model, onanswer) {
     this.spec = spec;
@@ -80,15 +83,19 @@ export class Tool {
   /** A further question that belongs to the answer; its place on the page is `into`. Stops with the answer.
    *  `library` null: nothing to copy. */
   async follow(route, body, into, show, library) {
-    const asked = this.asked;
+    following.get(into)?.abort(); // of several such questions the last counts
+    const asked = new AbortController();
+    following.set(into, asked);
+    const signal = AbortSignal.any([asked.signal, this.asked.signal]);
     const whole = { ...body, model: this.model.name };
+    into.replaceChildren(make("p", { class: "note waiting", say: "page.waiting" }));
     try {
-      const answer = await ask(route, whole, asked.signal);
+      const answer = await ask(route, whole, signal);
       into.replaceChildren();
       show(answer);
       if (library !== null) into.append(copyBar(route, whole, library));
     } catch (error) {
-      if (!asked.signal.aborted) into.replaceChildren(errorNote(error));
+      if (!signal.aborted) into.replaceChildren(errorNote(error));
     }
   }
 

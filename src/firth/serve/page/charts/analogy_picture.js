@@ -2,7 +2,7 @@
 
 import { draw, freshId } from "../dom.js";
 import { fitted } from "./fitted.js";
-import { placeNames, plane } from "./scatter.js";
+import { placeNames, stretched } from "./scatter.js";
 
 /** `points`: { word, x, y } of first, second, third and the answer. */
 export function analogyPicture(points) {
@@ -10,7 +10,9 @@ export function analogyPicture(points) {
   // Where the step leads exactly; the answer is the nearest word to it.
   const goal = { x: third.x + second.x - first.x, y: third.y + second.y - first.y };
   return fitted((width) => {
-    const { height, place } = plane([...points, goal], width, 380);
+    // Each axis has its own scale: arrows that are parallel stay so, and there is room for the words.
+    const height = Math.min(280, Math.max(200, width * 0.4));
+    const place = stretched([...points, goal], width, height);
     const tip = freshId("tip");
     const arrow = (from, to, kind) => drawArrow(place(from), place(to), kind, tip);
     const spots = points.map(place);

@@ -4,7 +4,7 @@ import { draw, make } from "../dom.js";
 import { decimal } from "../numbers.js";
 import { clipped, textWidth } from "./fitted.js";
 
-const [COLUMN, ROW, ROOM] = [104, 26, 84];
+const [COLUMN, ROW, ROOM] = [114, 30, 86];
 
 /** `nodes`: { number, parent, step, says, score, fate }; 0 is the prompt. `best` is the winner's log probability. */
 export function beamTree(nodes, prompt, best, { dropped, label }) {
@@ -23,20 +23,20 @@ export function beamTree(nodes, prompt, best, { dropped, label }) {
   return make("div", { class: "chart scrolls", tabindex: "0", role: "group", sayLabel: label }, picture);
 }
 
-/** Leaves get a row each in the order of the tree, a parent stands beside the middle of its children. */
+/** A column a step: its candidates in the order of those that they go on from, around the middle of the picture. */
 function layOut(root, nodes) {
-  const children = new Map();
-  for (const node of nodes) children.set(node.parent, [...(children.get(node.parent) ?? []), node]);
-  let nextRow = 0;
-  const placed = [];
-  const visit = (node) => {
-    const below = (children.get(node.number) ?? []).map(visit);
-    const row = below.length > 0 ? (below[0] + below.at(-1)) / 2 : nextRow++;
-    placed.push({ ...node, row });
-    return row;
-  };
-  visit(root);
-  return placed;
+  const columns = [[root]];
+  for (const node of nodes) (columns[node.step] ??= []).push(node);
+  const highest = Math.max(...columns.map((column) => column.length));
+  const rows = new Map();
+  return columns.flatMap((column) => {
+    const top = (highest - column.length) / 2;
+    const order = [...column].sort((one, other) => (rows.get(one.parent) ?? 0) - (rows.get(other.parent) ?? 0));
+    return order.map((node, place) => {
+      rows.set(node.number, top + place);
+      return { ...node, row: top + place };
+    });
+  });
 }
 
 /** The finished candidate whose log probability is the best continuation's. */

@@ -4,8 +4,8 @@ import { draw } from "../dom.js";
 import { short, ticks } from "../numbers.js";
 import { fitted, textWidth } from "./fitted.js";
 
-const TOP = 30;
 const RIGHT = 12;
+const LEGEND = 20;
 const BOTTOM = 34;
 
 /** `series`: { name, points: [[x, y]] }; `xName` stands below. */
@@ -20,8 +20,10 @@ function drawCurves(series, width, height, xName, label) {
   const [lowY, highY] = range(all.map(([, y]) => y), 0.06);
   const marks = ticks(lowY, highY, 4);
   const left = Math.max(...marks.map((mark) => textWidth(short(mark), 12))) + 14;
+  const legend = placeLegend(series, left, width);
+  const top = legend.height + 10;
   const x = (value) => left + ((value - lowX) / (highX - lowX)) * (width - left - RIGHT);
-  const y = (value) => height - BOTTOM - ((value - lowY) / (highY - lowY)) * (height - TOP - BOTTOM);
+  const y = (value) => height - BOTTOM - ((value - lowY) / (highY - lowY)) * (height - top - BOTTOM);
   const picture = draw("svg", { class: "curves", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", sayLabel: label });
   for (const mark of marks) {
     picture.append(
@@ -29,12 +31,13 @@ function drawCurves(series, width, height, xName, label) {
       draw("text", { class: "axis", x: left - 8, y: y(mark) + 4, "text-anchor": "end" }, short(mark)),
     );
   }
-  for (const mark of ticks(lowX, highX, Math.max(2, Math.floor(width / 110)))) {
+  // Steps are whole numbers.
+  for (const mark of ticks(lowX, highX, Math.max(2, Math.floor(width / 110))).filter(Number.isInteger)) {
     picture.append(draw("text", { class: "axis", x: x(mark), y: height - BOTTOM + 18, "text-anchor": "middle" }, short(mark)));
   }
   picture.append(draw("text", { class: "axis", x: width - RIGHT, y: height - 2, "text-anchor": "end", say: xName }));
   series.forEach((one, number) => picture.append(drawLine(one, number, x, y)));
-  picture.append(drawLegend(series, left), drawReadout(series, x, y, picture, { left, width, height }));
+  picture.append(drawLegend(series, legend.places), drawReadout(series, x, picture, { left, top, height }));
   return picture;
 }
 
@@ -51,34 +54,44 @@ function drawLine({ points }, number, x, y) {
   return draw("g", { class: `series s${number % 4}` }, draw("polyline", { points: path }), dots);
 }
 
-function drawLegend(series, left) {
-  let at = left;
-  return draw(
+/** Where the names of the lines stand: beside one another, and in a new row where there is no more room. */
+function placeLegend(series, left, width) {
+  let [x, y] = [left, 12];
+  const places = series.map(({ name }) => {
+    const wide = textWidth(name, 12) + 38;
+    if (x > left && x + wide > width) [x, y] = [left, y + LEGEND];
+    const place = { x, y };
+    x += wide;
+    return place;
+  });
+  return { places, height: y + 8 };
+}
+
+const drawLegend = (series, places) =>
+  draw(
     "g",
     { class: "legend" },
     series.map(({ name }, number) => {
-      const start = at;
-      at += textWidth(name, 12) + 44;
+      const { x, y } = places[number];
       return draw(
         "g",
         { class: `series s${number % 4}` },
-        draw("line", { x1: start, x2: start + 16, y1: 12, y2: 12 }),
-        draw("text", { x: start + 22, y: 16 }, name),
+        draw("line", { x1: x, x2: x + 16, y1: y, y2: y }),
+        draw("text", { x: x + 22, y: y + 4 }, name),
       );
     }),
   );
-}
 
-function drawReadout(series, x, y, picture, { left, width, height }) {
-  const line = draw("line", { class: "cursor", y1: TOP, y2: height - BOTTOM });
-  const text = draw("text", { class: "readout", x: width - RIGHT, y: 16, "text-anchor": "end" });
+function drawReadout(series, x, picture, { left, top, height }) {
+  const line = draw("line", { class: "cursor", y1: top, y2: height - BOTTOM });
+  const text = draw("text", { class: "readout", x: left, y: height - 2 });
   const group = draw("g", { class: "hovered", visibility: "hidden" }, line, text);
   const steps = [...new Set(series.flatMap((one) => one.points.map(([at]) => at)))];
   picture.addEventListener("pointerleave", () => group.setAttribute("visibility", "hidden"));
   picture.addEventListener("pointermove", (event) => {
     const over = event.clientX - picture.getBoundingClientRect().left;
     const step = steps.reduce((best, one) => (Math.abs(x(one) - over) < Math.abs(x(best) - over) ? one : best));
-    for (const end of ["x1", "x2"]) line.setAttribute(end, Math.max(x(step), left));
+    for (const end of ["x1", "x2"]) line.setAttribute(end, x(step));
     const values = series.flatMap((one) => one.points.filter(([at]) => at === step).map(([, value]) => short(value)));
     text.textContent = `${short(step)}: ${values.join(" · ")}`;
     group.setAttribute("visibility", "visible");

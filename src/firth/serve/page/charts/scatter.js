@@ -23,6 +23,17 @@ export function plane(points, width, mostHeight = 460) {
   };
 }
 
+/** The same with a scale for each axis: all of the picture is used. */
+export function stretched(points, width, height) {
+  const along = (name, room) => {
+    const values = points.map((point) => point[name]);
+    const [low, size] = [Math.min(...values), Math.max(...values) - Math.min(...values) || 1];
+    return (value) => ((value - low) / size) * room;
+  };
+  const [x, y] = [along("x", width - 3 * MARGIN), along("y", height - 2 * MARGIN)];
+  return (point) => ({ x: 1.5 * MARGIN + x(point.x), y: height - MARGIN - y(point.y) });
+}
+
 /** `points`: { x, y, label, title }. `onpick(number)` for a click, `onpoint(number or null)` while over one. */
 export function scatter(points, { label, onpick, onpoint } = {}) {
   return fitted((width) => {

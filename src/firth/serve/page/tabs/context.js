@@ -27,22 +27,11 @@ function sentenceList(points, onpick) {
 }
 
 function showOccurrences(found, into) {
-  const most = Math.max(...found.map(({ score }) => score), 1e-9);
+  const line = ({ sentence, start, end, score }) =>
+    make("li", {}, make("span", { class: "bar-value" }, decimal(score)), make("span", {}, ...markOne(sentence, start, end)));
   into.append(
     make("h3", { say: "context.occurrences" }),
-    found.length === 0 && make("p", { class: "note", say: "context.nothing" }),
-    make(
-      "ol",
-      { class: "occurrences" },
-      found.map(({ sentence, start, end, score }) =>
-        make(
-          "li",
-          {},
-          make("span", { class: "bar-value" }, decimal(score)),
-          make("span", {}, make("span", { class: "bar-track", "aria-hidden": "true" }, make("span", { class: "bar", variables: { "--share": Math.max(0, score / most) } })), ...markOne(sentence, start, end)),
-        ),
-      ),
-    ),
+    found.length === 0 ? make("p", { class: "note", say: "context.nothing" }) : make("ol", { class: "occurrences" }, found.map(line)),
   );
 }
 

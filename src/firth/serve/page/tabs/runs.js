@@ -8,17 +8,28 @@ import { saveReport } from "../save_report.js";
 import { copyBar } from "../snippets.js";
 import { errorNote } from "../tool.js";
 
-const NOT_DRAWN = new Set(["step", "epoch", "epochs", "tokens", "seconds", "learning_rate", "tokens_per_s", "gradient_norm", "memory"]);
+const MOST_LINES = 3;
 
-/** A line a quantity: losses together; where a curve has none, whatever else it has. */
-function seriesOf(curve) {
-  const names = [...new Set(curve.flatMap((line) => Object.keys(line).filter((name) => typeof line[name] === "number")))];
-  const drawn = names.filter((name) => !NOT_DRAWN.has(name));
-  const losses = drawn.filter((name) => name.endsWith("loss"));
-  return (losses.length > 0 ? losses : drawn.slice(0, 3)).map((name) => ({
-    name: name.replaceAll("_", " "),
-    points: curve.filter((line) => Number.isFinite(line[name])).map((line) => [line.step, line[name]]),
-  }));
+/** A quantity as a line. */
+const lineOf = (curve, name) => ({
+  name: name.replaceAll("_", " ").replace("heldout", "held-out"),
+  points: curve.filter((line) => Number.isFinite(line[name])).map((line) => [line.step, line[name]]),
+});
+
+/** What is drawn: losses in one picture and, where held-out text is not judged by a loss, its scores in another.
+ *  A single point is no curve. */
+function picturesOf(curve) {
+  const names = [...new Set(curve.flatMap((line) => Object.keys(line)))];
+  const scores = names.includes("heldout_loss") ? [] : names.filter((name) => name.startsWith("heldout_"));
+  return [["loss", "heldout_loss"], scores.slice(0, MOST_LINES)]
+    .map((some) => some.map((name) => lineOf(curve, name)).filter(({ points }) => points.length > 1))
+    .filter((lines) => lines.length > 0);
+}
+
+function drawCurves({ name, curve }) {
+  const pictures = picturesOf(curve ?? []);
+  if (pictures.length === 0) return make("p", { class: "note", say: "runs.noCurve" });
+  return pictures.map((series) => curves(series, { xName: "runs.step", label: ["runs.curve", { name }], height: 220 }));
 }
 
 function scoreList(scores) {
@@ -42,13 +53,12 @@ function reportLink({ name }) {
 }
 
 function showRun(run) {
-  const series = run.curve?.length > 0 ? seriesOf(run.curve) : [];
   return make(
     "section",
     { class: "card" },
     make("h2", {}, run.name),
     make("p", { class: "facts" }, run.recipe && make("span", {}, run.recipe), run.kind && run.kind !== run.recipe && make("span", {}, run.kind)),
-    series.length > 0 ? curves(series, { xName: "runs.step", label: ["runs.curve", { name: run.name }] }) : make("p", { class: "note", say: "runs.noCurve" }),
+    drawCurves(run),
     scoreList(run.scores),
     run.report && make("p", {}, reportLink(run)),
   );

@@ -8,6 +8,7 @@ export const en = {
   "page.light": "Light",
   "page.dark": "Dark",
   "page.again": "Try again",
+  "page.waiting": "One moment …",
 
   "tab.words": "Words",
   "tab.fill": "Fill the blank",
@@ -37,7 +38,7 @@ export const en = {
   "copy.done": "Copied.",
   "copy.select": "Selected: copy it with Ctrl+C.",
 
-  "words.lead": "Static vectors: every word is a point, and words in like company lie close together.",
+  "words.lead": "Every word is a point, and words that keep like company lie close together.",
   "words.word": "Word",
   "words.nearest": "Nearest words",
   "words.nearest.lead": "Which words lie closest? The bars are cosines.",
@@ -96,7 +97,7 @@ export const en = {
 
   "generate.lead": "A language model goes on where your text stops.",
   "generate.text": "Beginning",
-  "generate.max_tokens": "Tokens at most",
+  "generate.max_tokens": "Most tokens",
   "generate.beams": "Beams (0: off)",
   "generate.num": "How many",
   "generate.temperature": "Temperature",
@@ -152,7 +153,7 @@ export const en = {
   "layers.place": "mixed at the {place}",
   "layers.bars": "Weight of each layer",
 
-  "runs.lead": "How the loaded runs were learned.",
+  "runs.lead": "How the loaded runs were trained, and what they reached.",
   "runs.step": "step",
   "runs.curve": "Learning curve of {name}",
   "runs.noCurve": "This run has no learning curve.",

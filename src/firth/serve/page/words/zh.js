@@ -8,6 +8,7 @@ export const zh = {
   "page.light": "浅色",
   "page.dark": "深色",
   "page.again": "再试一次",
+  "page.waiting": "请稍候……",
 
   "tab.words": "词语",
   "tab.fill": "填空",
@@ -37,7 +38,7 @@ export const zh = {
   "copy.done": "已复制。",
   "copy.select": "已选中：请按 Ctrl+C 复制。",
 
-  "words.lead": "静态词向量：每个词是一个点，用法相近的词彼此靠近。",
+  "words.lead": "每个词是一个点，常与相近的词为伴的词彼此靠近。",
   "words.word": "词",
   "words.nearest": "最近的词",
   "words.nearest.lead": "哪些词离得最近？条形表示余弦相似度。",
@@ -152,7 +153,7 @@ export const zh = {
   "layers.place": "混合位置：{place}",
   "layers.bars": "每一层的权重",
 
-  "runs.lead": "已加载的模型是怎样训练的。",
+  "runs.lead": "已加载的模型是怎样训练的，达到了什么水平。",
   "runs.step": "步",
   "runs.curve": "{name} 的学习曲线",
   "runs.noCurve": "没有学习曲线。",
