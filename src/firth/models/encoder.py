@@ -3,8 +3,10 @@
 Rows may be packed: several short sequences in one row, told apart by ``blocks`` (0 is padding,
 equal numbers see each other), each with positions of its own.
 
-B batch, T tokens, P picked tokens, D hidden size, L layers.
+B batch, T tokens, P picked tokens, N tokens of sequences end to end, D hidden size, L layers.
 """
+
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import nn
@@ -12,7 +14,7 @@ from torch.nn import functional
 
 from firth.core.model_configs import EncoderConfig
 from firth.core.types import Layers
-from firth.nn.attention import Angles
+from firth.nn.attention import Angles, Groups
 from firth.nn.blocks import Block
 from firth.nn.norms import build_norm
 from firth.nn.positions import RelativeBias, rotary_angles
@@ -143,6 +145,28 @@ class Encoder(nn.Module):
             hidden = block(hidden, mask, angles)
         return hidden if self.final_norm is None else self.final_norm(hidden)
 
+    @property
+    def can_pack(self) -> bool:
+        """Whether ``packed`` is possible: a bias of distances is made for rows only."""
+        return self.relative is None
+
+    def packed(self, ids_N: torch.Tensor, lens: Sequence[int]) -> Iterator[torch.Tensor]:
+        """The layers, one after another as they are computed, [N, D], of sequences that stand end to end. No padding
+        is computed: what ``forward`` gives for each by itself. Neighbours of equal length are attended to together."""
+        assert self.can_pack
+        positions_1N = torch.cat([torch.arange(length, device=ids_N.device) for length in lens])[None]
+        _, _, angles = self._prepare(ids_N[None], None, positions_1N)
+        groups = _groups(lens)
+        hidden_ND = self.embed(ids_N[None], positions_1N, None)[0]
+        last = len(self.blocks) - 1
+        yield hidden_ND
+        for number, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            hidden_ND = block.packed(hidden_ND, groups, angles)
+            if number == last and self.final_norm is not None:
+                hidden_ND = self.final_norm(hidden_ND)
+            yield hidden_ND
+
     def picked(
         self,
         picks_BP: torch.Tensor,
@@ -184,3 +208,16 @@ class Encoder(nn.Module):
             )
             hidden = block(hidden, mask, angles)
         return torch.stack(found)
+
+
+def _groups(lens: Sequence[int]) -> Groups:
+    """Neighbours of equal length; empty sequences are passed over."""
+    found: Groups = []
+    first = 0
+    for length in lens:
+        if found and found[-1][2] == length:
+            found[-1] = (found[-1][0], found[-1][1] + 1, length)
+        elif length:
+            found.append((first, 1, length))
+        first += length
+    return found

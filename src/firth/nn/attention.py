@@ -1,6 +1,6 @@
 """Multi-head self-attention (Vaswani et al. 2017).
 
-B batch, T tokens, P picked tokens, D hidden size, H heads, K = D / H.
+B batch, T tokens, P picked tokens, N tokens of sequences end to end, D hidden size, H heads, K = D / H.
 """
 
 import torch
@@ -11,6 +11,7 @@ from firth.nn.cache import KeyValues, Past
 from firth.nn.positions import rotate
 
 Angles = tuple[torch.Tensor, torch.Tensor]
+Groups = list[tuple[int, int, int]]  # of sequences end to end: first token, how many of equal length, that length
 
 
 class SelfAttention(nn.Module):
@@ -84,6 +85,20 @@ class SelfAttention(nn.Module):
         both = functional.linear(hidden_BTD, weight[dim:], None if bias is None else bias[dim:])
         key, value = both.chunk(2, dim=-1)
         return self._attend(self._heads(query), self._heads(key), self._heads(value), mask, picked_angles, angles)
+
+    def packed(self, hidden_ND: torch.Tensor, groups: Groups, angles: Angles | None) -> torch.Tensor:
+        """Sequences end to end, without padding: each sees itself only. The same numbers as ``forward`` for each."""
+        projected_ND = self.qkv(hidden_ND)
+        mixed = []
+        for first, count, length in groups:
+            part = projected_ND[first : first + count * length].view(count, length, 3, self.num_heads, -1)
+            query, key, value = (part[:, :, which].transpose(1, 2) for which in range(3))
+            if angles is not None:
+                mine = (angles[0][0, :, first : first + length], angles[1][0, :, first : first + length])
+                query, key = rotate(query, mine), rotate(key, mine)
+            found = functional.scaled_dot_product_attention(query, key, value, scale=self.scale)
+            mixed.append(found.transpose(1, 2).reshape(count * length, -1))
+        return self.out(mixed[0] if len(mixed) == 1 else torch.cat(mixed))
 
     def _attend(
         self,

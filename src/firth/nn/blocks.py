@@ -1,6 +1,6 @@
 """The Transformer block, norm after (as published) or before each sub-layer.
 
-B batch, T tokens, P picked tokens, D hidden size.
+B batch, T tokens, P picked tokens, N tokens of sequences end to end, D hidden size.
 """
 
 import functools
@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.model_configs import DecoderConfig, EncoderConfig, EncoderDecoderConfig
-from firth.nn.attention import Angles, SelfAttention
+from firth.nn.attention import Angles, Groups, SelfAttention
 from firth.nn.cache import KeyValues, Past
 from firth.nn.norms import build_norm
 
@@ -84,6 +84,14 @@ class Block(nn.Module):
         else:
             hidden_BTD = self.attention_norm(hidden_BTD + self._drop(self.attention(hidden_BTD, mask, angles, causal)))
         return self._feed(hidden_BTD)
+
+    def packed(self, hidden_ND: torch.Tensor, groups: Groups, angles: Angles | None) -> torch.Tensor:
+        """Sequences end to end, without padding."""
+        if self.norm_first:
+            hidden_ND = hidden_ND + self._drop(self.attention.packed(self.attention_norm(hidden_ND), groups, angles))
+        else:
+            hidden_ND = self.attention_norm(hidden_ND + self._drop(self.attention.packed(hidden_ND, groups, angles)))
+        return self._feed(hidden_ND)
 
     def cached(self, hidden_NTD: torch.Tensor, cache: KeyValues, layer: int, mask: torch.Tensor | None) -> torch.Tensor:
         """The tokens that the cache was opened for (norm first only)."""

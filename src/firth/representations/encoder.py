@@ -1,9 +1,10 @@
 """A trained encoder with its tokenizer: text in, vectors and guesses out.
 
-B batch, T tokens, D hidden size, L layers.
+B batch, T tokens, N tokens end to end, S sequences, D hidden size, L layers.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from firth.models.encoder import Encoder
 from firth.models.two_stream import TwoStream
 from firth.nn.output import PairHead, Pooler, ReplacedHead, TokenHead
 from firth.representations.base import Attention, Guess, Representation, TextLayers
+from firth.representations.packing import packs, pool_packed
 from firth.text.pieces import Pieces
 
 _BATCH_TOKENS = 4096
@@ -157,33 +159,54 @@ class EncoderRepresentation(Representation):
             windows += found
             owner += [number] * len(found)
         pooled = np.zeros((len(windows), self.config.hidden_dim), np.float32)
-        last = layer in (-1, num_layers - 1)
         with torch.inference_mode():
-            for numbers, ids, blocks in self._batches(windows):
-                hidden = self._last(ids, blocks) if last else self._all(ids, blocks)[layer]
-                pooled[numbers] = self._pool(hidden, blocks > 0, pool).numpy()
+            for numbers, found_SD in self._pooled(windows, layer % num_layers, pool):
+                pooled[numbers] = found_SD.numpy()
         return _combine(pooled, np.asarray(owner), np.asarray([len(window) for window in windows]), len(texts), pool)
+
+    def _pooled(
+        self, windows: Sequence[NDArray[np.int64]], layer: int, pool: str
+    ) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """(numbers, a vector each) of some windows at a time: end to end where the model can, else padded a little."""
+        if isinstance(self.encoder, Encoder) and self.encoder.can_pack:
+            for numbers, ids_N, lens in packs(windows):
+                hidden_ND = next(islice(self.encoder.packed(ids_N, lens), layer, None))
+                yield numbers, pool_packed(hidden_ND, lens, pool)
+            return
+        for numbers, ids_BT, blocks_BT in self._batches(windows):
+            last = layer == self.config.num_layers
+            hidden_BTD = self._last(ids_BT, blocks_BT) if last else self._all(ids_BT, blocks_BT)[layer]
+            yield numbers, self._pool(hidden_BTD, blocks_BT > 0, pool)
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """Every layer for every token; a list is taken as words."""
         return self.layers_of([text])[0]
 
     def layers_of(self, texts: Sequence[str | list[str]]) -> list[TextLayers]:
-        """The same of many texts, like lengths together."""
+        """The same of many texts, read together."""
         encodings = [self.pieces.encode(text) for text in texts]
+        places = [(number, some) for number, one in enumerate(encodings) for some in self._windows(one)]
         size = (self.config.num_layers + 1, self.config.hidden_dim)
-        hidden = [np.zeros((size[0], len(encoding.ids), size[1]), np.float32) for encoding in encodings]
-        windows = [(number, places) for number, found in enumerate(encodings) for places in self._windows(found)]
+        hidden = [np.zeros((size[0], len(one.ids), size[1]), np.float32) for one in encodings]
         with torch.inference_mode():
-            for numbers, ids, blocks in self._batches([encodings[owner].ids[places] for owner, places in windows]):
-                found_LBTD = self._all(ids, blocks).numpy()
-                for row, number in enumerate(numbers):
-                    owner, places = windows[number]
-                    hidden[owner][:, places] = found_LBTD[:, row, : len(places)]
+            for window, found_LTD in self._read([encodings[number].ids[some] for number, some in places]):
+                number, some = places[window]
+                hidden[number][:, some] = found_LTD.numpy()
         return [
-            TextLayers(encoding.tokens, encoding.offsets, encoding.words, found)
-            for encoding, found in zip(encodings, hidden, strict=True)
+            TextLayers(one.tokens, one.offsets, one.words, mine) for one, mine in zip(encodings, hidden, strict=True)
         ]
+
+    def _read(self, windows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[int, torch.Tensor]]:
+        """(number, [L+1, T, D]) of every window."""
+        if not isinstance(self.encoder, Encoder) or not self.encoder.can_pack:
+            for numbers, ids_BT, blocks_BT in self._batches(windows):
+                hidden_LBTD = self._all(ids_BT, blocks_BT)
+                for row, number in enumerate(numbers):
+                    yield number, hidden_LBTD[:, row, : len(windows[number])]
+            return
+        for numbers, ids_N, lens in packs(windows):
+            hidden_LND = torch.stack(list(self.encoder.packed(ids_N, lens)))
+            yield from zip(numbers, hidden_LND.split(lens, dim=1), strict=True)
 
     def attention(self, text: str, second: str | None = None) -> Attention:
         """What each token looks at, in every layer and head; two texts are read as one row."""

@@ -1,0 +1,56 @@
+"""Sequences end to end give what each gives by itself, in every layer and for every kind of block."""
+
+import pytest
+import torch
+
+from firth.core.model_configs import EncoderConfig
+from firth.models.encoder import Encoder
+from firth.representations.packing import packs, pool_packed
+
+LENS = [1, 3, 3, 3, 7, 8, 8]
+SHAPES = {
+    "as published": {},
+    "norm first, rotary": {"norm_first": True, "positions": "rotary"},
+    "gated, no positions": {"gated": True, "positions": "none", "norm": "rms"},
+}
+
+
+def build(**more: object) -> Encoder:
+    sizes = {"num_layers": 2, "hidden_dim": 16, "num_heads": 2, "ffn_dim": 24, "vocab_size": 30, "max_positions": 12}
+    torch.manual_seed(3)
+    return Encoder(EncoderConfig.build({**sizes, **more}, "test")).eval()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_packed_is_each_by_itself(shape: str) -> None:
+    encoder = build(**SHAPES[shape])
+    rows = [torch.randint(0, 30, (length,)) for length in LENS]
+    with torch.inference_mode():
+        found = list(encoder.packed(torch.cat(rows), LENS))
+        assert len(found) == 3
+        wanted = [encoder(row[None]).hidden[:, 0] for row in rows]
+    torch.testing.assert_close(torch.stack(found), torch.cat(wanted, 1), atol=1e-5, rtol=1e-5)
+
+
+def test_a_bias_of_distances_is_not_packed() -> None:
+    assert build().can_pack
+    assert not build(positions="relative").can_pack
+
+
+def test_packs_hold_everything_once_and_in_order_of_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firth.representations.packing._BATCH_TOKENS", 8)
+    rows = [torch.full((length,), number).numpy() for number, length in enumerate([5, 2, 9, 0, 3, 2])]
+    found = list(packs(rows))
+    assert [numbers for numbers, _, _ in found] == [[3, 1, 5, 4], [0], [2]]
+    for numbers, ids, lens in found:
+        assert ids.tolist() == [number for number in numbers for _ in rows[number]]
+        assert lens == [len(rows[number]) for number in numbers]
+    assert list(packs([])) == []
+
+
+def test_pooling_by_hand() -> None:
+    hidden = torch.tensor([[1.0, -2.0], [3.0, -4.0], [5.0, 6.0]])
+    lens = [2, 0, 1]
+    assert pool_packed(hidden, lens, "mean").tolist() == [[2, -3], [0, 0], [5, 6]]
+    assert pool_packed(hidden, lens, "max").tolist() == [[3, -2], [0, 0], [5, 6]]
+    assert pool_packed(hidden, lens, "cls").tolist() == [[1, -2], [0, 0], [5, 6]]
