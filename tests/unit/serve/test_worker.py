@@ -1,0 +1,104 @@
+"""What the worker does together, in which order, and what it refuses."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from firth.serve.problems import Problem
+from firth.serve.settings import ServeSettings
+from firth.serve.worker import Job, Work, Worker
+
+
+class Bench:
+    """A worker that holds still until ``go``, so that what waits is known."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.seen: list[list[Any]] = []
+        self.gate = threading.Event()
+        self.entered = threading.Event()
+        self.worker = Worker(ServeSettings(threads=1, **settings))
+        self.worker.start()
+        self.first = Job(Work("gate", self._wait), None, 1)
+        self.worker.submit([self.first])
+        self.entered.wait(10)
+
+    def _wait(self, loads: list[Any]) -> list[Any]:
+        self.entered.set()
+        self.gate.wait(10)
+        return loads
+
+    def note(self, loads: list[Any]) -> list[Any]:
+        self.seen.append(loads)
+        return [load * 2 for load in loads]
+
+    def put(self, key: str, load: int, size: int = 1, joins: bool = True, do: Callable[..., Any] | None = None) -> Job:
+        job = Job(Work(key, do or self.note, joins), load, size)
+        self.worker.submit([job])
+        return job
+
+    def go(self) -> None:
+        self.gate.set()
+        self.worker.close()
+        self.worker.join(10)
+
+
+def test_equal_keys_go_together_and_everybody_gets_his_own() -> None:
+    bench = Bench()
+    jobs = [bench.put("a", 1), bench.put("b", 10), bench.put("a", 2), bench.put("c", 5, joins=False)]
+    jobs += [bench.put("c", 6, joins=False), bench.put("a", 3)]
+    bench.go()
+    assert bench.seen == [[1, 2, 3], [10], [5], [6]]
+    assert [job.result.result(1) for job in jobs] == [2, 20, 4, 10, 12, 6]
+
+
+def test_a_batch_is_no_larger_than_its_tokens() -> None:
+    bench = Bench(batch_tokens=10)
+    for load, size in enumerate([6, 5, 4, 30, 1]):
+        bench.put("a", load, size)
+    bench.go()
+    assert bench.seen == [[0, 2], [1, 4], [3]]
+
+
+def test_one_at_fault_does_not_spoil_the_others() -> None:
+    bench = Bench()
+
+    def picky(loads: list[int]) -> list[int]:
+        if 2 in loads:
+            raise ValueError("two")
+        return loads
+
+    jobs = [bench.put("a", load, do=picky) for load in (1, 2, 3)]
+    bench.go()
+    assert [jobs[0].result.result(1), jobs[2].result.result(1)] == [1, 3]
+    with pytest.raises(ValueError, match="two"):
+        jobs[1].result.result(1)
+
+
+def test_a_full_queue_refuses_and_a_closed_one_too() -> None:
+    bench = Bench(max_queue=2)
+    bench.put("a", 1)
+    bench.put("a", 2)
+    with pytest.raises(Problem, match="2 requests are waiting") as full:
+        bench.put("a", 3)
+    assert (full.value.status, full.value.retry_after_s) == (503, 1)
+    bench.go()
+    assert bench.seen == [[1, 2]]
+    with pytest.raises(Problem, match="stopping"):
+        bench.put("a", 4)
+
+
+def test_what_was_given_up_is_not_done() -> None:
+    bench = Bench()
+    jobs = [bench.put("a", load) for load in (1, 2, 3)]
+    assert jobs[1].result.cancel()
+    bench.go()
+    assert bench.seen == [[1, 3]]
+
+
+def test_closing_does_what_was_taken() -> None:
+    bench = Bench()
+    jobs = [bench.put(str(load), load) for load in range(20)]
+    bench.go()
+    assert [job.result.result(0) for job in jobs] == [2 * load for load in range(20)]
