@@ -6,7 +6,8 @@
 speed: contenders take turns; figures are medians of useful tokens (not padding) a second. The peers are what
 the classes offer: real documents cut to 128 tokens and padded to the longest of the batch, scores at every
 position for ELECTRA (ElectraForMaskedLM of a quarter of the width, its samples, ElectraForPreTraining, tables
-shared, λ 50), DataCollatorForPermutationLanguageModeling and XLNetLMHeadModel for XLNet; AdamW, no dropout.
+shared, λ 50), DataCollatorForPermutationLanguageModeling and XLNetLMHeadModel for XLNet, T5ForConditionalGeneration on
+documents with their spans taken out for T5 (its rows of text are a little longer than its input); AdamW, no dropout.
 train: each recipe gets the same wall-clock time on the same corpus, one after the other; then its held-out
 objective (by ``firth evaluate``; losses of different objectives cannot be compared) and, with --probe, the accuracy of
 a logistic regression on its frozen mean vectors (lines ``label<TAB>text``; three random halves to train on).
@@ -28,6 +29,8 @@ from transformers import (
     ElectraConfig,
     ElectraForMaskedLM,
     ElectraForPreTraining,
+    T5Config,
+    T5ForConditionalGeneration,
     XLNetConfig,
     XLNetLMHeadModel,
 )
@@ -36,26 +39,29 @@ import firth
 from firth import api
 from firth.assembly.families import find_family
 from firth.assembly.pretrain import configure
+from firth.assembly.text_to_text import pieces_of
 from firth.cli.quickstart import write_sample
 from firth.core.configs import RunConfig
 from firth.core.runs import Run
 from firth.corpus.format import Corpus
+from firth.objectives.corrupted_spans import choose_spans, corrupt, text_len
 from firth.recipes.registry import find_recipe
+from firth.text.sentinels import sentinel_ids
 from firth.training.optimizer import build_optimizer
 
 ROWS, LENGTH = 32, 128
-RECIPES = ["bert-tiny", "electra-tiny", "xlnet-tiny", "ernie-tiny", "unilm-tiny", "gpt-tiny"]
+RECIPES = ["bert-tiny", "electra-tiny", "xlnet-tiny", "ernie-tiny", "unilm-tiny", "gpt-tiny", "t5-tiny"]
 Step = Callable[[], int]  # one step; how many useful tokens it took
 
 
-def documents(corpus: Corpus) -> list[np.ndarray]:
+def documents(corpus: Corpus, length: int = LENGTH) -> list[np.ndarray]:
     """Documents as a peer sees them: cut to the length, with [CLS] and [SEP]."""
     tokens, starts = corpus.train.tokens, corpus.train.document_starts
     order = np.random.default_rng(0).permutation(len(starts) - 1)[: 40 * ROWS]
     pieces = corpus.pieces
     return [
         np.concatenate(
-            ([pieces.cls_id], np.asarray(tokens[starts[number] : starts[number + 1]][: LENGTH - 2]), [pieces.sep_id])
+            ([pieces.cls_id], np.asarray(tokens[starts[number] : starts[number + 1]][: length - 2]), [pieces.sep_id])
         ).astype(np.int64)
         for number in order.tolist()
     ]
@@ -164,6 +170,47 @@ def xlnet_peer(config: RunConfig, corpus: Corpus) -> Step:
     return taking_turns(documents(corpus), step)
 
 
+def t5_peer(config: RunConfig, corpus: Corpus) -> Step:
+    objective, shape = config.objective, config.model
+    pieces = pieces_of(corpus, objective)
+    model = T5ForConditionalGeneration(
+        T5Config(
+            vocab_size=shape.vocab_size,
+            d_model=shape.hidden_dim,
+            d_kv=shape.hidden_dim // shape.num_heads,
+            d_ff=shape.ffn_dim,
+            num_layers=shape.num_layers,
+            num_decoder_layers=shape.num_decoder_layers,
+            num_heads=shape.num_heads,
+            dropout_rate=0.0,
+            pad_token_id=pieces.pad_id,
+            eos_token_id=pieces.eos_id,
+            decoder_start_token_id=pieces.pad_id,
+        )
+    ).train()
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(parameters, lr=1e-4)
+    sentinels = np.asarray(sentinel_ids(pieces))
+    most, number = text_len(objective), 0
+
+    def step(rows: list[np.ndarray]) -> int:
+        nonlocal number
+        inputs, targets = [], []
+        for row in rows:
+            taken = choose_spans(len(row), objective, 0, np.asarray([number]))
+            number += 1
+            source, target = corrupt(row[None], taken, sentinels, pieces.eos_id)
+            inputs.append(source[0])
+            targets.append(target[0])
+        ids, mask = padded(inputs, pieces.pad_id)
+        labels, real = padded(targets, pieces.pad_id)
+        out = model(input_ids=ids, attention_mask=mask, labels=labels.masked_fill(real == 0, -100))
+        finish(out.loss, parameters, optimizer)
+        return sum(map(len, rows))
+
+    return taking_turns([row[1:-1][:most] for row in documents(corpus, most + 2)], step)
+
+
 def firth_step(config: RunConfig, corpus: Corpus) -> Step:
     """One step of Firth's loop."""
     family = find_family(config)(configure(config, corpus), corpus)
@@ -187,7 +234,9 @@ def firth_step(config: RunConfig, corpus: Corpus) -> Step:
 
 def speed(arguments: argparse.Namespace, corpus: Corpus) -> None:
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, rows {ROWS} x {LENGTH}")
-    for name, peer in (("electra-mini", electra_peer), ("xlnet-mini", xlnet_peer)):
+    for name, peer in (("electra-mini", electra_peer), ("xlnet-mini", xlnet_peer), ("t5-mini", t5_peer)):
+        if arguments.only and not name.startswith(arguments.only):
+            continue
         config = find_recipe(name).override([f"batch_rows={ROWS}", f"row_len={LENGTH}"])
         config = configure(config, corpus)
         contenders = {"transformers": peer(config, corpus), "firth": firth_step(config, corpus)}
@@ -246,6 +295,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     fast = commands.add_parser("speed")
     fast.add_argument("--rounds", type=int, default=5)
+    fast.add_argument("--only", help="a recipe's first letters")
     fast.add_argument("--steps", type=int, default=3, help="steps of a contender in a round")
     long = commands.add_parser("train")
     long.add_argument("--minutes", type=float, default=30)

@@ -109,6 +109,14 @@ def bpe_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture(scope="session")
+def unigram_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same text in pieces by their likelihood."""
+    folder = tmp_path_factory.mktemp("corpora") / "unigram"
+    api.prepare(text_file, folder, tokens="unigram", vocab_size=400, layout="line", heldout=0.1, workers=1)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def gpt_folder(bpe_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of a small GPT; tests must not change it."""
     folder = tmp_path_factory.mktemp("runs") / "gpt"

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from firth.api import AnyPath, load
 from firth.core.errors import FirthError, nearest
-from firth.core.task_configs import TaskConfig
+from firth.core.task_configs import TaskConfig, WritingConfig
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
     from firth.assembly.compare import Stage
+    from firth.assembly.task_data import Reading
     from firth.representations.base import Representation
+
+WRITE = "write"
 
 
 def finetune(
@@ -37,8 +40,8 @@ def finetune(
     progress: Progress | None = None,
     **more: Any,
 ) -> Representation:
-    """A task (classify, score, tag or answer) learned on top of a representation: a run, a Hugging Face directory, a file
-    of vectors, or ``"scratch"``; ``beside`` it may stand word vectors, which do not learn. ``epochs=``, ``learning_rate=``
+    """A task (classify, score, tag, answer or write) learned on top of a representation: a run, a Hugging Face directory, a
+    file of vectors, or ``"scratch"``; ``beside`` it may stand word vectors, which do not learn. ``epochs=``, ``learning_rate=``
     and all other settings of ``TaskConfig`` may be given. With ``shares`` (0.01, 0.1, 1, say) it learns from shares of the
     examples, three seeds each unless ``seeds`` says otherwise; the model is the best of the largest share."""
     import json
@@ -50,6 +53,11 @@ def finetune(
     words = [
         f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()
     ] + list(settings)
+    if task == WRITE:
+        if (seeds or 1) > 1 or sweep or shares or beside is not None:
+            raise FirthError("write is taught once and to one model: leave out --seeds, --sweep, --shares and --beside")
+        reading = Reading(text, second, label, skip_bad, repair_tags)
+        return _finetune_writing(words, base, train, dev, out, reading, overwrite, progress)
     config = task_config(task).override(words)
     named = {word.partition("=")[0].strip() for word in words}
     source = Source(
@@ -64,11 +72,34 @@ def finetune(
     return load(run.folder)
 
 
+def writing_settings(words: Sequence[str]) -> tuple[WritingConfig, list[str]]:
+    """The settings of a task as text, and the words that are left: settings of its training."""
+    mine = [word for word in words if word.partition("=")[0].strip() in WritingConfig.model_fields]
+    return WritingConfig().override(mine), [word for word in words if word not in mine]
+
+
+def _finetune_writing(
+    words: list[str],
+    base: AnyPath,
+    train: AnyPath,
+    dev: AnyPath | None,
+    out: AnyPath,
+    reading: Reading,
+    overwrite: bool,
+    progress: Progress | None,
+) -> Representation:
+    from firth.assembly.writing_run import start_writing
+
+    config, rest = writing_settings(words)
+    paths = (Path(base), Path(train), Path(dev) if dev is not None else None, Path(out))
+    return load(start_writing(config, rest, *paths, reading, overwrite, progress).folder)
+
+
 def task_config(task: str) -> TaskConfig:
     """The usual settings of a kind of task."""
     kinds = {"classify": "classify", "score": "score", "tag": "tag", "answer": "answer", "span": "answer"}
     if task not in kinds:
-        raise FirthError(f"unknown task '{task}': {nearest(task, list(kinds))}")
+        raise FirthError(f"unknown task '{task}': {nearest(task, [*kinds, WRITE])}")
     return TaskConfig.build({"task": kinds[task]}, "task")
 
 
@@ -81,12 +112,18 @@ def check_task(
     second: str | None = None,
     label: str | None = None,
     skip_bad: bool = False,
+    settings: Sequence[str] = (),
 ) -> list[str]:
     """What is in labelled files: labels, counts, lengths, problems, as lines for a terminal."""
     from firth.assembly.task_data import Reading, read_task
     from firth.tasks.check_table import check_lines
 
     reading = Reading(text, second, label, skip_bad)
+    if task == WRITE:
+        from firth.assembly.writing_data import describe_writing
+
+        config, _ = writing_settings(settings)
+        return describe_writing(config, Path(train), Path(dev) if dev is not None else None, reading)
     kind = task_config(task).task
     return check_lines(read_task(kind, Path(train), Path(dev) if dev is not None else None, reading).check)
 

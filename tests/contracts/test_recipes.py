@@ -34,13 +34,16 @@ TINY: dict[str, list[str]] = {
         "batch_tokens=128",
         "average=2",
     ],
+    "corrupted_spans": [
+        *("num_layers=2", "num_decoder_layers=1", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "row_len=32"),
+    ],
     "seq2seq": ["hidden_dim=16", "batch_tokens=128"],
     "elmo": ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=12", "num_samples=32"],
     "recurrent": ["num_layers=2", "hidden_dim=32", "embed_dim=24", "row_len=8"],
     "two_stream": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "row_len=32", "memory_len=8"],
     "decoder": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "max_positions=48", "row_len=32"],
 }
-"""Settings that make the recipes of each kind of model small."""
+"""Settings that make the recipes of each kind of objective, or of model, small."""
 DROPOUT: dict[str, list[str]] = {
     "encoder": ["dropout_prob=0.1", "attention_dropout_prob=0.1"],
     "encoder_decoder": ["dropout_prob=0.1", "attention_dropout_prob=0.1", "activation_dropout_prob=0.1"],
@@ -52,6 +55,7 @@ DROPOUT: dict[str, list[str]] = {
 }
 CORPUS: dict[str, str] = {"elmo": "words_folder", "encoder_decoder": "pairs_folder", "seq2seq": "pairs_folder"}
 CORPUS["unilm-seq2seq"] = "wordpiece_pairs_folder"
+CORPUS |= {"t5-tiny": "corpus_folder", "t5-mini": "bpe_folder", "t5-small": "unigram_folder"}
 """The fixture that holds the corpus of a recipe or a kind of model, where it is not ``corpus_folder``."""
 RECIPE = pytest.mark.parametrize("name", sorted(RECIPES))
 MASKED = pytest.mark.parametrize(
@@ -61,7 +65,8 @@ MASKED = pytest.mark.parametrize(
 
 def shrunk(name: str, *more: str) -> RunConfig:
     config = find_recipe(name)
-    return config.override([*TINY[config.model.kind], *LOOP, *more])
+    small = TINY.get(config.objective.kind) or TINY[config.model.kind]
+    return config.override([*small, *LOOP, *more])
 
 
 @pytest.fixture

@@ -80,6 +80,7 @@ def test_bert_on_every_kind_of_example(kind: str, run_folder: Path, tmp_path: Pa
         ("unilm-tiny", "corpus_folder", SHAPE),
         ("ernie-tiny", "corpus_folder", SHAPE),
         ("xlnet-tiny", "corpus_folder", [*SHAPE, "memory_len=8"]),
+        ("t5-tiny", "corpus_folder", [*SHAPE, "num_decoder_layers=1"]),
         ("lstm-lm", "corpus_folder", ["hidden_dim=16", "embed_dim=16", "row_len=8", "batch_rows=4"]),
         ("lstm-lm-nce", "words_folder", ["hidden_dim=16", "embed_dim=16", "row_len=8", "batch_rows=4", "num_noise=8"]),
     ],

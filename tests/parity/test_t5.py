@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import T5Config, T5ForConditionalGeneration
+from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
 
 import firth
 from firth.core.errors import FirthError
@@ -13,6 +13,7 @@ from firth.core.model_configs import EncoderDecoderConfig
 from firth.interop.t5 import is_t5, load_t5, save_t5
 from firth.models.encoder_decoder import EncoderDecoder
 from firth.models.encoder_decoder_steps import EncoderDecoderStepper
+from firth.representations.text_to_text import TextToTextRepresentation
 from firth.representations.translation import TranslationRepresentation
 
 V = 41
@@ -102,6 +103,34 @@ def test_a_translator_with_the_choices_of_t5_is_a_t5_directory(pairs_folder: Pat
     assert trained.model.config == load(run).config
     assert isinstance(trained.model, EncoderDecoder)
     compare(trained.model, other)
+
+
+@pytest.mark.parametrize("gated", [False, True], ids=["plain", "gated"])
+@pytest.mark.parametrize("tokens", ["corpus_folder", "bpe_folder", "unigram_folder"])
+def test_a_run_is_a_t5_directory(tokens: str, gated: bool, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Model and tokenizer: transformers gives the same ids and scores, and a loss that is ours."""
+    run = tmp_path / "run"
+    shape = ["hidden_dim=32", "num_heads=2", "ffn_dim=48", "row_len=32", "batch_rows=4", "steps=3"]
+    shape += ["gated=true", "activation=gelu_tanh", "tied_output=false"] if gated else []
+    ours = firth.pretrain("t5-tiny", corpus=request.getfixturevalue(tokens), out=run, settings=shape)
+    assert isinstance(ours, TextToTextRepresentation)
+    other = T5ForConditionalGeneration.from_pretrained(run).eval()
+    tokenizer = AutoTokenizer.from_pretrained(run)
+    texts = ["The old <extra_id_0> found a clock <extra_id_1> the river.", "老师<extra_id_0>一本书。"]
+    for text in texts:
+        batch = tokenizer(text, return_tensors="pt")
+        assert batch["input_ids"][0].tolist() == ours.pieces.encode(text).ids.tolist()
+        assert batch["input_ids"][0, -1] == ours.eos_id == other.config.eos_token_id
+        labels = tokenizer("<extra_id_0> doctor <extra_id_1> near", return_tensors="pt")["input_ids"]
+        begun = torch.cat((torch.tensor([[ours.start_id]]), labels[:, :-1]), 1)
+        with torch.inference_mode():
+            wanted = other(**batch, labels=labels)
+            assert isinstance(ours.model, EncoderDecoder)
+            found = ours.model.scores(ours.model.hidden(batch["input_ids"], None, begun))
+        torch.testing.assert_close(found, wanted.logits, atol=1e-4, rtol=0)
+        loss = torch.nn.functional.cross_entropy(found[0], labels[0])
+        torch.testing.assert_close(loss, wanted.loss, atol=1e-4, rtol=0)
+    assert tokenizer.convert_tokens_to_ids("<extra_id_0>") == len(tokenizer) - 1 == ours.pieces.vocab_size - 1
 
 
 def test_shapes_that_do_not_fit(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ from typing import Any
 from firth.assembly.loading import load_model
 from firth.assembly.task_data import Reading, build_data, read_examples
 from firth.assembly.task_model import TaskModel
+from firth.assembly.writing_data import read_writing
+from firth.assembly.writing_model import WritingModel
 from firth.core.errors import FirthError
 
 
-def load_task(run: Path) -> TaskModel:
+def load_task(run: Path) -> TaskModel | WritingModel:
     model = load_model(run)
-    if not isinstance(model, TaskModel):
+    if not isinstance(model, TaskModel | WritingModel):
         raise FirthError(f"{run}: no task was learned here ({model.kind}); name a run that firth finetune made")
     return model
 
@@ -19,6 +21,9 @@ def load_task(run: Path) -> TaskModel:
 def evaluate_task(run: Path, data: Path, reading: Reading) -> dict[str, Any]:
     """All scores, and the interval in which the main one lies 95 times in 100."""
     model = load_task(run)
+    if isinstance(model, WritingModel):
+        written = read_writing(model.config, data, None, reading, learning=False).train
+        return {"examples": len(written), **model.score_examples(written)}
     examples = read_examples(model.config.task, data, reading, for_scoring=True)
     if not examples:
         raise FirthError(f"{data}: no examples in it; check the file")

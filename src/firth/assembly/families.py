@@ -34,6 +34,7 @@ FAMILIES: dict[tuple[str, str], str] = {
     ("two_stream", "permuted_order"): "firth.assembly.permuted_two_stream:PermutedTwoStream",
     ("decoder", "next_token"): "firth.assembly.next_token_decoder:NextTokenDecoder",
     ("encoder_decoder", "translation"): "firth.assembly.translation:TranslationFamily",
+    ("encoder_decoder", "corrupted_spans"): "firth.assembly.text_to_text:TextToText",
     ("seq2seq", "translation"): "firth.assembly.translation:TranslationFamily",
 }
 """(kind of model, kind of objective) to where its family lives; it is loaded when it is asked for."""

@@ -19,7 +19,7 @@ from firth.tasks.finetuning import Finetuning
 from firth.training.loop import Loop
 
 SCRATCH = "scratch"
-_TRANSFORMERS = ("encoder", "unified encoder", "two-stream encoder", "decoder")
+_TRANSFORMERS = ("encoder", "unified encoder", "two-stream encoder", "decoder", "text-to-text")
 _REHEARSED = 2
 
 

@@ -19,7 +19,7 @@ LOADERS: dict[str, str] = {
     "gpt2": "firth.assembly.loading:load_decoder_model",
     "firth-recurrent": "firth.assembly.loading:load_recurrent_model",
     "marian": "firth.assembly.translation:load_translation",
-    "t5": "firth.assembly.translation:load_translation",
+    "t5": "firth.assembly.text_to_text:load_text_to_text",
     "firth-encoder-decoder": "firth.assembly.translation:load_translation",
     "firth-seq2seq": "firth.assembly.translation:load_translation",
 }
@@ -45,6 +45,10 @@ def load_model(path: Path) -> Representation:
 
         return TaskModel.load(path)
     if (path / "config.json").is_file():
+        if (path / "write.json").is_file():
+            from firth.assembly.writing_model import WritingModel
+
+            return WritingModel.load(path)
         return load_folder(path)
     if not (path / "firth.json").is_file():
         raise FirthError(f"{path}: no model here (no config.json); name a run of Firth or a Hugging Face directory")

@@ -7,6 +7,7 @@ from typing import Any
 
 from firth.assembly.evaluate_task import load_task
 from firth.assembly.task_model import TaskModel, tag_example
+from firth.assembly.writing_model import WritingModel
 from firth.core.errors import FirthError
 from firth.core.examples import AnswerExample, TextExample
 from firth.text.answers import read_answers
@@ -20,6 +21,10 @@ from firth.text.tagged import stream_tagged
 def predict_source(run: Path, source: str, text: str | None, second: str | None) -> Iterator[dict[str, Any]]:
     """``{"text": ..., prediction}`` for every example; in plain text files every line is one, a tab parts two."""
     model = load_task(run)
+    if isinstance(model, WritingModel):
+        for example, found in model.stream(_examples_to_write(model, source, text, second)):
+            yield {**_shown(example), **found}
+        return
     for example, found in model.stream(_examples(model, source, text, second)):
         yield {**_shown(example), **found}
 
@@ -41,6 +46,27 @@ def _examples(model: TaskModel, source: str, text: str | None, second: str | Non
                 yield _of_line(model, line, f"{found.name}:{number}")
     else:
         yield from stream_texts(source, Columns(text, second))
+
+
+def _examples_to_write(model: WritingModel, source: str, text: str | None, second: str | None) -> Iterator[Any]:
+    """Lines of plain text, or the rows of a table."""
+    form, pairs = model.config.form, model.config.pairs
+    if source != "-" and not all(found.format == "txt" for found in find_sources([source])):
+        yield from stream_tagged(source) if form == "tag" else stream_texts(source, Columns(text, second))
+        return
+    for line in sys.stdin if source == "-" else _lines(source):
+        line = line.rstrip("\r\n")
+        parts = line.split("\t") if pairs else [line]
+        if pairs and len(parts) != 2:
+            raise FirthError(
+                f"{source}: a line has {len(parts)} texts where there should be two; put a tab between them"
+            )
+        yield model.example(parts if pairs else line)
+
+
+def _lines(source: str) -> Iterator[str]:
+    for found in find_sources([source]):
+        yield from (line for _, line in numbered_lines(found, "utf-8"))
 
 
 def _of_line(model: TaskModel, line: str, where: str) -> Any:

@@ -33,8 +33,10 @@ def start_run(
     base: Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    prepared: tuple[str, ...] = (),
 ) -> Run:
-    """A new run, trained to its end; with ``base`` it begins with the weights of that model."""
+    """A new run, trained to its end; with ``base`` it begins with the weights of that model. ``prepared`` are names
+    that stand in ``out`` already."""
     corpus = find_family(config).open_corpus(corpus_path)
     if base is not None:
         config = config.replace(model=find_family(config).base_config(base, corpus).model_dump())
@@ -56,7 +58,7 @@ def start_run(
         trainee.start_from(base)
     loop = Loop(trainee, config.training, out, progress)  # refuses what cannot be before anything is written
     facts["processes"] = loop.ranks.size
-    run = Run.create(out, facts, overwrite) if loop.ranks.first else Run(out, facts)
+    run = Run.create(out, facts, overwrite, prepared) if loop.ranks.first else Run(out, facts)
     return _train(run, trainee, loop)
 
 

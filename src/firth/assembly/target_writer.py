@@ -8,6 +8,7 @@ from torch import nn
 from firth.assembly.bleu import score_translations
 from firth.assembly.loading import load_model
 from firth.assembly.masked_encoder import MaskedEncoder, specials_of
+from firth.assembly.writing_model import score_heldout
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderConfig
@@ -51,6 +52,8 @@ class TargetWriter(MaskedEncoder):
         heldout = self.corpus.heldout
         if not heldout.num_pairs:
             return {}
+        if (scores := score_heldout(folder, heldout, _SCORED)) is not None:
+            return scores
         sources, references = (heldout.texts(side)[:_SCORED] for side in ("source", "target"))
         longest = min(int(heldout.lens("target").max()) + 8, self.model.config.max_positions // 2)
         found = load_model(folder).translate(sources, max_tokens=longest)

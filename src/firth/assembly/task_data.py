@@ -59,7 +59,7 @@ class TaskData:
     def pairs(self) -> bool:
         return any(getattr(example, "second", None) is not None for example in self.train)
 
-    def _characters(self) -> bool:
+    def characters(self) -> bool:
         """Whether Chinese words of the examples are single characters."""
         sizes = [len(word) for example in self.train for word in example.words if has_han(word)]
         return bool(sizes) and sum(size == 1 for size in sizes) > 0.98 * len(sizes)
@@ -68,7 +68,7 @@ class TaskData:
         """The settings with the labels and the scheme of these examples."""
         if config.task == "tag":
             labels = sorted({tag for example in self.train for tag in example.tags or ()})
-            return config.replace(labels=labels, scheme=self.check.scheme, characters=self._characters())
+            return config.replace(labels=labels, scheme=self.check.scheme, characters=self.characters())
         if config.task == "classify":
             return config.replace(labels=sorted({str(example.label) for example in self.train}))
         return config

@@ -11,6 +11,7 @@ from firth.assembly.bleu import score_translations
 from firth.assembly.charts import heat_map
 from firth.assembly.families import Family
 from firth.assembly.tokenizers import same_tokens
+from firth.assembly.writing_model import score_heldout
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderDecoderConfig, Seq2SeqConfig
@@ -29,6 +30,13 @@ _DRAWN = 2
 def load_translation(folder: Path) -> TranslationRepresentation:
     """A run or a Marian directory."""
     return TranslationRepresentation(*load_translator(folder), folder)
+
+
+def scaled(model: TranslatorConfig) -> dict[str, float]:
+    """T5 makes what it scores smaller by the root of its width, whatever that has become."""
+    if not isinstance(model, EncoderDecoderConfig) or model.output_scale == 1.0:
+        return {}
+    return {"output_scale": model.hidden_dim**-0.5 if model.tied_output else 1.0}
 
 
 class TranslationFamily(Family):
@@ -72,7 +80,7 @@ class TranslationFamily(Family):
         if not from_base:
             target = corpus.info.target_vocab_size if corpus.info.separate else None
             sizes = {"vocab_size": corpus.info.vocab_size, "target_vocab_size": target}
-            config = config.replace(model=config.model.replace(**sizes).model_dump())
+            config = config.replace(model=config.model.replace(**sizes, **scaled(config.model)).model_dump())
         model = config.model
         if isinstance(model, EncoderDecoderConfig) and model.positions == "learned":
             longest = 1 + max(
@@ -116,9 +124,11 @@ class TranslationFamily(Family):
     def _bleu(self, folder: Path, limit: int) -> dict[str, Any]:
         if not self.corpus.heldout.num_pairs:
             return {}
+        if (found := score_heldout(folder, self.corpus.heldout, limit)) is not None:
+            return found
         sources, references = (self.corpus.heldout.texts(side)[:limit] for side in ("source", "target"))
-        found = load_translation(folder).translate(sources)
-        return score_translations(found, references, self.corpus.info.languages[1])
+        translated = load_translation(folder).translate(sources)
+        return score_translations(translated, references, self.corpus.info.languages[1])
 
     def report_parts(self, folder: Path) -> list[str]:
         """How some held-out sentences were translated, and what was looked at."""

@@ -27,7 +27,12 @@ from firth.representations.recurrent import RecurrentRepresentation
 from firth.text.readers import ReadingConfig
 from firth.text.word_tokens import WordTokens, join_words
 
-_RECIPES = {"bert": "bert-mini", "gpt2": "gpt-mini", "xlnet": "xlnet-mini"}  # what such directories go on with
+_RECIPES = {
+    "bert": "bert-mini",
+    "gpt2": "gpt-mini",
+    "xlnet": "xlnet-mini",
+    "t5": "t5-mini",
+}  # what such directories go on with
 _SLOWER = 0.1  # than the base's own training, if no rate is given
 _HELDOUT = 0.1
 

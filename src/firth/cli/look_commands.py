@@ -65,7 +65,7 @@ def evaluate(
         say(f"{run}: on {data}")
         between = measured.pop("interval")
         rows = [
-            (name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
+            (name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
             for name, value in measured.items()
         ]
         table([*rows, (f"{between['metric']}, 95 %", f"{between['low']:.4f} to {between['high']:.4f}")])

@@ -14,7 +14,7 @@ Label = Annotated[str | None, typer.Option(help="The column that holds the label
 
 @app.command()
 def finetune(
-    task: Annotated[str, typer.Argument(help="classify, score, tag or answer.")],
+    task: Annotated[str, typer.Argument(help="classify, score, tag, answer or write.")],
     settings: Annotated[
         list[str] | None, typer.Argument(help="Any setting as key=value, for example learning_rate=3e-5 crf=true.")
     ] = None,
@@ -51,12 +51,12 @@ def finetune(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that exists.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Teach a task to a representation: classes, scores, tags or answers.
+    """Teach a task to a representation: classes, scores, tags, answers, or (T5, UniLM) writing.
 
     Example: firth finetune classify --base runs/bert --train train.tsv --dev dev.tsv --out runs/mood
     """
     from firth import task_api
-    from firth.cli.describe import task_rows
+    from firth.cli.describe import run_rows, task_rows
     from firth.cli.output import say, say_json, table
     from firth.cli.progress import progress_display
     from firth.core.errors import FirthError
@@ -64,7 +64,9 @@ def finetune(
 
     if train is None:
         raise FirthError("finetune needs labelled examples: name a file with --train")
-    looked = task_api.check_task(task, train=train, dev=dev, text=text, second=second, label=label, skip_bad=skip_bad)
+    looked = task_api.check_task(
+        task, train=train, dev=dev, text=text, second=second, label=label, skip_bad=skip_bad, settings=settings or ()
+    )
     if check:
         if as_json:
             say_json({"check": looked})
@@ -103,8 +105,8 @@ def finetune(
         say_json({"run": str(out), **facts})
         return
     say(f"{out}: trained")
-    table(task_rows(facts))
-    if "interval" in facts:
+    table(task_rows(facts) if facts["kind"] == "task" else run_rows(facts))
+    if "interval" in facts or facts["kind"] != "task":
         say(f"report: {out}/report.html")
     say(f"next: firth predict {out} texts.txt")
 

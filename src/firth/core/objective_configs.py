@@ -112,6 +112,18 @@ class TranslationConfig(Config):
     kind: Literal["translation"] = "translation"
     batch_tokens: Annotated[int, Field(ge=16)] = 4096  # of a side, padding counted
     label_smoothing: Probability = 0.1
+    max_source_len: Positive | None = None  # tokens; a longer source loses its end
+    max_target_len: Positive | None = None
+
+
+class CorruptedSpansConfig(Config):
+    """Spans of text taken out and written by the decoder (SPEC 6, T5)."""
+
+    kind: Literal["corrupted_spans"] = "corrupted_spans"
+    row_len: Annotated[int, Field(ge=8)] = 128  # of the encoder's input
+    noise_share: Annotated[float, Field(gt=0, lt=1)] = 0.15  # of the tokens is taken out
+    mean_span_len: Annotated[float, Field(ge=1)] = 3.0
+    num_sentinels: Positive = 100
 
 
 class BothDirectionsConfig(Config):
@@ -162,6 +174,7 @@ AnyObjectiveConfig = Annotated[
     | KnowledgeMaskingConfig
     | PermutedOrderConfig
     | TranslationConfig
+    | CorruptedSpansConfig
     | BothDirectionsConfig
     | NextTokenStreamsConfig,
     Field(discriminator="kind"),

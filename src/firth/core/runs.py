@@ -34,20 +34,32 @@ class Run:
         self.facts = facts
 
     @classmethod
-    def create(cls, folder: Path, facts: dict[str, Any], overwrite: bool = False) -> "Run":
-        if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
-            if not overwrite:
-                hint = f", go on with --resume {folder}," if (folder / "firth.json").is_file() else ""
-                raise FirthError(f"{folder}: exists already; choose another --out{hint} or replace it with --overwrite")
-            if not (folder / "firth.json").is_file():
-                raise FirthError(f"{folder}: not a run of Firth, so it is not overwritten; choose another --out")
-            with cls(folder, {}).lock():
-                shutil.rmtree(folder)
+    def create(
+        cls, folder: Path, facts: dict[str, Any], overwrite: bool = False, prepared: tuple[str, ...] = ()
+    ) -> "Run":
+        """``prepared`` are names that stand in the folder already."""
+        cls.clear(folder, overwrite, prepared)
         with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         run = cls(folder, {"format": FORMAT, "status": "started", "versions": versions(), **facts})
         run.save()
         return run
+
+    @classmethod
+    def clear(cls, folder: Path, overwrite: bool, prepared: tuple[str, ...] = ()) -> None:
+        """Makes sure that a run can be begun here: nothing is in the way, or an old run may go."""
+        if not folder.exists():
+            return
+        found = folder.iterdir() if folder.is_dir() else [folder]
+        if all(path.name in prepared for path in found):
+            return
+        if not overwrite:
+            hint = f", go on with --resume {folder}," if (folder / "firth.json").is_file() else ""
+            raise FirthError(f"{folder}: exists already; choose another --out{hint} or replace it with --overwrite")
+        if not (folder / "firth.json").is_file():
+            raise FirthError(f"{folder}: not a run of Firth, so it is not overwritten; choose another --out")
+        with cls(folder, {}).lock():
+            shutil.rmtree(folder)
 
     @classmethod
     def open(cls, folder: Path) -> "Run":

@@ -69,3 +69,22 @@ class TaskConfig(Config):
         if len(set(self.labels)) != len(self.labels):
             raise ValueError("labels: one of them stands there twice")
         return self
+
+
+class WritingConfig(Config):
+    """A task as text to text (SPEC 6, T5): what the examples are and how they are put into words. It is stored in the
+    run and obeyed again when it writes."""
+
+    form: Literal["text", "classify", "tag"] = "text"  # source and target; text and label; words and tags
+    prefix: str = ""  # said before every source, for example "title:"
+    labels: tuple[str, ...] = ()  # of classes, types of entities or tags; found in the training data
+    scheme: str | None = None  # of tags: bio, bioes, bmes; none for parts of speech
+    pairs: bool = False  # two texts are compared; found in the training data
+    characters: bool = False  # tags of Chinese are for single characters; found in the training data
+    max_source_len: Positive = 256  # tokens; a longer source loses its end
+    max_target_len: Positive = 64
+    beams: Positive | None = None  # none: 4 for texts, 1 for classes and tags
+
+    @property
+    def num_beams(self) -> int:
+        return self.beams or (4 if self.form == "text" else 1)

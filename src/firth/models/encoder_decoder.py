@@ -18,7 +18,7 @@ from firth.nn.cross_attention import DecoderBlock
 from firth.nn.masks import visible, with_bias
 from firth.nn.norms import build_norm
 from firth.nn.positions import RelativeBias, sinusoids
-from firth.nn.start import initialize_xavier
+from firth.nn.start import initialize_by_width, initialize_xavier
 
 
 class PositionTable(nn.Module):
@@ -67,7 +67,10 @@ class EncoderDecoder(nn.Module):
         self.decoder_norm = build_norm(*norm) if config.norm_first else None
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Tables so that scaled tokens have variance one."""
+        """Tables so that scaled tokens have variance one; scores that nothing divides need small queries."""
+        if self.config.score_scale == 1.0:
+            initialize_by_width(self, self.config.hidden_dim, generator)
+            return
         scale = self.config.embedding_scale or self.config.hidden_dim**0.5
         initialize_xavier(self, 1.0 / scale, generator)
 

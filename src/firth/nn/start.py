@@ -3,6 +3,10 @@
 import torch
 from torch import nn
 
+from firth.nn.attention import SelfAttention
+from firth.nn.cross_attention import CrossAttention
+from firth.nn.positions import RelativeBias
+
 
 def initialize(module: nn.Module, std: float, generator: torch.Generator) -> None:
     """Normal weights for matrices and tables, zeros for biases; norms stay at one."""
@@ -23,6 +27,26 @@ def initialize_xavier(module: nn.Module, table_std: float, generator: torch.Gene
                 nn.init.zeros_(part.bias)
         if isinstance(part, nn.Embedding):
             nn.init.normal_(part.weight, std=table_std, generator=generator)
+
+
+def initialize_by_width(module: nn.Module, hidden_dim: int, generator: torch.Generator) -> None:
+    """T5's start (Raffel et al. 2020): every matrix normal with a variance of one over the width that it reads,
+    queries over that of a head too, since nothing divides the scores; tables of variance one."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.normal_(part.weight, std=part.in_features**-0.5, generator=generator)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+        elif isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=1.0, generator=generator)
+        elif isinstance(part, RelativeBias):
+            nn.init.normal_(part.weight, std=hidden_dim**-0.5, generator=generator)
+    with torch.no_grad():
+        for part in module.modules():
+            if isinstance(part, SelfAttention | CrossAttention):
+                inner_dim = part.out.in_features
+                queries = part.qkv.weight[:inner_dim] if isinstance(part, SelfAttention) else part.query.weight
+                queries *= (inner_dim // part.num_heads) ** -0.5
 
 
 def initialize_uniform(module: nn.Module, bound: float, generator: torch.Generator) -> None:

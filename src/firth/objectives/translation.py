@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
@@ -55,14 +56,25 @@ class Translation(nn.Module):
         """A row is a whole batch of pairs of like length."""
         if not split.num_pairs:
             raise FirthError(f"{split.folder}: no pairs to train on; prepare a corpus with more of them")
-        return PairBatches(split.lens("source") + 1, split.lens("target") + 1, self.config.batch_tokens, seed)
+        source_lens, target_lens = (
+            np.minimum(split.lens(side), np.iinfo(np.int64).max if most is None else most) + 1
+            for side, most in self._limits.items()
+        )
+        return PairBatches(source_lens, target_lens, self.config.batch_tokens, seed)
+
+    @property
+    def _limits(self) -> dict[str, int | None]:
+        return {"source": self.config.max_source_len, "target": self.config.max_target_len}
 
     def batch(self, split: PairSplit, rows: PairBatches, seed: int, first: int, count: int) -> Batch:
         """``count`` rows from ``first`` of the endless sequence as one batch; a pure function of its arguments."""
         pairs = np.concatenate([rows.pairs(number) for number in range(first, first + count)])
         special = self.specials
-        sources = [np.append(split.sentence("source", pair), special.source_eos_id) for pair in pairs]
-        targets = [np.asarray(split.sentence("target", pair), np.int64) for pair in pairs]
+        sources, targets = (
+            [np.asarray(split.sentence(side, pair)[:most], np.int64) for pair in pairs]
+            for side, most in self._limits.items()
+        )
+        sources = [np.append(source, special.source_eos_id) for source in sources]
         labels = [np.append(target, special.eos_id) for target in targets]
         lens = np.asarray([len(row) for row in labels])
         arrays = {
@@ -79,12 +91,18 @@ class Translation(nn.Module):
         tensors = batch.tensors
         hidden_BTD = model.hidden(tensors["source"], tensors["source_tokens"], tensors["target"])
         hidden_ND, labels_N = hidden_BTD.flatten(0, 1)[tensors["places"]], tensors["labels"]
-        table_VD, bias_V = model.output_weights()
-        if self.training:
-            return Losses(
-                {"target": cross_entropy_sum(hidden_ND, table_VD, bias_V, labels_N, self.config.label_smoothing)}
-            )
-        scores_NV = functional.linear(hidden_ND, table_VD, bias_V).float()
-        found = functional.cross_entropy(scores_NV, labels_N, reduction="sum")
-        hits = float((scores_NV.argmax(-1) == labels_N).sum())
-        return Losses({"target": found}, {"accuracy": (hits, float(batch.counts["target"]))})
+        smoothing = self.config.label_smoothing
+        return target_losses("target", model, hidden_ND, labels_N, self.training, smoothing)
+
+
+def target_losses(
+    name: str, model: Any, hidden_ND: torch.Tensor, labels_N: torch.Tensor, training: bool, smoothing: float = 0.0
+) -> Losses:
+    """The loss of what was written, smoothed while training; in a test also how often the likeliest token was right."""
+    table_VD, bias_V = model.output_weights()
+    if training:
+        return Losses({name: cross_entropy_sum(hidden_ND, table_VD, bias_V, labels_N, smoothing)})
+    scores_NV = functional.linear(hidden_ND, table_VD, bias_V).float()
+    found = functional.cross_entropy(scores_NV, labels_N, reduction="sum")
+    hits = float((scores_NV.argmax(-1) == labels_N).sum())
+    return Losses({name: found}, {"accuracy": (hits, float(len(labels_N)))})

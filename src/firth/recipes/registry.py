@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError, nearest
-from firth.recipes import bert, electra, elmo, ernie, gpt, recurrent, translation, unilm, vectors, xlnet
+from firth.recipes import bert, electra, elmo, ernie, gpt, recurrent, t5, translation, unilm, vectors, xlnet
 from firth.vectors.configs import AnyVectorsConfig
 
 RECIPES: dict[str, Callable[[], RunConfig]] = {
@@ -36,6 +36,10 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     "unilm-seq2seq": unilm.unilm_seq2seq,
     "xlnet-tiny": xlnet.xlnet_tiny,
     "xlnet-mini": xlnet.xlnet_mini,
+    "t5-tiny": t5.t5_tiny,
+    "t5-mini": t5.t5_mini,
+    "t5-small": t5.t5_small,
+    "t5-write": t5.t5_write,
     "gpt-tiny": gpt.gpt_tiny,
     "gpt-mini": gpt.gpt_mini,
     "gpt-small": gpt.gpt_small,

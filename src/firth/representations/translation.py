@@ -60,6 +60,7 @@ class TranslationRepresentation(Representation):
     """What ``firth.load`` gives for models that translate."""
 
     kind = "translator"
+    source_len: int | None = None  # tokens of a source that are read, where it was taught so
 
     def __init__(
         self,
@@ -102,6 +103,11 @@ class TranslationRepresentation(Representation):
         assert self.pieces.eos_id is not None
         found = self.pieces.encode(text, add_special=False, read_special=False)
         size = len(text) if isinstance(text, str) else len(" ".join(text))
+        if self.source_len is not None and len(found.ids) > self.source_len:
+            most = self.source_len
+            found = Encoding(
+                found.ids[:most], found.offsets[:most], found.words[:most], found.tokens[:most], found.segments[:most]
+            )
         if self._room is not None and len(found.ids) + 1 > self._room:
             raise FirthError(f"a text has {len(found.ids)} tokens, more than the model's {self._room - 1}: shorten it")
         return Encoding(

@@ -1,6 +1,7 @@
 """Classes of characters as BERT's tokenizer sees them (basic tokenization, Devlin et al. 2018)."""
 
 import functools
+import re
 import unicodedata
 
 _HAN = (
@@ -16,12 +17,19 @@ _HAN = (
 HAN_CLASS = "".join(f"{chr(first)}-{chr(last)}" for first, last in _HAN)
 # White space for Python's str.split() that BERT deletes as control characters instead.
 DELETED_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
+_WIDE = f"{HAN_CLASS}\u3001-\u303f\uff01-\uff65"
+_GAP = re.compile(rf"(?<=[{_WIDE}])[ ]+(?=[{_WIDE}])")
 
 
 def is_han(char: str) -> bool:
     """The ideographs that BERT sets apart."""
     code = ord(char)
     return code >= 0x3400 and any(first <= code <= last for first, last in _HAN)
+
+
+def close_gaps(text: str) -> str:
+    """Chinese without the spaces between its characters that pieces put there."""
+    return _GAP.sub("", text)
 
 
 @functools.cache

@@ -227,7 +227,10 @@ class Pieces:
             }
         else:
             config["tokenizer_class"] = "PreTrainedTokenizerFast"
-        if not self._class_first:
+        if self.id("<extra_id_0>") is not None:  # T5's: texts end with a token of their own, segments are not told
+            config |= {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": named["eos_token"]}
+            config["model_input_names"] = ["input_ids", "attention_mask"]
+        elif not self._class_first:
             config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
         write_json(folder / "tokenizer_config.json", config)
 

@@ -57,6 +57,14 @@ def make(rows: Any, first: int = 0, count: int = 1, smoothing: float = 0.1) -> t
     return objective, objective.batch(split, rows, 0, first, count).to("cpu")
 
 
+def test_long_texts_lose_their_ends() -> None:
+    objective = Translation(TranslationConfig(max_source_len=2, max_target_len=1), SPECIALS)
+    split: Any = Pairs()
+    batch = objective.batch(split, Rows([0, 1]), 0, 0, 1)  # type: ignore[arg-type]
+    assert batch.arrays["source"].tolist() == [[5, 6, 91], [8, 91, 90]]
+    assert batch.arrays["labels"].tolist() == [15, 93, 16, 93]
+
+
 def test_a_batch_by_hand() -> None:
     _, batch = make(Rows([0, 1]))
     found = {name: array.tolist() for name, array in batch.arrays.items()}

@@ -1,0 +1,68 @@
+"""The files of a task that is done by writing, whatever their form."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firth.assembly.task_data import Reading, read_task
+from firth.core.errors import FirthError
+from firth.core.examples import TextExample
+from firth.core.task_configs import WritingConfig
+from firth.tasks.as_text import labels_of, source_text, target_text
+from firth.text.parallel import PairsReadingConfig, find_pair_sources, read_pairs
+
+
+@dataclass(frozen=True)
+class WritingData:
+    """Examples to learn and to test, and the settings that were found in them."""
+
+    config: WritingConfig
+    train: list[Any]
+    dev: list[Any]
+
+
+def read_writing(
+    config: WritingConfig, train: Path, dev: Path | None, reading: Reading, learning: bool = True
+) -> WritingData:
+    """The files of any form; what makes training senseless is an error. To test, the settings stay as they were."""
+    if config.form == "text":
+        first, second = _pairs(train, reading), _pairs(dev, reading) if dev is not None else []
+        for path, found in ((train, first), (dev, second)):
+            if path is not None and not found:
+                raise FirthError(f"{path}: no pairs of texts in it; check the file")
+        return WritingData(config, first, second)
+    data = read_task(config.form, train, dev, reading)
+    data.check.refuse(learning=learning)
+    if not learning:
+        return WritingData(config, data.train, data.dev)
+    seen: dict[str, Any] = {"pairs": data.pairs, "scheme": data.check.scheme}
+    if config.form == "tag":
+        seen |= {"pairs": False, "characters": data.characters()}
+    config = config.replace(**seen)
+    return WritingData(config.replace(labels=labels_of(config, data.train)), data.train, data.dev)
+
+
+def _pairs(path: Path, reading: Reading) -> list[TextExample]:
+    """Sources and targets of a TSV, jsonl or TMX file, none of them empty."""
+    chosen = PairsReadingConfig(source=reading.text, target=reading.label)
+    return [
+        TextExample(pair.source, None, pair.target, str(path))
+        for pair in read_pairs(find_pair_sources([str(path)]), chosen)
+        if pair.source.strip() and pair.target.strip()
+    ]
+
+
+def describe_writing(config: WritingConfig, train: Path, dev: Path | None, reading: Reading) -> list[str]:
+    """What is in the files, as lines for a terminal: how many examples, and the first as it will be read and written."""
+    data = read_writing(config, train, dev, reading)
+    first = data.train[0]
+    return [
+        f"examples   train {len(data.train):,}" + (f"   dev {len(data.dev):,}" if data.dev else ""),
+        f"reads      {_short(source_text(data.config, first))}",
+        f"writes     {_short(target_text(data.config, first))}",
+    ]
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 100 else f"{flat[:97]}..."

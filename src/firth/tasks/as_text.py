@@ -1,0 +1,134 @@
+"""Tasks as text to text (Raffel et al. 2020, 2.4): examples as a source and a target to be written, and back.
+
+A class is written as its label, entities as ``TYPE: words; TYPE: words`` (``-`` for none), other tags as ``A; B; C``.
+A tokenizer may fold case and set signs apart, so what was written is compared without case and white space.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from firth.core.errors import FirthError
+from firth.core.examples import TagExample, TextExample
+from firth.core.task_configs import WritingConfig
+from firth.tasks.bootstrap import Interval, interval, mean_interval
+from firth.tasks.metrics import classify_scores, harmonic, ratio
+from firth.tasks.rouge import rouge_f1
+from firth.tasks.schemes import parted, spans_of
+from firth.text.characters import is_han
+
+_NONE = "-"
+_BETWEEN = ";"
+
+
+def squeezed(text: str) -> str:
+    """Without case and white space."""
+    return "".join(text.split()).casefold()
+
+
+def spoken(words: Sequence[str]) -> str:
+    """Words with spaces between, except between Chinese characters."""
+    out = ""
+    for word in words:
+        out += f" {word}" if out and not (is_han(out[-1]) and is_han(word[0])) else word
+    return out
+
+
+def prefixed(config: WritingConfig, text: str) -> str:
+    """A source with the words that say what is to be done."""
+    return f"{config.prefix.strip()} {text}" if config.prefix.strip() else text
+
+
+def source_text(config: WritingConfig, example: TextExample | TagExample) -> str:
+    """What is read."""
+    if isinstance(example, TagExample):
+        return prefixed(config, spoken(example.words))
+    if example.second is None:
+        return prefixed(config, example.text)
+    return prefixed(config, f"first: {example.text} second: {example.second}")
+
+
+def target_text(config: WritingConfig, example: TextExample | TagExample) -> str:
+    """What is to be written."""
+    if isinstance(example, TextExample):
+        return str(example.label)
+    assert example.tags is not None
+    if config.scheme is None:
+        return f"{_BETWEEN} ".join(example.tags)
+    spans = spans_of(example.tags)
+    said = [f"{span.type}: {spoken(example.words[span.first : span.last + 1])}" for span in spans]
+    return f"{_BETWEEN} ".join(said) or _NONE
+
+
+def labels_of(config: WritingConfig, examples: Sequence[Any]) -> tuple[str, ...]:
+    """The labels, types or tags that occur; two that are written alike are refused."""
+    if config.form == "text":
+        return ()
+    if config.form == "classify":
+        found = {str(example.label) for example in examples}
+    else:
+        tags = {tag for example in examples for tag in example.tags or ()}
+        found = tags if config.scheme is None else {parted(tag)[1] for tag in tags if tag != "O"}
+    by_look: dict[str, str] = {}
+    for label in sorted(found):
+        other = by_look.setdefault(squeezed(label), label)
+        if other != label:
+            raise FirthError(f"the labels '{other}' and '{label}' would be written alike: rename one")
+    return tuple(sorted(found))
+
+
+def read_back(config: WritingConfig, written: str) -> dict[str, Any]:
+    """What was meant by what was written; a label that does not exist is None."""
+    known = {squeezed(label): label for label in config.labels}
+    if config.form == "text":
+        return {"written": written}
+    if config.form == "classify":
+        return {"label": known.get(squeezed(written)), "written": written}
+    parts = [part.strip() for part in written.split(_BETWEEN)]
+    if config.scheme is None:
+        return {"tags": [known.get(squeezed(part)) for part in parts], "written": written}
+    entities = []
+    for part in parts:
+        name, colon, words = part.partition(":")
+        kind = known.get(squeezed(name))
+        if colon and kind is not None and words.strip():
+            entities.append({"type": kind, "text": words.strip()})
+    return {"entities": entities, "written": written}
+
+
+def score_written(
+    config: WritingConfig, written: Sequence[str], references: Sequence[str]
+) -> tuple[dict[str, float], str, Interval]:
+    """All scores, the name of the main one, and where it could lie by chance."""
+    same = [squeezed(ours) == squeezed(theirs) for ours, theirs in zip(written, references, strict=True)]
+    scores = {"exact_match": float(np.mean(same))}
+    if config.form == "text":
+        rouge = [rouge_f1(ours, theirs) for ours, theirs in zip(written, references, strict=True)]
+        scores |= {name: float(np.mean([one[name] for one in rouge])) for name in rouge[0]}
+        return scores, "rouge_l", mean_interval([one["rouge_l"] for one in rouge])
+    found = [[read_back(config, text) for text in texts] for texts in (written, references)]
+    if config.form == "classify":
+        place = {label: number for number, label in enumerate(config.labels)}
+        numbers = [[place.get(str(one["label"]), len(place)) for one in some] for some in found]
+        return classify_scores(numbers[1], numbers[0], len(place) + 1), "accuracy", mean_interval(same)
+    counts_N3 = np.asarray([_shared(config, *pair) for pair in zip(*found, strict=True)])
+
+    def f1(sums: Any) -> Any:
+        return harmonic(ratio(sums[:, 0], sums[:, 1]), ratio(sums[:, 0], sums[:, 2]))
+
+    shared, said, wanted = counts_N3.sum(0).tolist()
+    if config.scheme is None:
+        return scores | {"accuracy": shared / max(wanted, 1)}, "f1", interval(counts_N3, f1)
+    scores |= {"precision": float(ratio(shared, said)), "recall": float(ratio(shared, wanted))}
+    return scores | {"f1": float(f1(counts_N3.sum(0)[None])[0])}, "f1", interval(counts_N3, f1)
+
+
+def _shared(config: WritingConfig, ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[int, int, int]:
+    """(right, written, wanted) of one example: entities by type and words, other tags place by place."""
+    if config.scheme is None:
+        right = sum(tag == wanted for tag, wanted in zip(ours["tags"], theirs["tags"], strict=False))
+        return right, len(ours["tags"]), len(theirs["tags"])
+    bags = [Counter((one["type"], squeezed(one["text"])) for one in some["entities"]) for some in (ours, theirs)]
+    return sum((bags[0] & bags[1]).values()), sum(bags[0].values()), sum(bags[1].values())

@@ -1,0 +1,157 @@
+"""Tasks as text, on T5 and UniLM alike: train, save, load, the same words; go on; bad input."""
+
+import gzip
+import json
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import firth
+from firth import api, task_api
+from firth.assembly.writing_model import WritingModel
+from firth.core.errors import FirthError, Interrupted
+from firth.core.runs import Run
+from pair_text import sentence_pairs
+
+SHAPE = ["num_layers=1", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "batch_rows=4", "evaluations=1", "steps=2"]
+SMALL: dict[str, Any] = {
+    "epochs": 1,
+    "settings": ["max_source_len=32", "max_target_len=12", "evaluations=1", "checkpoints=1"],
+}
+
+
+@pytest.fixture(scope="module")
+def bases(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One base of each kind that writes."""
+    folder = tmp_path_factory.mktemp("bases")
+    more = {"t5-tiny": ["num_decoder_layers=1", "row_len=32"], "unilm-tiny": ["row_len=32", "max_positions=64"]}
+    for name, settings in more.items():
+        api.pretrain(name, corpus=corpus_folder, out=folder / name, settings=[*SHAPE, *settings])
+    return {name: folder / name for name in more}
+
+
+def write_pairs(path: Path, count: int, seed: int = 0) -> Path:
+    rows = [f"{source}\t{target}\n" for source, target in sentence_pairs(count, seed)]
+    path.write_text("source\ttarget\n" + "".join(rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", ["t5-tiny", "unilm-tiny"])
+def test_texts(name: str, bases: dict[str, Path], tmp_path: Path) -> None:
+    train, dev = write_pairs(tmp_path / "train.tsv", 40), write_pairs(tmp_path / "dev.tsv", 5, 1)
+    out = tmp_path / "run"
+    trained = firth.finetune("write", base=bases[name], train=train, dev=dev, out=out, prefix="turn: ", **SMALL)
+    assert isinstance(trained, WritingModel)
+    loaded = firth.load(out)
+    assert isinstance(loaded, WritingModel)
+    texts = ["dog cat bird", "house river " * 60]  # the second is longer than what is read
+    assert loaded.write(texts) == trained.write(texts)
+    assert [found["written"] for found in loaded.predict(texts)] == loaded.write(texts)
+    assert loaded.translate(texts, 2) == loaded.write(texts, 2)
+    assert loaded.config.prefix == "turn:"
+    metrics = Run.open(out).facts["metrics"]
+    assert {"loss", "exact_match", "rouge_1", "rouge_2", "rouge_l", "bleu", "chrf"} <= set(metrics)
+    tested = task_api.evaluate_task(out, dev)
+    assert tested["examples"] == 5
+    assert tested["rouge_l"] == pytest.approx(metrics["rouge_l"])
+    assert tested["interval"]["metric"] == "rouge_l"
+    assert "rouge_l" in api.evaluate(out)
+    (tmp_path / "texts.txt").write_text("dog\ncat bird\n", encoding="utf-8")
+    found = list(task_api.predict_file(out, str(tmp_path / "texts.txt")))
+    assert [row["text"] for row in found] == ["dog", "cat bird"]
+    assert (tmp_path / "run" / "corpus" / "corpus.json").is_file()
+
+
+def test_classes_and_pairs(bases: dict[str, Path], tmp_path: Path) -> None:
+    rows = ["a dog\ta cat\tNo", "a boat\ta boat\tYes"] * 6
+    (tmp_path / "train.tsv").write_text("text\tsecond\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    train, out = tmp_path / "train.tsv", tmp_path / "run"
+    base = bases["t5-tiny"]
+    model = firth.finetune(
+        "write", base=base, train=train, dev=train, out=out, form="classify", prefix="same? ", **SMALL
+    )
+    assert isinstance(model, WritingModel)
+    assert model.config.labels == ("No", "Yes")
+    assert model.config.pairs
+    assert {found["label"] for found in model.predict([("a dog", "a boat")])} <= {"No", "Yes", None}
+    assert 0 <= task_api.evaluate_task(out, train)["accuracy"] <= 1
+    with pytest.raises(FirthError, match="reads two strings"):
+        model.predict(["a dog"])
+    (tmp_path / "texts.txt").write_text("a dog\ta cat\n", encoding="utf-8")
+    assert next(task_api.predict_file(out, str(tmp_path / "texts.txt")))["second"] == "a cat"
+
+
+def test_tags(bases: dict[str, Path], tmp_path: Path) -> None:
+    train, out = tmp_path / "train.conll", tmp_path / "run"
+    train.write_text("The O\nold O\nAnna B-PER\n\nMr. B-PER\nBrown I-PER\nslept O\n\n" * 4, encoding="utf-8")
+    model = firth.finetune("write", base=bases["t5-tiny"], train=train, dev=train, out=out, form="tag", **SMALL)
+    assert isinstance(model, WritingModel)
+    assert (model.config.scheme, model.config.labels) == ("bio", ("PER",))
+    assert "entities" in model.predict(["The old Anna"])[0]
+    assert {"precision", "recall", "f1"} <= set(task_api.evaluate_task(out, train))
+
+
+def stop(event: Mapping[str, Any]) -> None:
+    if event["event"] == "train":
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_it_goes_on(bases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same command after an interruption; then it is finished and in the way."""
+    train, out = write_pairs(tmp_path / "train.tsv", 40), tmp_path / "run"
+    given: dict[str, Any] = {
+        "base": bases["t5-tiny"],
+        "train": train,
+        "out": out,
+        "settings": [*SMALL["settings"], "steps=3"],
+    }
+
+    monkeypatch.setattr("firth.training.loop._REPORT_S", 0.0)
+    with pytest.raises(Interrupted):
+        firth.finetune("write", progress=stop, **given)
+    assert Run.open(out).facts["status"] == "started"
+    firth.finetune("write", **given)
+    assert Run.open(out).facts["status"] == "finished"
+    with pytest.raises(FirthError, match="exists already"):
+        firth.finetune("write", **given)
+    firth.finetune("write", overwrite=True, **given)
+
+
+def test_bad_input(bases: dict[str, Path], run_folder: Path, tmp_path: Path) -> None:
+    train = write_pairs(tmp_path / "train.tsv", 10)
+    cases: dict[str, dict[str, Any]] = {
+        "does not write": {"base": run_folder, "train": train},
+        "no pairs of texts": {"base": bases["t5-tiny"], "train": tmp_path / "empty.jsonl"},
+        "2 fields|1 field|needs two": {"base": bases["t5-tiny"], "train": tmp_path / "one.tsv"},
+        "unknown": {"base": bases["t5-tiny"], "train": train, "settings": ["colour=red"]},
+        "leave out --seeds": {"base": bases["t5-tiny"], "train": train, "seeds": 2},
+        "no column 'abstract'": {"base": bases["t5-tiny"], "train": train, "text": "abstract", "label": "target"},
+    }
+    (tmp_path / "empty.jsonl").write_text(json.dumps({"source": " ", "target": "x"}) + "\n", encoding="utf-8")
+    (tmp_path / "one.tsv").write_text("only one\n", encoding="utf-8")
+    for message, given in cases.items():
+        with pytest.raises(FirthError, match=message):
+            firth.finetune("write", out=tmp_path / "no", **given)
+        assert not (tmp_path / "no").exists()
+
+
+def test_other_columns_and_packed_files(bases: dict[str, Path], tmp_path: Path) -> None:
+    lines = [json.dumps({"abstract": f"{source} 研究", "title": target}) for source, target in sentence_pairs(12)]
+    with gzip.open(tmp_path / "train.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(lines))
+    looked = task_api.check_task("write", train=tmp_path / "train.jsonl.gz", text="abstract", label="title")
+    assert looked[0] == "examples   train 12"
+    model = firth.finetune(
+        "write",
+        base=bases["t5-tiny"],
+        train=tmp_path / "train.jsonl.gz",
+        out=tmp_path / "run",
+        text="abstract",
+        label="title",
+        **SMALL,
+    )
+    assert isinstance(model, WritingModel)
+    assert model.fill("The <extra_id_0> river.", 1)[0][0].token
