@@ -44,5 +44,8 @@ const EXAMPLES = {
   },
 };
 
+/** A translator says which language it reads; of other models nobody knows, so the page's own is taken. */
+const languageOf = (model) => EXAMPLES[model?.languages?.[0]?.slice(0, 2).toLowerCase()] ?? EXAMPLES[language()];
+
 /** An example for this model: {mask} is written as it reads it. */
-export const example = (name, model) => EXAMPLES[language()][name].replaceAll("{mask}", model?.mask ?? "[MASK]");
+export const example = (name, model) => languageOf(model)[name].replaceAll("{mask}", model?.mask ?? "[MASK]");

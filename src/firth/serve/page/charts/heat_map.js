@@ -7,8 +7,9 @@ import { clipped, fitted, textWidth } from "./fitted.js";
 const MOST_NAME = 110;
 const GAP = 10;
 
-/** Paints weights on a canvas in the accent colour, one square of `size` pixels each; `most` is full colour. */
-export function paintCells(canvas, weights, size, most = 1, gap = 0) {
+/** Paints weights on a canvas in the accent colour, one square of `size` pixels each; `share` gives the strength
+ *  of the colour for a weight, 0 to 1. */
+export function paintCells(canvas, weights, size, share, gap = 0) {
   const ratio = size === 1 ? 1 : window.devicePixelRatio || 1;
   canvas.width = Math.max(1, Math.round(weights[0].length * size * ratio));
   canvas.height = Math.max(1, Math.round(weights.length * size * ratio));
@@ -17,14 +18,17 @@ export function paintCells(canvas, weights, size, most = 1, gap = 0) {
   pen.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--accent");
   weights.forEach((row, down) =>
     row.forEach((weight, across) => {
-      pen.globalAlpha = Math.min(Math.max(weight / (most || 1), 0), 1);
+      pen.globalAlpha = share(weight);
       pen.fillRect(across * size, down * size, size - gap, size - gap);
     }),
   );
 }
 
-/** `onpoint(row, column)` or `onpoint(null)`; `short` writes numbers into cells where there is room. */
-export function heatMap(weights, rows, columns, { label, most = 1, onpoint, numbers = false, biggest = 34 } = {}) {
+/** How strong a weight is between the least and the most. */
+export const strength = (most, least = 0) => (weight) => Math.min(Math.max((weight - least) / (most - least || 1), 0), 1);
+
+/** `numbers` writes them into the cells where there is room; `biggest` is the largest side of a cell. */
+export function heatMap(weights, rows, columns, { label, share = strength(1), numbers = false, biggest = 34 } = {}) {
   const readout = make("p", { class: "readout", "aria-hidden": "true" });
   const chart = fitted((width) => {
     const left = Math.min(MOST_NAME, Math.max(...rows.map((name) => textWidth(name)))) + GAP;
@@ -34,17 +38,16 @@ export function heatMap(weights, rows, columns, { label, most = 1, onpoint, numb
     const top = upright ? 22 : Math.min(MOST_NAME, widest) + GAP;
     const [wide, high] = [left + size * columns.length + 4, top + size * rows.length + 4];
     const canvas = make("canvas", { class: "cells", "aria-hidden": "true", variables: { left: `${left}px`, top: `${top}px`, width: `${size * columns.length}px`, height: `${size * rows.length}px` } });
-    paintCells(canvas, weights, size, most, 1);
+    paintCells(canvas, weights, size, share, 1);
     const over = draw("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, role: "img", sayLabel: label });
     const names = drawNames(rows, columns, left, top, size, upright);
     const frame = draw("rect", { class: "frame", width: size - 1, height: size - 1, visibility: "hidden" });
     over.append(...names.rows, ...names.columns, frame);
-    if (numbers && size >= 30) over.append(...drawNumbers(weights, left, top, size, most));
+    if (numbers && size >= 30) over.append(...drawNumbers(weights, left, top, size, share));
     follow(over, { left, top, size, rows, columns }, (row, column) => {
       mark(names, frame, { left, top, size }, row, column);
       const cell = row === null ? "" : `${rows[row]} → ${columns[column]}: ${decimal(weights[row][column])}`;
       readout.textContent = cell;
-      onpoint?.(row, column);
     });
     return make("div", { class: "heat-map", variables: { width: `${wide}px`, height: `${high}px` } }, canvas, over);
   });
@@ -67,12 +70,12 @@ function drawNames(rows, columns, left, top, size, upright) {
   };
 }
 
-const drawNumbers = (weights, left, top, size, most) =>
+const drawNumbers = (weights, left, top, size, share) =>
   weights.flatMap((row, down) =>
     row.map((weight, across) =>
       draw(
         "text",
-        { class: `cell-number${weight / most > 0.55 ? " on-dark" : ""}`, x: left + size * (across + 0.5), y: top + size * (down + 0.5) + 4, "text-anchor": "middle" },
+        { class: `cell-number${share(weight) > 0.65 ? " on-dark" : ""}`, x: left + size * (across + 0.5), y: top + size * (down + 0.5) + 4, "text-anchor": "middle" },
         decimal(weight, 2),
       ),
     ),

@@ -1,6 +1,6 @@
 /** Attention: all heads of all layers as small maps, one of them large, and lines between the words it links. */
 
-import { heatMap, paintCells } from "../charts/heat_map.js";
+import { heatMap, paintCells, strength } from "../charts/heat_map.js";
 import { wordLinks } from "../charts/word_links.js";
 import { make } from "../dom.js";
 import { python } from "../snippets.js";
@@ -21,7 +21,7 @@ const full = (weights) => Math.max(4 / weights.length, ...weights.map((row) => M
 
 /** A button a head, a row a layer. */
 function overview(weights, onpick) {
-  const paint = () => heads.forEach(({ canvas, layer, head }) => paintCells(canvas, weights[layer][head], 1, full(weights[layer][head])));
+  const paint = () => heads.forEach(({ canvas, layer, head }) => paintCells(canvas, weights[layer][head], 1, strength(full(weights[layer][head]))));
   const heads = weights.flatMap((ofLayer, layer) =>
     ofLayer.map((_, head) => {
       const canvas = make("canvas", { class: "small-map", "aria-hidden": "true" });
@@ -38,7 +38,7 @@ function overview(weights, onpick) {
   document.addEventListener("firth-theme", recolour);
   const grid = make(
     "div",
-    { class: "heads", role: "group", sayLabel: "attention.overview" },
+    { class: "heads", variables: { "--heads": weights[0].length }, role: "group", sayLabel: "attention.overview" },
     weights.map((_, layer) =>
       make(
         "div",
@@ -64,7 +64,7 @@ function showAttention(answer, values, tool) {
         "div",
         { class: "side-by-side" },
         wordLinks(weights, words, full(weights), "attention.links"),
-        heatMap(weights, words, words, { label: "attention.map", most: full(weights), biggest: 26 }),
+        heatMap(weights, words, words, { label: "attention.map", share: strength(full(weights)), biggest: 26 }),
       ),
     );
   });

@@ -1,6 +1,6 @@
 /** Context: the same word in several sentences as points; where a corpus uses it in a like way. */
 
-import { heatMap } from "../charts/heat_map.js";
+import { heatMap, strength } from "../charts/heat_map.js";
 import { markOne } from "../charts/marked_text.js";
 import { scatter } from "../charts/scatter.js";
 import { make } from "../dom.js";
@@ -9,6 +9,12 @@ import { python } from "../snippets.js";
 import { lines } from "../text_pieces.js";
 
 const LAYER = { name: "layer", kind: "number", label: "form.layer", value: -1, min: -100, max: 100, more: true };
+
+/** Cosines are all large in many models: what counts is which are larger, so colours begin at the least. */
+const between = (similarity) => {
+  const share = strength(1, Math.min(0.95, ...similarity.flat()));
+  return (cosine) => 0.08 + 0.92 * share(cosine);
+};
 
 /** Sentences with their numbers; a click on one asks for similar occurrences where the run's corpus is at hand. */
 function sentenceList(points, onpick) {
@@ -52,7 +58,7 @@ function showContext({ points, similarity }, { word, layer }, tool) {
       "div",
       { class: "side-by-side" },
       make("div", {}, make("h3", { say: "context.map" }), scatter(dots, { label: "context.map", onpoint })),
-      make("div", {}, make("h3", { say: "context.similarity" }), heatMap(similarity, names, names, { label: "context.similarity", numbers: true, biggest: 46 })),
+      make("div", {}, make("h3", { say: "context.similarity" }), heatMap(similarity, names, names, { label: "context.similarity", share: between(similarity), numbers: true, biggest: 46 })),
     ),
     list,
   );

@@ -1,6 +1,6 @@
 /** Translate: the best few translations, and which source words each target word looked at. */
 
-import { heatMap } from "../charts/heat_map.js";
+import { heatMap, strength } from "../charts/heat_map.js";
 import { make } from "../dom.js";
 import { decimal } from "../numbers.js";
 import { named, python } from "../snippets.js";
@@ -28,7 +28,7 @@ function showAlignment(answer, into) {
   into.append(
     make("h3", { say: "translate.alignment" }),
     make("p", { class: "note", say: "translate.alignment.how" }),
-    heatMap(weights, target, source, { label: "translate.alignment", most: Math.max(...weights.flat()), biggest: 40 }),
+    heatMap(weights, target, source, { label: "translate.alignment", share: strength(Math.max(...weights.flat())), biggest: 40 }),
   );
 }
 
