@@ -27,6 +27,7 @@ def finetune(
     dev: AnyPath | None = None,
     out: AnyPath,
     beside: AnyPath | None = None,
+    teacher: AnyPath | None = None,
     settings: Sequence[str] = (),
     seeds: int | None = None,
     sweep: bool = False,
@@ -41,7 +42,8 @@ def finetune(
     **more: Any,
 ) -> Representation:
     """A task (classify, score, tag, answer or write) learned on top of a representation: a run, a Hugging Face directory, a
-    file of vectors, or ``"scratch"``; ``beside`` it may stand word vectors, which do not learn. ``epochs=``, ``learning_rate=``
+    file of vectors, or ``"scratch"``; ``beside`` it may stand word vectors, which do not learn; a ``teacher`` (a run of the
+    same task) may say more than the labels. ``epochs=``, ``learning_rate=``
     and all other settings of ``TaskConfig`` may be given. With ``shares`` (0.01, 0.1, 1, say) it learns from shares of the
     examples, three seeds each unless ``seeds`` says otherwise; the model is the best of the largest share."""
     import json
@@ -66,6 +68,7 @@ def finetune(
         Path(dev) if dev is not None else None,
         Reading(text, second, label, skip_bad, repair_tags),
         Path(beside) if beside is not None else None,
+        Path(teacher) if teacher is not None else None,
     )
     count = seeds if seeds is not None else 3 if shares else 1
     run = start_finetune(config, named, source, Path(out), count, sweep, shares, overwrite, progress)

@@ -15,6 +15,7 @@ from firth.representations.base import Representation
 from firth.representations.beside import WordsBeside
 from firth.representations.elmo import ElmoRepresentation
 from firth.representations.scratch import ScratchRepresentation
+from firth.tasks.distillation import Distillation, Teacher, check_distillation
 from firth.tasks.finetuning import Finetuning
 from firth.training.loop import Loop
 
@@ -57,11 +58,17 @@ def usual_settings(config: TaskConfig, base: Representation, given: set[str]) ->
     return config
 
 
-def rehearse(config: TaskConfig, base: Representation, data: TaskData, beside: WordsBeside | None = None) -> None:
+def rehearse(
+    config: TaskConfig,
+    base: Representation,
+    data: TaskData,
+    beside: WordsBeside | None = None,
+    teacher: Teacher | None = None,
+) -> None:
     """The shortest examples all the way from text to score, nothing learned: settings that cannot work are refused
     before anything is made or removed."""
     train, dev = (sorted(some, key=_size)[:_REHEARSED] for some in (data.train, data.dev or data.train))
-    model, trainee, loop = _prepared(config, base, data, train, dev, beside, Path(), None)
+    model, trainee, loop = _prepared(config, base, data, train, dev, beside, Path(), None, teacher)
     model.network.eval()
     with torch.no_grad():
         trainee.loss(trainee.batch(0).to(loop.config.device))
@@ -79,9 +86,10 @@ def train_model(
     folder: Path,
     progress: Progress | None,
     beside: WordsBeside | None = None,
+    teacher: Teacher | None = None,
 ) -> tuple[TaskModel, Finetuning, float]:
     """The network trained on the data, at its best on the dev examples."""
-    model, trainee, loop = _prepared(config, base, data, data.train, data.dev, beside, folder, progress)
+    model, trainee, loop = _prepared(config, base, data, data.train, data.dev, beside, folder, progress, teacher)
     loop.run(trainee.steps, "the same command")
     trainee.take_best()
     if trainee.best and "null_threshold" in trainee.best:
@@ -99,13 +107,18 @@ def _prepared(
     beside: WordsBeside | None,
     folder: Path,
     progress: Progress | None,
+    teacher: Teacher | None = None,
 ) -> tuple[TaskModel, Finetuning, Loop]:
     model = build_model(config, base, data.pairs, beside)
     network = model.network
     network.start(torch.Generator().manual_seed(config.seed))
     model.task.start(network, data.train)
     model.task.learn_from(data.train)
-    trainee = Finetuning(config, model.task, network, train, dev)
+    if teacher is None:
+        trainee = Finetuning(config, model.task, network, train, dev)
+    else:
+        check_distillation(config, teacher, network.reader.num_layers)
+        trainee = Distillation(config, model.task, network, train, dev, teacher)
     assert config.learning_rate is not None
     training = TrainingConfig(
         batch_rows=config.batch_rows,

@@ -14,6 +14,7 @@ from firth.assembly.sample_efficiency import points_of, share_of
 from firth.assembly.task_data import Reading, TaskData, read_task
 from firth.assembly.task_model import TaskModel, count_trained, load_beside
 from firth.assembly.task_report import write_task_report
+from firth.assembly.teacher import load_teacher
 from firth.assembly.tune_base import plan_tuning, tune_base
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import checksum, read_json, write_json
@@ -22,6 +23,7 @@ from firth.core.task_configs import TaskConfig
 from firth.core.types import Progress
 from firth.representations.base import Representation
 from firth.representations.beside import WordsBeside
+from firth.tasks.distillation import Teacher
 from firth.tasks.shares import check_shares
 
 GRID = [
@@ -43,15 +45,17 @@ class Source:
     dev: Path | None
     reading: Reading
     beside: Path | None = None  # word vectors
+    teacher: Path | None = None
 
     def paths(self) -> list[Path]:
-        named = [self.train, self.dev, self.beside, None if self.base == SCRATCH else Path(self.base)]
+        named = [self.train, self.dev, self.beside, self.teacher, None if self.base == SCRATCH else Path(self.base)]
         return [path for path in named if path is not None]
 
     def facts(self) -> dict[str, Any]:
         return {
             "base": self.base if self.base == SCRATCH else str(Path(self.base).absolute()),
             "beside": None if self.beside is None else str(self.beside.absolute()),
+            "teacher": None if self.teacher is None else str(self.teacher.absolute()),
             "corpus": {
                 "path": str(self.train.absolute()),
                 "dev": None if self.dev is None else str(self.dev.absolute()),
@@ -75,6 +79,7 @@ class Ground:
     data: TaskData
     beside: WordsBeside | None
     base: Representation | None
+    teacher: Teacher | None = None
 
     def take_base(self, config: TaskConfig, data: TaskData) -> Representation:
         """A base as it was. One that is tuned is read again for the next training."""
@@ -120,7 +125,9 @@ def start_finetune(
     ]
     if config.tune_base_epochs:
         plan_tuning(source.base, config)
-    rehearse(config, ground.base, data, ground.beside)
+    if source.teacher is not None:
+        ground.teacher = load_teacher(source.teacher, config, ground.base, data.pairs)
+    rehearse(config, ground.base, data, ground.beside, ground.teacher)
     facts = {
         "kind": "task",
         "recipe": config.task,
@@ -221,7 +228,7 @@ def train_cell(
     started = time.perf_counter()
     data = share_of(ground.data, cell.share, config.seed)
     base = ground.take_base(config, data)
-    model, trainee, seconds = train_model(config, base, data, folder, progress, ground.beside)
+    model, trainee, seconds = train_model(config, base, data, folder, progress, ground.beside, ground.teacher)
     if keep:
         model.save(folder, None if ground.source.base == SCRATCH else Path(ground.source.base))
     result = {

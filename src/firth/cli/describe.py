@@ -75,6 +75,8 @@ def _vector_rows(facts: dict[str, Any]) -> Rows:
 def task_rows(facts: dict[str, Any]) -> Rows:
     """A fine-tuned run in a few lines; several trainings a line each."""
     rows = [("task", facts["recipe"]), ("base", str(facts["base"])), ("status", facts["status"])]
+    if facts.get("teacher"):
+        rows.append(("teacher", facts["teacher"]))
     if facts["status"] != "finished":
         return rows
     metric = facts.get("metric", "")

@@ -26,6 +26,9 @@ def finetune(
     beside: Annotated[
         Path | None, typer.Option(help="Word vectors (a file or a run) that stand beside the base and do not learn.")
     ] = None,
+    teacher: Annotated[
+        Path | None, typer.Option(help="A run of the same task that the new, smaller one learns from.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder to make.")] = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Train so often with other seeds; the best is kept.  [default: 1]")
@@ -83,6 +86,7 @@ def finetune(
             task,
             base=base,
             beside=beside,
+            teacher=teacher,
             train=train,
             dev=dev,
             out=out,
