@@ -43,8 +43,8 @@ def finetune(
 ) -> Representation:
     """A task (classify, score, tag, answer or write) learned on top of a representation: a run, a Hugging Face directory, a
     file of vectors, or ``"scratch"``; ``beside`` it may stand word vectors, which do not learn; a ``teacher`` (a run of the
-    same task) may say more than the labels. ``epochs=``, ``learning_rate=``
-    and all other settings of ``TaskConfig`` may be given. With ``shares`` (0.01, 0.1, 1, say) it learns from shares of the
+    same task) may say more than the labels. ``epochs=``, ``learning_rate=`` and all other settings of ``TaskConfig`` may be
+    given. With ``shares`` (0.01, 0.1, 1, say) it learns from shares of the
     examples, three seeds each unless ``seeds`` says otherwise; the model is the best of the largest share."""
     import json
 
@@ -56,8 +56,10 @@ def finetune(
         f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()
     ] + list(settings)
     if task == WRITE:
-        if (seeds or 1) > 1 or sweep or shares or beside is not None:
-            raise FirthError("write is taught once and to one model: leave out --seeds, --sweep, --shares and --beside")
+        if (seeds or 1) > 1 or sweep or shares or beside is not None or teacher is not None:
+            raise FirthError(
+                "write is taught once and to one model: leave out --seeds, --sweep, --shares, --beside and --teacher"
+            )
         reading = Reading(text, second, label, skip_bad, repair_tags)
         return _finetune_writing(words, base, train, dev, out, reading, overwrite, progress)
     config = task_config(task).override(words)

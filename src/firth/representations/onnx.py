@@ -134,7 +134,10 @@ class OnnxRepresentation(Representation):
         """Every layer for every token; a list is taken as words."""
         encoding = self.pieces.encode(text)
         hidden = np.zeros((self.config.num_layers + 1, len(encoding.ids), self.dim), np.float32)
-        for places in window_places(len(encoding.ids), self.config.max_positions):
+        windows = window_places(len(encoding.ids), self.config.max_positions)
+        for places in sorted(
+            windows, key=len
+        ):  # [CLS] and [SEP], which all have, are the longest one's, as in the original
             ids = encoding.ids[places][None]
             hidden[:, places] = np.stack(self._run(self._names, ids, np.ones_like(ids)))[:, 0]
         return TextLayers(encoding.tokens, encoding.offsets, encoding.words, hidden)
