@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from firth.assembly.evaluate_task import load_task
+from firth.assembly.task_model import TaskModel
 from firth.core.errors import FirthError
 from firth.core.task_configs import TaskConfig
 from firth.representations.base import Representation
@@ -13,6 +14,8 @@ from firth.tasks.network import TaskNetwork
 def load_teacher(run: Path, config: TaskConfig, student: Representation, pairs: bool) -> Teacher:
     """The teacher of a student with these settings on this base; an error where it teaches something else."""
     model = load_task(run)
+    if not isinstance(model, TaskModel):
+        raise FirthError(f"{run}: a task as text is no teacher of {config.task}; name a run of the same task")
     if model.config.task != config.task or model.pairs != pairs:
         kinds = [
             f"{task} of {'pairs' if both else 'texts'}"
