@@ -7,7 +7,7 @@ const TOKEN = "firth-token";
 let askForToken = null;
 
 /** What went wrong, in one sentence that can be shown as it is. */
-export class ServerError extends Error {
+class ServerError extends Error {
   constructor(sentence, status) {
     super(sentence);
     this.status = status;

@@ -21,7 +21,7 @@ function dress(element, properties, children) {
 }
 
 /** CSS variables; unlike a style attribute they are allowed under a strict content policy. */
-export function setVariables(element, variables) {
+function setVariables(element, variables) {
   for (const [name, value] of Object.entries(variables)) element.style.setProperty(name, value);
 }
 

@@ -11,8 +11,13 @@ const EXAMPLES = {
     map: "king queen man woman\nParis London Berlin Rome\ndog cat horse bird\none two three four",
     fill: "The {mask} barked at the cat in the garden.",
     contextWord: "bank",
-    contextSentences:
-      "She sat on the bank of the river and read.\nThe grass on the bank was still wet.\nHe took money from the bank on Monday.\nThe bank lent them money for the house.\nThe boat was tied up at the bank.",
+    contextSentences: [
+      "She sat on the bank of the river and read.",
+      "The grass on the bank was still wet.",
+      "He took money from the bank on Monday.",
+      "The bank lent them money for the house.",
+      "The boat was tied up at the bank.",
+    ].join("\n"),
     attention: "The animal did not cross the street because it was too tired.",
     generate: "Once upon a time",
     translate: "A little dog runs through the garden.",
@@ -21,7 +26,8 @@ const EXAMPLES = {
     tag: "Marie Curie was born in Warsaw and worked at the University of Paris.",
     question: "Where was Marie Curie born?",
     passage:
-      "Marie Curie was born in Warsaw. At the age of twenty-four she went to Paris, where she studied physics and mathematics and met her husband Pierre.",
+      "Marie Curie was born in Warsaw. At the age of twenty-four she went to Paris, where she studied physics and " +
+      "mathematics and met her husband Pierre.",
   },
   zh: {
     word: "国王",
@@ -31,8 +37,13 @@ const EXAMPLES = {
     map: "国王 女王 男人 女人\n北京 上海 巴黎 伦敦\n狗 猫 马 鸟\n一 二 三 四",
     fill: "今天的天气很{mask}，我们去公园散步。",
     contextWord: "苹果",
-    contextSentences:
-      "他在市场上买了三个苹果。\n树上的苹果已经红了。\n苹果今天发布了新的手机。\n她每天早上吃一个苹果。\n他的手机是苹果的。",
+    contextSentences: [
+      "他在市场上买了三个苹果。",
+      "树上的苹果已经红了。",
+      "苹果今天发布了新的手机。",
+      "她每天早上吃一个苹果。",
+      "他的手机是苹果的。",
+    ].join("\n"),
     attention: "小狗没有过马路，因为它太累了。",
     generate: "从前有一座山，",
     translate: "一只小狗在花园里跑。",

@@ -17,7 +17,7 @@ export class Form {
       "form",
       { class: "question", novalidate: true },
       make("div", { class: "fields" }, first),
-      more.length > 0 && make("details", { class: "more" }, make("summary", { say: "form.more" }), make("div", { class: "fields small" }, more)),
+      more.length > 0 && folded(more),
       make("div", { class: "go" }, this.button),
     );
     this.element.addEventListener("submit", (event) => {
@@ -84,6 +84,14 @@ export class Form {
   }
 }
 
+const folded = (boxes) =>
+  make(
+    "details",
+    { class: "more" },
+    make("summary", { say: "form.more" }),
+    make("div", { class: "fields small" }, boxes),
+  );
+
 function valueOf({ kind, input, value }) {
   if (kind === "check") return input.checked;
   if (kind !== "number") return input.value;
@@ -91,7 +99,8 @@ function valueOf({ kind, input, value }) {
 }
 
 const INPUTS = {
-  text: (field, id) => make("input", { id, type: "text", value: field.value ?? "", spellcheck: "false", autocomplete: "off" }),
+  text: (field, id) =>
+    make("input", { id, type: "text", value: field.value ?? "", spellcheck: "false", autocomplete: "off" }),
   area: (field, id) => make("textarea", { id, rows: field.rows ?? 3, value: field.value ?? "", spellcheck: "false" }),
   number: (field, id) =>
     make("input", { id, type: "number", value: field.value, min: field.min, max: field.max, step: field.step ?? 1 }),

@@ -28,7 +28,8 @@ const withLibrary = (model, lines) => `import firth\n\nmodel = firth.load(${pyth
 function withHttp(route, body) {
   const given = body === undefined ? "" : `, json.dumps(${python(body)}).encode()`;
   const headers = {};
-  const lines = [`import json`, ...(hasToken() ? ["import os"] : []), "from urllib.request import Request, urlopen", ""];
+  const lines = ["import json", ...(hasToken() ? ["import os"] : [])];
+  lines.push("from urllib.request import Request, urlopen", "");
   if (body !== undefined) headers["Content-Type"] = "application/json";
   lines.push(`request = Request(${python(addressOf(route))}${given}, headers=${python(headers)})`);
   // The token itself is never written out: what is copied gets pasted anywhere.
@@ -54,9 +55,10 @@ export function copyBar(route, body, library) {
   ];
   const code = make("pre", { class: "code", tabindex: "0", hidden: true });
   const note = make("span", { class: "copied", "aria-live": "polite" });
-  const buttons = ways.map(([name, write]) =>
-    make("button", { type: "button", class: "plain", "aria-pressed": "false", onclick: (event) => show(event.target, write()) }, name),
-  );
+  const buttons = ways.map(([name, write]) => {
+    const onclick = (event) => show(event.target, write());
+    return make("button", { type: "button", class: "plain", "aria-pressed": "false", onclick }, name);
+  });
 
   async function show(button, text) {
     const again = button.getAttribute("aria-pressed") === "true";

@@ -5,7 +5,7 @@ import { keep } from "./storage.js";
 
 const system = matchMedia("(prefers-color-scheme: dark)");
 
-export const isDark = () => (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
+const isDark = () => (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 
 export function buildThemeSwitch(button) {
   const tell = () => {

@@ -1,4 +1,4 @@
-/** Pieces of words back to words, where tokenizers mark how words begin: BPE on bytes ("Ġ") and SentencePiece ("▁"). */
+/** Pieces back to words, where tokenizers mark how words begin: BPE on bytes ("Ġ") and SentencePiece ("▁"). */
 
 const BEGINS = /^[Ġ▁]/u;
 

@@ -69,7 +69,8 @@ export class Tool {
       this.answered = true;
       this.output.replaceChildren();
       const part = this.spec.show(answer, values, this);
-      this.output.append(copyBar(this.spec.route, body, this.spec.library?.(values, this.model)), ...(part ? [part] : []));
+      this.output.append(copyBar(this.spec.route, body, this.spec.library?.(values, this.model)));
+      if (part) this.output.append(part);
       this.#bringIntoView();
     } catch (error) {
       if (asked.signal.aborted) return;

@@ -1,10 +1,11 @@
 /** A tab that asks models: a heading, the choice of a model, and one or more tools. */
 
 import { freshId, make } from "./dom.js";
+import { heading } from "./heading.js";
 import { count } from "./numbers.js";
 import { Tool } from "./tool.js";
 
-/** `tab`: { id, title, lead, tools, suits(model), rank(model) }; `remember(model name, tool id, inputs)` writes the address. */
+/** `tab`: { id, title, lead, tools, suits(model), rank(model) }; `remember(model, tool, inputs)` writes the address. */
 export function buildToolTab(tab, panel, models, remember) {
   const rank = tab.rank ?? (() => 0);
   const suited = models.filter(tab.suits).sort((one, other) => rank(one) - rank(other));
@@ -27,7 +28,7 @@ export function buildToolTab(tab, panel, models, remember) {
     make(
       "header",
       { class: "head" },
-      make("div", {}, make("h1", { say: tab.title }), make("p", { class: "lead", say: tab.lead })),
+      heading(tab.title, tab.lead),
       make("div", { class: "chosen" }, box, facts),
     ),
     ...tools.map((tool) => tool.element),

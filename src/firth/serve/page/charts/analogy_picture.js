@@ -1,7 +1,7 @@
 /** An analogy as arrows: the step from the first word to the second, taken from the third. */
 
 import { draw, freshId } from "../dom.js";
-import { fitted } from "./fitted.js";
+import { fitted, picture } from "./fitted.js";
 import { placeNames, stretched } from "./scatter.js";
 
 /** `points`: { word, x, y } of first, second, third and the answer. */
@@ -16,14 +16,18 @@ export function analogyPicture(points) {
     const tip = freshId("tip");
     const arrow = (from, to, kind) => drawArrow(place(from), place(to), kind, tip);
     const spots = points.map(place);
-    const free = [[first, second], [third, goal], [goal, answer]].flatMap(([from, to]) => along(place(from), place(to)));
+    const lines = [[first, second], [third, goal], [goal, answer]];
+    const free = lines.flatMap(([from, to]) => along(place(from), place(to)));
     const names = placeNames(points.map(({ word }) => ({ label: word })), spots, width, height, free);
     const words = points.map((point, number) => drawWord(point.word, spots[number], names[number], point === answer));
-    return draw(
-      "svg",
-      { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", sayLabel: ["words.analogy.picture", nameAll(points)] },
+    return picture(
+      width,
+      height,
+      ["words.analogy.picture", nameAll(points)],
+      {},
       draw("defs", {}, drawTip(tip)),
-      draw("g", { class: "arrows" }, arrow(first, second, "step"), arrow(third, goal, "step again"), drawGap(place(goal), place(answer))),
+      draw("g", { class: "arrows" }, arrow(first, second, "step"), arrow(third, goal, "step again")),
+      drawGap(place(goal), place(answer)),
       words,
     );
   });
@@ -37,8 +41,9 @@ const nameAll = ([first, second, third, answer]) => ({
 });
 
 function drawTip(id) {
+  const size = { viewBox: "0 0 9 9", refX: 8, refY: 4.5, markerWidth: 9, markerHeight: 9 };
   const shape = draw("path", { d: "M0 0 L9 4.5 L0 9 Z", class: "tip" });
-  return draw("marker", { id, viewBox: "0 0 9 9", refX: 8, refY: 4.5, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, shape);
+  return draw("marker", { id, ...size, markerUnits: "userSpaceOnUse", orient: "auto" }, shape);
 }
 
 /** A line that ends a little before the point it goes to. */
@@ -46,11 +51,18 @@ function drawArrow(from, to, kind, tip) {
   const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
   const cut = Math.min(9, length / 3) / length;
   const [dx, dy] = [(to.x - from.x) * cut, (to.y - from.y) * cut];
-  return draw("line", { class: kind, x1: from.x + dx, y1: from.y + dy, x2: to.x - dx, y2: to.y - dy, "marker-end": `url(#${tip})` });
+  const ends = { x1: from.x + dx, y1: from.y + dy, x2: to.x - dx, y2: to.y - dy };
+  return draw("line", { class: kind, ...ends, "marker-end": `url(#${tip})` });
 }
 
+/** From where the step leads to the word that is nearest to it. */
 const drawGap = (goal, answer) =>
-  draw("g", {}, draw("line", { class: "gap", x1: goal.x, y1: goal.y, x2: answer.x, y2: answer.y }), draw("circle", { class: "goal", cx: goal.x, cy: goal.y, r: 4 }));
+  draw(
+    "g",
+    { class: "arrows" },
+    draw("line", { class: "gap", x1: goal.x, y1: goal.y, x2: answer.x, y2: answer.y }),
+    draw("circle", { class: "goal", cx: goal.x, cy: goal.y, r: 4 }),
+  );
 
 /** Places on a line, close enough that no name fits between. */
 function along(from, to) {

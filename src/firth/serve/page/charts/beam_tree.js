@@ -2,7 +2,7 @@
 
 import { draw, make } from "../dom.js";
 import { decimal } from "../numbers.js";
-import { clipped, textWidth } from "./fitted.js";
+import { clipped, picture, textWidth } from "./fitted.js";
 
 const [COLUMN, ROW, ROOM] = [114, 30, 86];
 
@@ -14,13 +14,17 @@ export function beamTree(nodes, prompt, best, { dropped, label }) {
   const winners = pathTo(placed, findWinner(shown, best));
   const width = (1 + Math.max(0, ...shown.map((node) => node.step))) * COLUMN + 24;
   const height = (1 + Math.max(...placed.map((node) => node.row))) * ROW + 16;
-  const picture = draw("svg", { class: "tree", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", sayLabel: label });
   const at = new Map(placed.map((node) => [node.number, node]));
-  picture.append(
-    draw("g", {}, placed.filter((node) => node.number !== 0).map((node) => drawBranch(at.get(node.parent), node, winners))),
-    ...placed.map((node) => drawNode(node, winners)),
+  const grown = placed.filter((node) => node.number !== 0);
+  const tree = picture(
+    width,
+    height,
+    label,
+    { class: "tree" },
+    grown.map((node) => drawBranch(at.get(node.parent), node, winners)),
+    placed.map((node) => drawNode(node, winners)),
   );
-  return make("div", { class: "chart scrolls", tabindex: "0", role: "group", sayLabel: label }, picture);
+  return make("div", { class: "chart scrolls", tabindex: "0", role: "group", sayLabel: label }, tree);
 }
 
 /** A column a step: its candidates in the order of those that they go on from, around the middle of the picture. */
@@ -49,7 +53,7 @@ function findWinner(nodes, best) {
 function pathTo(placed, winner) {
   const at = new Map(placed.map((node) => [node.number, node]));
   const path = new Set([0]);
-  for (let node = winner && at.get(winner.number); node && node.number !== 0; node = at.get(node.parent)) path.add(node.number);
+  for (let node = at.get(winner?.number); node && node.number !== 0; node = at.get(node.parent)) path.add(node.number);
   return path;
 }
 

@@ -2,7 +2,7 @@
 
 import { draw } from "../dom.js";
 import { short, ticks } from "../numbers.js";
-import { fitted, textWidth } from "./fitted.js";
+import { fitted, picture, textWidth } from "./fitted.js";
 
 const RIGHT = 12;
 const LEGEND = 20;
@@ -24,21 +24,22 @@ function drawCurves(series, width, height, xName, label) {
   const top = legend.height + 10;
   const x = (value) => left + ((value - lowX) / (highX - lowX)) * (width - left - RIGHT);
   const y = (value) => height - BOTTOM - ((value - lowY) / (highY - lowY)) * (height - top - BOTTOM);
-  const picture = draw("svg", { class: "curves", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", sayLabel: label });
+  const chart = picture(width, height, label, { class: "curves" });
   for (const mark of marks) {
-    picture.append(
+    chart.append(
       draw("line", { class: "grid", x1: left, x2: width - RIGHT, y1: y(mark), y2: y(mark) }),
       draw("text", { class: "axis", x: left - 8, y: y(mark) + 4, "text-anchor": "end" }, short(mark)),
     );
   }
   // Steps are whole numbers.
   for (const mark of ticks(lowX, highX, Math.max(2, Math.floor(width / 110))).filter(Number.isInteger)) {
-    picture.append(draw("text", { class: "axis", x: x(mark), y: height - BOTTOM + 18, "text-anchor": "middle" }, short(mark)));
+    const below = { class: "axis", x: x(mark), y: height - BOTTOM + 18, "text-anchor": "middle" };
+    chart.append(draw("text", below, short(mark)));
   }
-  picture.append(draw("text", { class: "axis", x: width - RIGHT, y: height - 2, "text-anchor": "end", say: xName }));
-  series.forEach((one, number) => picture.append(drawLine(one, number, x, y)));
-  picture.append(drawLegend(series, legend.places), drawReadout(series, x, picture, { left, top, height }));
-  return picture;
+  chart.append(draw("text", { class: "axis", x: width - RIGHT, y: height - 2, "text-anchor": "end", say: xName }));
+  series.forEach((one, number) => chart.append(drawLine(one, number, x, y)));
+  chart.append(drawLegend(series, legend.places), drawReadout(series, x, chart, { left, top, height }));
+  return chart;
 }
 
 /** A single value, or all the same, also gets some room. */
@@ -50,7 +51,8 @@ function range(values, margin) {
 
 function drawLine({ points }, number, x, y) {
   const path = points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
-  const dots = points.length > 40 ? [] : points.map(([at, value]) => draw("circle", { class: "dot", cx: x(at), cy: y(value), r: 2.5 }));
+  const few = points.length <= 40 ? points : [];
+  const dots = few.map(([at, value]) => draw("circle", { class: "dot", cx: x(at), cy: y(value), r: 2.5 }));
   return draw("g", { class: `series s${number % 4}` }, draw("polyline", { points: path }), dots);
 }
 
@@ -82,14 +84,14 @@ const drawLegend = (series, places) =>
     }),
   );
 
-function drawReadout(series, x, picture, { left, top, height }) {
+function drawReadout(series, x, chart, { left, top, height }) {
   const line = draw("line", { class: "cursor", y1: top, y2: height - BOTTOM });
   const text = draw("text", { class: "readout", x: left, y: height - 2 });
   const group = draw("g", { class: "hovered", visibility: "hidden" }, line, text);
   const steps = [...new Set(series.flatMap((one) => one.points.map(([at]) => at)))];
-  picture.addEventListener("pointerleave", () => group.setAttribute("visibility", "hidden"));
-  picture.addEventListener("pointermove", (event) => {
-    const over = event.clientX - picture.getBoundingClientRect().left;
+  chart.addEventListener("pointerleave", () => group.setAttribute("visibility", "hidden"));
+  chart.addEventListener("pointermove", (event) => {
+    const over = event.clientX - chart.getBoundingClientRect().left;
     const step = steps.reduce((best, one) => (Math.abs(x(one) - over) < Math.abs(x(best) - over) ? one : best));
     for (const end of ["x1", "x2"]) line.setAttribute(end, x(step));
     const values = series.flatMap((one) => one.points.filter(([at]) => at === step).map(([, value]) => short(value)));

@@ -1,6 +1,6 @@
 /** Charts are drawn for the width they have, so that letters keep their size on small screens. */
 
-import { make } from "../dom.js";
+import { draw, make } from "../dom.js";
 
 /** A box whose content `drawAt(width)` makes; drawn again when the width or the colours change. */
 export function fitted(drawAt) {
@@ -16,6 +16,12 @@ export function fitted(drawAt) {
   const recolour = () => (box.isConnected ? redraw() : document.removeEventListener("firth-theme", recolour));
   document.addEventListener("firth-theme", recolour);
   return box;
+}
+
+/** An SVG of this size; `label` is what it shows, for those who hear the page. */
+export function picture(width, height, label, properties, ...children) {
+  const size = { width, height, viewBox: `0 0 ${width} ${height}` };
+  return draw("svg", { ...size, role: "img", sayLabel: label, ...properties }, ...children);
 }
 
 const pen = document.createElement("canvas").getContext("2d");

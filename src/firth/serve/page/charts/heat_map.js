@@ -2,7 +2,7 @@
 
 import { draw, make } from "../dom.js";
 import { decimal } from "../numbers.js";
-import { clipped, fitted, textWidth } from "./fitted.js";
+import { clipped, fitted, picture, textWidth } from "./fitted.js";
 
 const MOST_NAME = 110;
 const GAP = 10;
@@ -25,7 +25,9 @@ export function paintCells(canvas, weights, size, share, gap = 0) {
 }
 
 /** How strong a weight is between the least and the most. */
-export const strength = (most, least = 0) => (weight) => Math.min(Math.max((weight - least) / (most - least || 1), 0), 1);
+export function strength(most, least = 0) {
+  return (weight) => Math.min(Math.max((weight - least) / (most - least || 1), 0), 1);
+}
 
 /** `numbers` writes them into the cells where there is room; `biggest` is the largest side of a cell. */
 export function heatMap(weights, rows, columns, { label, share = strength(1), numbers = false, biggest = 34 } = {}) {
@@ -37,9 +39,10 @@ export function heatMap(weights, rows, columns, { label, share = strength(1), nu
     const upright = widest < size - 4; // short names need not be turned
     const top = upright ? 22 : Math.min(MOST_NAME, widest) + GAP;
     const [wide, high] = [left + size * columns.length + 4, top + size * rows.length + 4];
-    const canvas = make("canvas", { class: "cells", "aria-hidden": "true", variables: { left: `${left}px`, top: `${top}px`, width: `${size * columns.length}px`, height: `${size * rows.length}px` } });
+    const box = pixels({ left, top, width: size * columns.length, height: size * rows.length });
+    const canvas = make("canvas", { class: "cells", "aria-hidden": "true", variables: box });
     paintCells(canvas, weights, size, share, 1);
-    const over = draw("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, role: "img", sayLabel: label });
+    const over = picture(wide, high, label);
     const names = drawNames(rows, columns, left, top, size, upright);
     const frame = draw("rect", { class: "frame", width: size - 1, height: size - 1, visibility: "hidden" });
     over.append(...names.rows, ...names.columns, frame);
@@ -49,18 +52,21 @@ export function heatMap(weights, rows, columns, { label, share = strength(1), nu
       const cell = row === null ? "" : `${rows[row]} → ${columns[column]}: ${decimal(weights[row][column])}`;
       readout.textContent = cell;
     });
-    return make("div", { class: "heat-map", variables: { width: `${wide}px`, height: `${high}px` } }, canvas, over);
+    return make("div", { class: "heat-map", variables: pixels({ width: wide, height: high }) }, canvas, over);
   });
   chart.classList.add("scrolls");
   return make("div", {}, chart, readout);
 }
 
+const pixels = (sizes) => Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, `${size}px`]));
+
 function drawNames(rows, columns, left, top, size, upright) {
   const letters = { "font-size": `${Math.min(13, size)}px` };
   return {
-    rows: rows.map((name, row) =>
-      draw("text", { x: left - 6, y: top + size * (row + 0.5) + 4, "text-anchor": "end", variables: letters }, clipped(name, MOST_NAME)),
-    ),
+    rows: rows.map((name, row) => {
+      const y = top + size * (row + 0.5) + 4;
+      return draw("text", { x: left - 6, y, "text-anchor": "end", variables: letters }, clipped(name, MOST_NAME));
+    }),
     columns: columns.map((name, column) => {
       const x = left + size * (column + 0.5);
       if (upright) return draw("text", { x, y: top - 7, "text-anchor": "middle" }, name);
@@ -72,26 +78,24 @@ function drawNames(rows, columns, left, top, size, upright) {
 
 const drawNumbers = (weights, left, top, size, share) =>
   weights.flatMap((row, down) =>
-    row.map((weight, across) =>
-      draw(
-        "text",
-        { class: `cell-number${share(weight) > 0.65 ? " on-dark" : ""}`, x: left + size * (across + 0.5), y: top + size * (down + 0.5) + 4, "text-anchor": "middle" },
-        decimal(weight, 2),
-      ),
-    ),
+    row.map((weight, across) => {
+      const kind = share(weight) > 0.65 ? "cell-number on-dark" : "cell-number";
+      const [x, y] = [left + size * (across + 0.5), top + size * (down + 0.5) + 4];
+      return draw("text", { class: kind, x, y, "text-anchor": "middle" }, decimal(weight, 2));
+    }),
   );
 
 /** Tells which cell the pointer is over. */
-function follow(picture, { left, top, size, rows, columns }, tell) {
-  picture.addEventListener("pointermove", (event) => {
-    const box = picture.getBoundingClientRect();
+function follow(over, { left, top, size, rows, columns }, tell) {
+  over.addEventListener("pointermove", (event) => {
+    const box = over.getBoundingClientRect();
     const row = Math.floor((event.clientY - box.top - top) / size);
     const column = Math.floor((event.clientX - box.left - left) / size);
     const inside = row >= 0 && column >= 0 && row < rows.length && column < columns.length;
     if (inside) tell(row, column);
     else tell(null, null);
   });
-  picture.addEventListener("pointerleave", () => tell(null, null));
+  over.addEventListener("pointerleave", () => tell(null, null));
 }
 
 function mark(names, frame, { left, top, size }, row, column) {

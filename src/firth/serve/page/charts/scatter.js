@@ -1,7 +1,7 @@
 /** Points in the plane with their names. Both axes have one scale: distances are what such a picture says. */
 
 import { draw } from "../dom.js";
-import { fitted, textWidth } from "./fitted.js";
+import { fitted, picture, textWidth } from "./fitted.js";
 
 const MARGIN = 34;
 const SIZE = 13;
@@ -34,36 +34,29 @@ export function stretched(points, width, height) {
   return (point) => ({ x: 1.5 * MARGIN + x(point.x), y: height - MARGIN - y(point.y) });
 }
 
-/** `points`: { x, y, label, title }. `onpick(number)` for a click, `onpoint(number or null)` while over one. */
-export function scatter(points, { label, onpick, onpoint } = {}) {
+/** `points`: { x, y, label, title }; `onpoint(number or null)` hears which one the pointer is at. */
+export function scatter(points, { label, onpoint } = {}) {
   return fitted((width) => {
     const { height, place } = plane(points, width);
     const spots = points.map(place);
     const names = placeNames(points, spots, width, height);
-    const picture = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", sayLabel: label });
-    points.forEach((point, number) => picture.append(drawPoint(point, number, spots[number], names[number], onpick, onpoint)));
-    return picture;
+    const drawn = points.map((point, number) => drawPoint(point, spots[number], names[number]));
+    drawn.forEach((group, number) => {
+      group.addEventListener("pointerenter", () => onpoint?.(number));
+      group.addEventListener("pointerleave", () => onpoint?.(null));
+    });
+    return picture(width, height, label, { role: "group" }, drawn);
   });
 }
 
-function drawPoint(point, number, { x, y }, name, onpick, onpoint) {
-  const group = draw(
+function drawPoint(point, { x, y }, name) {
+  return draw(
     "g",
-    { class: `point${name === null ? " crowded" : ""}`, "data-number": number, "aria-label": point.title ?? point.label },
+    { class: name === null ? "point crowded" : "point", role: "img", "aria-label": point.title ?? point.label },
     draw("circle", { class: "target", cx: x, cy: y, r: 14 }),
     draw("circle", { class: "dot", cx: x, cy: y, r: 4.5 }),
     draw("text", { x: name?.x ?? x + 9, y: name?.y ?? y - 9, "text-anchor": name?.anchor ?? "start" }, point.label),
   );
-  if (onpick) {
-    group.setAttribute("role", "button");
-    group.setAttribute("tabindex", "0");
-    group.addEventListener("click", () => onpick(number));
-    group.addEventListener("keydown", (event) => ["Enter", " "].includes(event.key) && (event.preventDefault(), onpick(number)));
-  }
-  for (const [event, value] of [["pointerenter", number], ["pointerleave", null], ["focus", number], ["blur", null]]) {
-    group.addEventListener(event, () => onpoint?.(value));
-  }
-  return group;
 }
 
 /** A place for each name where it covers neither points nor other names; null where there is none
@@ -88,7 +81,8 @@ export function placeNames(points, spots, width, height, kept = []) {
     for (const side of sides) {
       const left = side.x - { start: 0, middle: wide / 2, end: wide }[side.anchor];
       const box = { left, right: left + wide, top: side.y - SIZE, bottom: side.y + 4 };
-      if (left < 0 || box.right > width || box.top < 0 || box.bottom > height || taken.some((one) => overlap(one, box))) continue;
+      const inside = left >= 0 && box.right <= width && box.top >= 0 && box.bottom <= height;
+      if (!inside || taken.some((one) => overlap(one, box))) continue;
       taken.push(box);
       return side;
     }

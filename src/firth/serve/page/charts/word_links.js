@@ -2,7 +2,7 @@
 
 import { draw, make } from "../dom.js";
 import { percent } from "../numbers.js";
-import { clipped, fitted, textWidth } from "./fitted.js";
+import { clipped, fitted, picture, textWidth } from "./fitted.js";
 
 const LINE = 24;
 const FAINTEST = 0.02; // lighter lines are not seen and only cost time
@@ -14,11 +14,11 @@ export function wordLinks(weights, words, most, label) {
     const longest = Math.max(...words.map((word) => textWidth(word)));
     const [column, height] = [Math.min(130, wide * 0.34, longest + 12), words.length * LINE + 8];
     const middle = (place) => 4 + LINE * (place + 0.5);
-    const picture = draw("svg", { class: "links", width: wide, height, viewBox: `0 0 ${wide} ${height}`, role: "group", sayLabel: label });
+    const links = picture(wide, height, label, { class: "links", role: "group" });
     const lines = drawLines(weights, most, column + 6, wide - column - 6, middle);
     const left = words.map((word, place) => drawWord(word, column, middle(place), "end", column));
     const right = words.map((word, place) => drawWord(word, wide - column, middle(place), "start", column));
-    const single = (place) => singleOut(picture, { weights, most, lines, left, right }, place);
+    const single = (place) => singleOut(links, { weights, most, lines, left, right }, place);
     left.forEach((word, place) => {
       word.setAttribute("tabindex", "0");
       word.setAttribute("role", "button");
@@ -26,8 +26,8 @@ export function wordLinks(weights, words, most, label) {
       for (const event of ["pointerenter", "focus"]) word.addEventListener(event, () => single(place));
       for (const event of ["pointerleave", "blur"]) word.addEventListener(event, () => single(null));
     });
-    picture.append(draw("g", { class: "threads" }, lines.map(({ line }) => line)), ...left, ...right);
-    return make("div", {}, picture);
+    links.append(draw("g", { class: "threads" }, lines.map(({ line }) => line)), ...left, ...right);
+    return make("div", {}, links);
   });
 }
 
@@ -37,24 +37,31 @@ function drawLines(weights, most, x1, x2, middle) {
       if (weight / most < FAINTEST) return [];
       const half = (x1 + x2) / 2;
       const path = `M${x1} ${middle(from)} C${half} ${middle(from)} ${half} ${middle(to)} ${x2} ${middle(to)}`;
-      return [{ from, to, line: draw("path", { d: path, variables: { "--weight": Math.min(1, weight / most).toFixed(3) } }) }];
+      const strength = { "--weight": Math.min(1, weight / most).toFixed(3) };
+      return [{ from, to, line: draw("path", { d: path, variables: strength }) }];
     }),
   );
 }
 
 function drawWord(word, x, y, anchor, room) {
-  const back = draw("rect", { x: anchor === "end" ? x - room + 4 : x - 4, y: y - LINE / 2 + 1, width: room, height: LINE - 2, rx: 4 });
-  return draw("g", { class: "link-word" }, back, draw("text", { x, y: y + 4.5, "text-anchor": anchor }, clipped(word, room - 8)));
+  const left = anchor === "end" ? x - room + 4 : x - 4;
+  return draw(
+    "g",
+    { class: "link-word" },
+    draw("rect", { x: left, y: y - LINE / 2 + 1, width: room, height: LINE - 2, rx: 4 }),
+    draw("text", { x, y: y + 4.5, "text-anchor": anchor }, clipped(word, room - 8)),
+  );
 }
 
 /** Only one word's lines, and on the right how much of its look each word gets. */
-function singleOut(picture, { weights, most, lines, left, right }, place) {
-  picture.classList.toggle("single", place !== null);
+function singleOut(links, { weights, most, lines, left, right }, place) {
+  links.classList.toggle("single", place !== null);
   for (const { from, line } of lines) line.classList.toggle("linked", from === place);
   left.forEach((word, number) => word.classList.toggle("linked", number === place));
-  right.forEach((word, number) =>
-    word.firstChild.setAttribute("fill-opacity", place === null ? 0 : ((weights[place][number] / most) * 0.7).toFixed(3)),
-  );
+  right.forEach((word, number) => {
+    const share = place === null ? 0 : (weights[place][number] / most) * 0.7;
+    word.firstChild.setAttribute("fill-opacity", share.toFixed(3));
+  });
 }
 
 /** The three words that a word looks at most, for those who hear the page. */

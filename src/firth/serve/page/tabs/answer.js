@@ -10,15 +10,20 @@ const MOST = 6;
 
 function showAnswer({ predictions: [found] }, { passage }, tool) {
   const read = make("p", { class: "reading" });
-  const mark = ({ answer, start, end }) => read.replaceChildren(...(answer === "" ? [passage] : markOne(passage, start, end)));
+  const mark = ({ answer, start, end }) =>
+    read.replaceChildren(...(answer === "" ? [passage] : markOne(passage, start, end)));
+  const said =
+    found.answer === "" ? make("span", { class: "note", say: "answer.none" }) : make("strong", {}, found.answer);
   mark(found);
-  tool.output.append(
-    make("p", { class: "statement" }, found.answer === "" ? make("span", { class: "note", say: "answer.none" }) : make("strong", {}, found.answer)),
-    read,
-  );
+  tool.output.append(make("p", { class: "statement" }, said), read);
   if (!(found.best?.length > 0)) return;
-  const rows = found.best.slice(0, MOST).map((one) => ({ ...one, label: one.answer || "∅", value: one.probability, shown: percent(one.probability) }));
-  tool.output.append(make("h3", { say: "answer.others" }), bars(rows, { onpick: mark, label: "answer.others", most: rows[0].value }));
+  const rows = found.best.slice(0, MOST).map((one) => {
+    return { ...one, label: one.answer || "∅", value: one.probability, shown: percent(one.probability) };
+  });
+  tool.output.append(
+    make("h3", { say: "answer.others" }),
+    bars(rows, { onpick: mark, label: "answer.others", most: rows[0].value }),
+  );
 }
 
 const go = {

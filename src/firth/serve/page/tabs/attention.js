@@ -21,13 +21,18 @@ const full = (weights) => Math.max(4 / weights.length, ...weights.map((row) => M
 
 /** A button a head, a row a layer. */
 function overview(weights, onpick) {
-  const paint = () => heads.forEach(({ canvas, layer, head }) => paintCells(canvas, weights[layer][head], 1, strength(full(weights[layer][head]))));
+  const paint = () => {
+    for (const { canvas, layer, head } of heads) {
+      paintCells(canvas, weights[layer][head], 1, strength(full(weights[layer][head])));
+    }
+  };
   const heads = weights.flatMap((ofLayer, layer) =>
     ofLayer.map((_, head) => {
       const canvas = make("canvas", { class: "small-map", "aria-hidden": "true" });
       const names = { layer: layer + 1, head: head + 1 };
-      const button = make("button", { type: "button", class: "head-button", "aria-pressed": "false", sayLabel: ["attention.head", names], onclick: () => pick(layer, head) }, canvas);
-      return { layer, head, canvas, button };
+      const looks = { class: "head-button", "aria-pressed": "false", sayLabel: ["attention.head", names] };
+      const onclick = () => pick(layer, head);
+      return { layer, head, canvas, button: make("button", { type: "button", ...looks, onclick }, canvas) };
     }),
   );
   function pick(layer, head) {
@@ -68,7 +73,7 @@ function showAttention(answer, values, tool) {
       ),
     );
   });
-  tool.output.append(make("div", { class: "scrolls", tabindex: "0", role: "group", sayLabel: "attention.overview" }, grid), large);
+  tool.output.append(make("div", { class: "scrolls" }, grid), large);
   pick(answer.weights.length - 1, 0);
 }
 

@@ -9,13 +9,20 @@ const body = ({ text, second }, model) => (model.pair ? { pairs: [{ text, second
 
 function showPrediction({ predictions: [found] }, values, tool) {
   if (found.probabilities === undefined) {
-    tool.output.append(make("p", { class: "statement" }, make("span", { say: "classify.score" }), " ", make("strong", {}, short(found.score))));
+    const score = make("strong", {}, short(found.score));
+    tool.output.append(make("p", { class: "statement" }, make("span", { say: "classify.score" }), " ", score));
     return;
   }
   const rows = Object.entries(found.probabilities).map(([label, value]) => ({ label, value, shown: percent(value) }));
   rows.sort((one, other) => other.value - one.value);
-  tool.output.append(make("p", { class: "statement" }, make("strong", {}, found.label)), bars(rows, { label: "classify.labels" }));
+  tool.output.append(
+    make("p", { class: "statement" }, make("strong", {}, found.label)),
+    bars(rows, { label: "classify.labels" }),
+  );
 }
+
+/** What the library reads: a text, or two in a tuple. */
+const given = ({ text, second }, model) => (model.pair ? `(${python(text)}, ${python(second)})` : python(text));
 
 const go = {
   id: "classify",
@@ -28,7 +35,7 @@ const go = {
     { name: "second", kind: "area", label: "classify.second", example: "classifySecond", when: (model) => model.pair },
   ],
   body,
-  library: ({ text, second }, model) => `print(model.predict([${model.pair ? `(${python(text)}, ${python(second)})` : python(text)}]))`,
+  library: (values, model) => `print(model.predict([${given(values, model)}]))`,
   show: showPrediction,
 };
 

@@ -16,49 +16,44 @@ const between = (similarity) => {
   return (cosine) => 0.08 + 0.92 * share(cosine);
 };
 
-/** Sentences with their numbers; a click on one asks for similar occurrences where the run's corpus is at hand. */
+/** Sentences with their numbers; where the run's corpus is at hand, each with a button for similar occurrences. */
 function sentenceList(points, onpick) {
-  return make(
-    "ol",
-    { class: "sentences" },
-    points.map((point, number) =>
-      make(
-        "li",
-        { "data-number": number },
-        make("span", {}, ...markOne(point.text, point.start, point.end)),
-        onpick && make("button", { type: "button", class: "plain", say: "context.similar", onclick: () => onpick(point) }),
-      ),
-    ),
-  );
+  const button = (point) =>
+    make("button", { type: "button", class: "plain", say: "context.similar", onclick: () => onpick(point) });
+  const line = (point) =>
+    make("li", {}, make("span", {}, ...markOne(point.text, point.start, point.end)), onpick && button(point));
+  return make("ol", { class: "sentences" }, points.map(line));
 }
 
 function showOccurrences(found, into) {
-  const line = ({ sentence, start, end, score }) =>
-    make("li", {}, make("span", { class: "bar-value" }, decimal(score)), make("span", {}, ...markOne(sentence, start, end)));
-  into.append(
-    make("h3", { say: "context.occurrences" }),
-    found.length === 0 ? make("p", { class: "note", say: "context.nothing" }) : make("ol", { class: "occurrences" }, found.map(line)),
-  );
+  into.append(make("h3", { say: "context.occurrences" }));
+  if (found.length === 0) into.append(make("p", { class: "note", say: "context.nothing" }));
+  const line = ({ sentence, start, end, score }) => {
+    const value = make("span", { class: "bar-value" }, decimal(score));
+    return make("li", {}, value, make("span", {}, ...markOne(sentence, start, end)));
+  };
+  into.append(make("ol", { class: "occurrences" }, found.map(line)));
 }
 
-function showContext({ points, similarity }, { word, layer }, tool) {
+function showContext({ points, similarity }, { layer }, tool) {
   const names = points.map((_, number) => String(number + 1));
   const more = make("div", { class: "part" });
-  const onpick = tool.model.abilities.includes("occurrences")
-    ? (point) =>
-        tool.follow("/occurrences", { sentence: point.text, word: point.word ?? word, top: 10, layer }, more, ({ found }) => showOccurrences(found, more))
-    : null;
-  const list = sentenceList(points, onpick);
+  const findSimilar = ({ text, word }) => {
+    const body = { sentence: text, word, top: 10, layer };
+    return tool.follow("/occurrences", body, more, ({ found }) => showOccurrences(found, more));
+  };
+  const list = sentenceList(points, tool.model.abilities.includes("occurrences") ? findSimilar : null);
   const onpoint = (number) => {
     [...list.children].forEach((item, place) => item.classList.toggle("linked", place === number));
   };
   const dots = points.map(({ x, y, text }, number) => ({ x, y, label: names[number], title: text }));
+  const cells = { label: "context.similarity", share: between(similarity), numbers: true, biggest: 46 };
   tool.output.append(
     make(
       "div",
       { class: "side-by-side" },
       make("div", {}, make("h3", { say: "context.map" }), scatter(dots, { label: "context.map", onpoint })),
-      make("div", {}, make("h3", { say: "context.similarity" }), heatMap(similarity, names, names, { label: "context.similarity", share: between(similarity), numbers: true, biggest: 46 })),
+      make("div", {}, make("h3", { say: "context.similarity" }), heatMap(similarity, names, names, cells)),
     ),
     list,
   );
@@ -81,7 +76,11 @@ const compare = {
     layer,
   }),
   library: ({ sentences }) =>
-    `for text in ${python(lines(sentences))}:\n    found = model.layers(text)\n    print(found.tokens, found.hidden.shape)`,
+    [
+      `for text in ${python(lines(sentences))}:`,
+      "    found = model.layers(text)",
+      "    print(found.tokens, found.hidden.shape)",
+    ].join("\n"),
   show: showContext,
 };
 

@@ -30,8 +30,10 @@ function showTree(trace, continuations, prompt) {
   const place = make("div", {});
   const id = freshId("dropped");
   const box = make("input", { id, type: "checkbox", onchange: () => redraw() });
-  const redraw = () =>
-    place.replaceChildren(beamTree(nodes, prompt, continuations[0].score, { dropped: box.checked, label: "generate.tree" }));
+  const redraw = () => {
+    const looks = { dropped: box.checked, label: "generate.tree" };
+    place.replaceChildren(beamTree(nodes, prompt, continuations[0].score, looks));
+  };
   redraw();
   return make(
     "div",
@@ -62,7 +64,10 @@ const go = {
   ],
   body: (values) => ({ text: values.text, ...settingsOf(values), trace: values.beams > 0 }),
   library: (values) =>
-    `for found in model.generate(${python(values.text)}, ${named(settingsOf(values))}):\n    print(found.score, found.text)`,
+    [
+      `for found in model.generate(${python(values.text)}, ${named(settingsOf(values))}):`,
+      "    print(found.score, found.text)",
+    ].join("\n"),
   show({ continuations, trace }, { text }, tool) {
     tool.output.append(showTexts(continuations, text));
     if (trace && continuations.length > 0) tool.output.append(showTree(trace, continuations, text));

@@ -2,6 +2,7 @@
 
 import { bars } from "../charts/bars.js";
 import { make } from "../dom.js";
+import { heading } from "../heading.js";
 import { t } from "../i18n.js";
 import { decimal, percent } from "../numbers.js";
 import { copyBar } from "../snippets.js";
@@ -13,8 +14,9 @@ const mixesOf = ({ mixes, layer_weights: only }) => mixes ?? (only ? [only] : []
 
 function showMix({ place, weights, scale }) {
   const rows = weights.map((value, layer) => ({ label: nameOf(layer), value, shown: percent(value) }));
+  const facts = [make("span", { say: ["layers.place", { place }] }), make("span", {}, `γ ${decimal(scale)}`)];
   return [
-    make("p", { class: "facts" }, make("span", { say: ["layers.place", { place }] }), make("span", {}, `γ ${decimal(scale)}`)),
+    make("p", { class: "facts" }, facts),
     bars(rows, { label: "layers.bars", most: Math.max(...weights), even: true }),
   ];
 }
@@ -39,7 +41,7 @@ export const layers = {
     document.addEventListener("firth-language", fillCards);
     fillCards();
     panel.replaceChildren(
-      make("header", { class: "head" }, make("div", {}, make("h1", { say: "tab.layers" }), make("p", { class: "lead", say: "layers.lead" }))),
+      make("header", { class: "head" }, heading("tab.layers", "layers.lead")),
       cards,
       copyBar("/models"),
     );

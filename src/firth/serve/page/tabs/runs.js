@@ -3,6 +3,7 @@
 import { ask, hasToken, addressOf } from "../api.js";
 import { curves } from "../charts/curves.js";
 import { make } from "../dom.js";
+import { heading } from "../heading.js";
 import { short } from "../numbers.js";
 import { saveReport } from "../save_report.js";
 import { copyBar } from "../snippets.js";
@@ -34,11 +35,9 @@ function drawCurves({ name, curve }) {
 
 function scoreList(scores) {
   const known = Object.entries(scores ?? {}).filter(([, value]) => typeof value === "number");
-  return make(
-    "dl",
-    { class: "scores" },
-    known.map(([name, value]) => make("div", {}, make("dt", {}, name.replaceAll("_", " ")), make("dd", {}, short(value)))),
-  );
+  const entry = ([name, value]) =>
+    make("div", {}, make("dt", {}, name.replaceAll("_", " ")), make("dd", {}, short(value)));
+  return make("dl", { class: "scores" }, known.map(entry));
 }
 
 /** A link; where a token is wanted a link alone would be refused, so the report is fetched and saved. */
@@ -53,11 +52,12 @@ function reportLink({ name }) {
 }
 
 function showRun(run) {
+  const kinds = [...new Set([run.recipe, run.kind])].filter(Boolean);
   return make(
     "section",
     { class: "card" },
     make("h2", {}, run.name),
-    make("p", { class: "facts" }, run.recipe && make("span", {}, run.recipe), run.kind && run.kind !== run.recipe && make("span", {}, run.kind)),
+    make("p", { class: "facts" }, kinds.map((kind) => make("span", {}, kind))),
     drawCurves(run),
     scoreList(run.scores),
     run.report && make("p", {}, reportLink(run)),
@@ -71,7 +71,7 @@ export const runs = {
   build(panel) {
     const place = make("div", { class: "cards", "aria-live": "polite" });
     panel.replaceChildren(
-      make("header", { class: "head" }, make("div", {}, make("h1", { say: "tab.runs" }), make("p", { class: "lead", say: "runs.lead" }))),
+      make("header", { class: "head" }, heading("tab.runs", "runs.lead")),
       place,
       copyBar("/runs"),
     );

@@ -5,24 +5,22 @@ import { make } from "../dom.js";
 import { percent } from "../numbers.js";
 import { python } from "../snippets.js";
 
+const COLUMNS = ["tag.text", "tag.kind", "tag.place", "tag.sure"];
+
 function entityTable(entities) {
-  const cell = (text, kind) => make("td", kind ? { class: kind } : {}, text);
-  return make(
-    "div",
-    { class: "scrolls" },
+  const number = (text) => make("td", { class: "number" }, text);
+  const row = ({ text, type, start, end, probability }) =>
     make(
-      "table",
+      "tr",
       {},
-      make("thead", {}, make("tr", {}, ["tag.text", "tag.kind", "tag.place", "tag.sure"].map((key) => make("th", { scope: "col", say: key })))),
-      make(
-        "tbody",
-        {},
-        entities.map(({ text, type, start, end, probability }) =>
-          make("tr", {}, cell(text), cell(type), cell(`${start}–${end}`, "number"), cell(probability === undefined ? "" : percent(probability), "number")),
-        ),
-      ),
-    ),
-  );
+      make("td", {}, text),
+      make("td", {}, type),
+      number(`${start}–${end}`),
+      number(probability === undefined ? "" : percent(probability)),
+    );
+  const head = make("tr", {}, COLUMNS.map((key) => make("th", { scope: "col", say: key })));
+  const table = make("table", {}, make("thead", {}, head), make("tbody", {}, entities.map(row)));
+  return make("div", { class: "scrolls" }, table);
 }
 
 /** Kinds keep their colours from text to text: they are in the order of the model's labels. */
@@ -38,8 +36,11 @@ function showTags({ predictions: [found] }, { text }, tool) {
   }
   const spans = found.entities.map(({ start, end, type }) => ({ start, end, kind: type }));
   const kinds = kindsOf(tool.model.labels ?? [], spans.map(({ kind }) => kind));
-  tool.output.append(make("p", { class: "reading" }, ...markKinds(text, spans, kinds)));
-  tool.output.append(spans.length === 0 ? make("p", { class: "note", say: "tag.nothing" }) : entityTable(found.entities));
+  const nothing = make("p", { class: "note", say: "tag.nothing" });
+  tool.output.append(
+    make("p", { class: "reading" }, ...markKinds(text, spans, kinds)),
+    spans.length === 0 ? nothing : entityTable(found.entities),
+  );
 }
 
 /** A scheme without spans, such as parts of speech: every word has a tag. */

@@ -25,17 +25,20 @@ function candidates(found, onpick) {
 
 function showAlignment(answer, into) {
   const { source, target, weights } = joinWords(answer);
+  const share = strength(Math.max(...weights.flat()));
   into.append(
     make("h3", { say: "translate.alignment" }),
     make("p", { class: "note", say: "translate.alignment.how" }),
-    heatMap(weights, target, source, { label: "translate.alignment", share: strength(Math.max(...weights.flat())), biggest: 40 }),
+    heatMap(weights, target, source, { label: "translate.alignment", share, biggest: 40 }),
   );
 }
 
 function showTranslations({ translations }, { text }, tool) {
   const into = make("div", { class: "part" });
-  const align = (target) =>
-    tool.follow("/alignment", { text, target }, into, (answer) => showAlignment(answer, into), `print(model.attention(${python(text)}, ${python(target)}).alignment)`);
+  const align = (target) => {
+    const library = `print(model.attention(${python(text)}, ${python(target)}).alignment)`;
+    return tool.follow("/alignment", { text, target }, into, (answer) => showAlignment(answer, into), library);
+  };
   const can = tool.model.abilities.includes("alignment");
   const { list, pick } = candidates(translations[0], (target) => can && align(target));
   tool.output.append(list);

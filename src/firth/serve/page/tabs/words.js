@@ -35,6 +35,11 @@ const nearest = {
   },
 };
 
+const METHODS = [
+  ["add", "words.method.add"],
+  ["mul", "words.method.mul"],
+];
+
 const analogy = {
   id: "analogy",
   ability: "analogy",
@@ -47,7 +52,7 @@ const analogy = {
     { name: "first", kind: "text", label: "words.analogy.first", example: "first" },
     { name: "second", kind: "text", label: "words.analogy.second", example: "second" },
     { name: "third", kind: "text", label: "words.analogy.third", example: "third" },
-    { name: "method", kind: "choice", label: "words.method", value: "add", choices: [["add", "words.method.add"], ["mul", "words.method.mul"]], more: true },
+    { name: "method", kind: "choice", label: "words.method", value: "add", choices: METHODS, more: true },
     { name: "top", kind: "number", label: "form.top", value: 5, min: 1, max: 100, more: true },
   ],
   body: (values) => trimmed(values),
@@ -76,8 +81,10 @@ function showPicture(words, points, picture) {
   if (found.every(Boolean)) picture.append(analogyPicture(found));
 }
 
-const trimmed = (values) =>
-  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, typeof value === "string" ? value.trim() : value]));
+function trimmed(values) {
+  const trim = (value) => (typeof value === "string" ? value.trim() : value);
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, trim(value)]));
+}
 
 const map = {
   id: "map",

@@ -119,7 +119,8 @@ export const en = {
   "translate.go": "Translate",
   "translate.hint": "Translations appear here, best first. Click on one to see how its words align.",
   "translate.alignment": "Alignment",
-  "translate.alignment.how": "A row a word of the translation: the stronger a square's colour, the more it looked at that word of the source.",
+  "translate.alignment.how":
+    "A row a word of the translation: the stronger a square's colour, the more it looked at that word of the source.",
 
   "classify.lead": "What a fine-tuned model says about a text.",
   "classify.text": "Text",
