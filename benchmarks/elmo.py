@@ -1,13 +1,19 @@
-"""ELMo: what it saves to look at characters once a distinct word, and what the softmaxes cost and give.
+"""ELMo: what it saves to look at characters once a distinct word, what the softmaxes cost and give, what tasks gain.
 
     python benchmarks/elmo.py words TEXT... [--recipe elmo-small] [--repeats 5] [--settings key=value ...]
     python benchmarks/elmo.py softmax TEXT... [--recipe elmo-small] [--minutes 10] [--settings key=value ...]
+    python benchmarks/elmo.py tasks --elmo RUN --vectors FILE --data tag:TRAIN:DEV classify:TRAIN:DEV [--seeds 3]
+                                    [--shares 0.01,0.05,0.1,0.25,1] [--limit N] [--task-settings key=value ...]
 
 ``words``: tokens/s of whole training steps (batch, forward, backward, update), contenders in turn, medians: every
 word of both directions by itself over all 50 characters, as the original graph has it; once a distinct word; once a
 distinct word without padding that no convolution can tell apart (what Firth does).
 ``softmax``: the same recipe for the same wall-clock time with each softmax, then the perplexity over the whole
 vocabulary on the same held-out text, the softmax's parameters, and tokens/s.
+``tasks``: a BiLSTM over word vectors alone, and with a mix of ELMo's layers below it, above it and in both places (Peters et
+al. 2018, §3.3, §5.1, §5.2), each with λ = 1 and λ = 0.001 on the mix; dev score of the best epoch, mean and standard deviation
+over seeds, the learned mix of the first seed. Then the same task from shares of the labels (§5.4, figure 1) with and without
+ELMo. ELMo and the vectors are not tuned. ``--limit`` takes about so many examples of every file; ``--shares ""`` leaves that out.
 Held-out text is set apart by ``firth prepare``; a corpus folder may be given instead of text.
 """
 
@@ -16,17 +22,24 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from firth import api
 from firth.assembly.elmo import ElmoFamily
+from firth.assembly.finetune import load_base, train_model, usual_settings
+from firth.assembly.sample_efficiency import learn_from_shares
+from firth.assembly.task_data import Reading, TaskData, build_data, read_examples
+from firth.assembly.task_model import load_beside
 from firth.core.configs import RunConfig
 from firth.core.runs import Run
+from firth.core.task_configs import TaskConfig
 from firth.corpus.format import Corpus
 from firth.objectives.both_directions import BothDirections, Ids
 from firth.recipes.registry import find_recipe
+from firth.tasks.shares import take_share
 from firth.training.optimizer import build_optimizer
 
 
@@ -113,15 +126,107 @@ def compare_softmaxes(config: RunConfig, path: Path, minutes: float, folder: Pat
         )
 
 
+# -- tasks
+
+
+def read_data(word: str, limit: int) -> tuple[str, TaskData]:
+    kind, train, dev = word.split(":")
+    files = [read_examples(kind, Path(path), Reading(), for_scoring=path == dev) for path in (train, dev)]
+    if limit:
+        files = [take_share(some, min(1.0, limit / len(some)), 0) for some in files]
+    data = build_data(kind, *files)
+    data.check.refuse()
+    return kind, data
+
+
+def contenders() -> dict[str, dict[str, Any]]:
+    """Settings by name; the first has no ELMo."""
+    found: dict[str, dict[str, Any]] = {"word vectors only": {}}
+    for place in ("input", "output", "both"):
+        for l2 in (1.0, 0.001):
+            found[f"+ ELMo, {place}, λ {l2:g}"] = {"layers": "mix", "place": place, "mix_l2": l2}
+    return found
+
+
+def prepared(kind: str, data: TaskData, settings: dict[str, Any], own: dict[str, Any], base: str) -> TaskConfig:
+    """Complete settings of a contender."""
+    given = {"body": "bilstm", "tune": False, **settings, **own}
+    config = data.configured(TaskConfig.build({"task": kind, **given}, "benchmark"))
+    return usual_settings(config, load_base(base, data, config), set(given))
+
+
+def compare_tasks(arguments: argparse.Namespace) -> None:
+    vectors = load_beside(Path(arguments.vectors))
+    settings = dict(word.split("=", 1) for word in arguments.task_settings)
+    for word in arguments.data:
+        kind, data = read_data(word, arguments.limit)
+        print(f"\n{word}: {len(data.train):,} examples to learn from, {len(data.dev):,} to test", flush=True)
+        for name, own in contenders().items():
+            base = arguments.elmo if own else arguments.vectors
+            config = prepared(kind, data, settings, own, base)
+            results, started = [], time.perf_counter()
+            for seed in range(arguments.seeds):
+                chosen = config.replace(seed=seed)
+                with tempfile.TemporaryDirectory() as folder:
+                    model, trainee, _ = train_model(
+                        chosen, load_base(base, data, chosen), data, Path(folder), None, vectors if own else None
+                    )
+                assert trainee.best is not None
+                results.append((trainee.best[trainee.task.metric], model.network.learned_mixes()))
+            scores = [score for score, _ in results]
+            spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
+            mixes = "  ".join(
+                f"{place} {' '.join(f'{weight:.2f}' for weight in mix['weights'])} γ {mix['gamma']:.2f}"
+                for place, mix in results[0][1].items()
+            )
+            each = (time.perf_counter() - started) / arguments.seeds
+            print(
+                f"  {name:<26} {trainee.task.metric} {statistics.mean(scores):.4f} ± {spread:.4f}  {each:7.1f} s each  {mixes}",
+                flush=True,
+            )
+        if arguments.shares:
+            compare_shares(kind, data, settings, arguments)
+
+
+def compare_shares(kind: str, data: TaskData, settings: dict[str, Any], arguments: argparse.Namespace) -> None:
+    vectors = load_beside(Path(arguments.vectors))
+    shares = [float(word) for word in arguments.shares.split(",")]
+    named = contenders()
+    for name in ("word vectors only", "+ ELMo, both, λ 0.001"):
+        own = named[name]
+        base = arguments.elmo if own else arguments.vectors
+        config = prepared(kind, data, settings, own, base)
+        points = learn_from_shares(config, base, data, shares, arguments.seeds, vectors if own else None)
+        for point in points:
+            print(
+                f"  {name:<26} {100 * point['share']:5.4g} % {point['examples']:7,}  {point['mean']:.4f} ± {point['deviation']:.4f}",
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["words", "softmax"])
-    parser.add_argument("text", nargs="+", help="files of text, or one corpus of words")
+    parser.add_argument("what", choices=["words", "softmax", "tasks"])
+    parser.add_argument("text", nargs="*", help="files of text, or one corpus of words")
     parser.add_argument("--recipe", default="elmo-small")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--settings", nargs="*", default=[])
+    parser.add_argument("--elmo", help="tasks: a run of ELMo or a published pair")
+    parser.add_argument("--vectors", help="tasks: word vectors, a file or a run")
+    parser.add_argument("--data", nargs="+", default=[], help="tasks: KIND:TRAIN:DEV")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--limit", type=int, default=0, help="tasks: about so many examples of every file")
+    parser.add_argument("--shares", default="0.01,0.05,0.1,0.25,1")
+    parser.add_argument("--task-settings", nargs="*", default=[])
     arguments = parser.parse_args()
+    if arguments.what == "tasks":
+        if not (arguments.elmo and arguments.vectors and arguments.data):
+            parser.error("tasks needs --elmo, --vectors and --data")
+        compare_tasks(arguments)
+        return
+    if not arguments.text:
+        parser.error(f"{arguments.what} needs text: name files or a corpus")
     config = find_recipe(arguments.recipe).override(arguments.settings)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

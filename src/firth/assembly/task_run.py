@@ -5,7 +5,7 @@ import shutil
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +73,20 @@ class Cell:
 
 @dataclass
 class Ground:
-    """What trainings stand on: the examples, word vectors, and a base that none has changed yet."""
+    """What trainings stand on: the examples, word vectors, and a base that none has changed yet; and what
+    the best one so far said about the dev examples."""
 
     source: Source
     data: TaskData
     beside: WordsBeside | None
     base: Representation | None
     teacher: Teacher | None = None
+    said: dict[Path, list[dict[str, Any]]] = field(default_factory=dict)  # by the training's folder; one at most
+    best: tuple[float, float] | None = None  # its share and score
+
+    def note(self, folder: Path, share: float, score: float, predictions: list[dict[str, Any]]) -> None:
+        if self.best is None or (share, score) > self.best:
+            self.best, self.said = (share, score), {folder: predictions}
 
     def take_base(self, config: TaskConfig, data: TaskData) -> Representation:
         """A base as it was. One that is tuned is read again for the next training."""
@@ -201,7 +208,9 @@ def finish_run(run: Run, results: list[dict[str, Any]], ground: Ground) -> None:
     model.save(run.folder, _base_path(chosen, ground.source.base))
     if (chosen / PREDICTIONS).is_file():
         shutil.copy2(chosen / PREDICTIONS, run.folder / PREDICTIONS)
-    _finish(run, model, results, best, ground.data)
+    data = ground.data
+    predictions = ground.said.get(chosen) or (model.predict_examples(data.dev) if data.dev else [])
+    _finish(run, model, results, best, data, predictions)
 
 
 def _base_path(folder: Path, base: str) -> Path | None:
@@ -247,10 +256,18 @@ def train_cell(
     if judge is not None:
         result |= judge(model, folder)
     write_json(folder / RESULT, result)
+    ground.note(folder, cell.share, (trainee.best or {}).get(trainee.task.metric, 0.0), trainee.predictions)
     return result
 
 
-def _finish(run: Run, model: TaskModel, results: list[dict[str, Any]], best: int, data: TaskData) -> None:
+def _finish(
+    run: Run,
+    model: TaskModel,
+    results: list[dict[str, Any]],
+    best: int,
+    data: TaskData,
+    predictions: list[dict[str, Any]],
+) -> None:
     metric = results[best]["metric"]
     facts: dict[str, Any] = {
         "config": model.config.model_dump(),
@@ -268,7 +285,6 @@ def _finish(run: Run, model: TaskModel, results: list[dict[str, Any]], best: int
     if run.facts.get("shares"):
         facts["efficiency"] = points_of(results, metric)
     if data.dev:
-        predictions = model.predict_examples(data.dev)
         name, (low, high) = model.task.interval(data.dev, predictions)
         facts["interval"] = {"metric": name, "low": low, "high": high}
         write_task_report(run, facts, model, data, predictions)

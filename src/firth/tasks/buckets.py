@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from firth.core.seeds import hashed, uniform
 
-# Lengths are sorted after each was moved by up to a tenth, so that the company of a text changes
-# from epoch to epoch while padding stays small.
-_JITTER = 0.1
+# Lengths are sorted after each was moved by up to a fiftieth, so that the company of a text changes from epoch to epoch (among
+# equals it does so anyway) while padding stays small: with a tenth it was 9 % of what is computed, with this 2 %.
+_JITTER = 0.02
 
 
 def batches_by_length(
