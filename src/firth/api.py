@@ -117,11 +117,11 @@ def evaluate_translations(
 ) -> dict[str, Any]:
     """BLEU and chrF (sacrebleu, with their signatures) of a translator on two line-aligned files."""
     from firth.assembly.bleu import score_translations
-    from firth.representations.translation import TranslationRepresentation
+    from firth.representations.translator import Translator
     from firth.text.parallel import PairsReadingConfig, find_pair_sources, read_pairs
 
     model = load(run)
-    if not isinstance(model, TranslationRepresentation):
+    if not isinstance(model, Translator):
         raise FirthError(f"{run}: source and reference files are for translators; this is an {model.kind}")
     pairs = list(read_pairs(find_pair_sources([str(source), str(reference)]), PairsReadingConfig()))
     found = model.translate([pair.source for pair in pairs], beams)
@@ -258,7 +258,8 @@ def convert(
     data: AnyPath | None = None,
 ) -> dict[str, Any]:
     """Static vectors in another format, by the ending of ``out`` or by name; encoders and tasks on them as ``onnx``,
-    with ``verify`` compared with the original (on a labelled file: ``data``). Returns what is known of the result."""
+    translators as ``ctranslate2``, with ``verify`` compared with the original (on ``data``, a labelled file or one of
+    sentences). Returns what is known of the result."""
     from firth.representations.static import StaticRepresentation
     from firth.vectors.formats import save_vectors
 
@@ -266,11 +267,19 @@ def convert(
         from firth.assembly.onnx_export import export_onnx
 
         return export_onnx(Path(model), Path(out), int8, verify, Path(data) if data is not None else None).facts
+    if format == "ctranslate2":
+        from firth.assembly.ctranslate2 import export_ctranslate2
+
+        return export_ctranslate2(Path(model), Path(out), int8, verify, Path(data) if data is not None else None).facts
     if verify or data is not None:
-        raise FirthError("only models written as ONNX are verified: add --to onnx, or leave out --verify and --data")
+        raise FirthError(
+            "only exported models are verified: add --to onnx or --to ctranslate2, or leave out --verify and --data"
+        )
     loaded = load(model)
     if not isinstance(loaded, StaticRepresentation):
-        raise FirthError(f"{model}: an {loaded.kind}, which is no static vectors; write it as ONNX with --to onnx")
+        raise FirthError(
+            f"{model}: an {loaded.kind}, which is no static vectors; write it with --to onnx or --to ctranslate2"
+        )
     if Path(out).exists():
         raise FirthError(f"{out}: exists already; choose another name")
     save_vectors(loaded.vectors.quantized() if int8 else loaded.vectors, out, format)

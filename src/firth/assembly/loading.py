@@ -36,6 +36,10 @@ def load_model(path: Path) -> Representation:
         return load_elmo_model(path)
     if path.is_file():
         return load_vectors_file(path)
+    if (path / "model.bin").is_file() and _exported_as(path, "ctranslate2"):
+        from firth.assembly.ctranslate2 import load_ctranslate2
+
+        return load_ctranslate2(path)
     if (path / "model.onnx").is_file() and (path / "firth.json").is_file():
         from firth.assembly.onnx import load_onnx
 
@@ -53,6 +57,12 @@ def load_model(path: Path) -> Representation:
     if not (path / "firth.json").is_file():
         raise FirthError(f"{path}: no model here (no config.json); name a run of Firth or a Hugging Face directory")
     return load_run(path)
+
+
+def _exported_as(path: Path, kind: str) -> bool:
+    """Whether a folder is such an export; fastText's files have the same names as CTranslate2's."""
+    facts = read_json(path / "firth.json") if (path / "firth.json").is_file() else None
+    return isinstance(facts, dict) and facts.get("kind") == kind
 
 
 def load_folder(folder: Path) -> Representation:

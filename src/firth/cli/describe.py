@@ -134,7 +134,7 @@ def export_rows(facts: dict[str, Any]) -> Rows:
 
 
 def run_rows(facts: dict[str, Any]) -> Rows:
-    if facts.get("kind") == "onnx":
+    if facts.get("kind") in ("onnx", "ctranslate2"):
         return export_rows(facts)
     if facts.get("kind") == "task":
         return task_rows(facts)

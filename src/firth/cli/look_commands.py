@@ -95,20 +95,27 @@ def evaluate(
 
 @app.command()
 def convert(
-    model: Annotated[Path, typer.Argument(help="A run or file of static vectors, an encoder, or a task on one.")],
+    model: Annotated[
+        Path, typer.Argument(help="A run or file of static vectors, an encoder, a task on one, or a translator.")
+    ],
     out: Annotated[
         Path,
-        typer.Argument(help="The file to write: .bin, .vec, .txt, .tsv or .safetensors; for --to onnx the folder."),
+        typer.Argument(help="The file to write: .bin, .vec, .txt, .tsv or .safetensors; for --to the folder."),
     ],
-    to: Annotated[str | None, typer.Option(help="The format, where the ending does not say it; onnx.")] = None,
+    to: Annotated[
+        str | None, typer.Option(help="The format, where the ending does not say it; onnx or ctranslate2.")
+    ] = None,
     int8: Annotated[
-        bool, typer.Option("--int8", help="Store a byte a number (safetensors), and compute with them (onnx).")
+        bool,
+        typer.Option("--int8", help="Store a byte a number (safetensors), and compute with them (onnx, ctranslate2)."),
     ] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Compare the ONNX model with the original.")] = False,
-    data: Annotated[Path | None, typer.Option(help="Labelled examples on which both are scored (onnx).")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare the exported model with the original.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Labelled examples on which both are scored, or sentences to translate.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write static vectors in another format, or an encoder or task as ONNX.
+    """Write static vectors in another format, an encoder or task as ONNX, a translator for CTranslate2.
 
     Example: firth convert runs/bert exported --to onnx --int8 --verify
     """

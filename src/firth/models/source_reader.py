@@ -1,4 +1,5 @@
-"""The encoder of an encoder-decoder by itself, as tasks read it: ids to layers of the source.
+"""The encoder of an encoder-decoder by itself, as tasks read it: ids to layers of the source (of translators: CoVe,
+McCann et al. 2017).
 
 B batch, T tokens, D hidden size.
 """
@@ -8,21 +9,25 @@ from torch import nn
 
 from firth.core.types import Layers
 from firth.models.encoder_decoder import EncoderDecoder
+from firth.models.seq2seq import Seq2Seq
 
 
 class SourceReader(nn.Module):
     """Shares the weights of the model, and owns those of the encoder alone: a task neither trains nor keeps the rest."""
 
-    def __init__(self, model: EncoderDecoder) -> None:
+    def __init__(self, model: EncoderDecoder | Seq2Seq) -> None:
         super().__init__()
         self.__dict__["model"] = model  # past nn.Module, which would register all of it
         self.tokens = model.tokens
-        self.encoder_positions = model.encoder_positions
-        self.encoder_blocks = model.encoder_blocks
-        self.encoder_relative = model.encoder_relative
-        self.encoder_norm = model.encoder_norm
+        if isinstance(model, EncoderDecoder):
+            self.encoder_positions = model.encoder_positions
+            self.encoder_blocks = model.encoder_blocks
+            self.encoder_relative = model.encoder_relative
+            self.encoder_norm = model.encoder_norm
+        else:
+            self.encoder_layers = model.encoder
 
-    model: EncoderDecoder
+    model: EncoderDecoder | Seq2Seq
 
     def train(self, mode: bool = True) -> "SourceReader":
         super().train(mode)

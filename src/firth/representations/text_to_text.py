@@ -46,7 +46,7 @@ class TextToTextRepresentation(TranslationRepresentation):
             tokenize=lambda text: pieces.encode(text, add_special=False, read_special=False),
             dim=self.dim,
             num_layers=self.config.num_layers + 1,
-            max_len=self._room,
+            max_len=self.room,
             frame=Frame((), (self.eos_id,), (self.eos_id,)),
             pad_id=pieces.pad_id or 0,
             summary="mean",

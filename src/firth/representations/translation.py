@@ -1,10 +1,10 @@
-"""A trained translator with its tokenizers: text in, translations out; attention and the encoder's layers to look at.
+"""A trained translator in torch: beam search over its own steps; attention and the encoder's layers to look at.
 
 B texts, S source tokens, T target tokens, D hidden size, L layers, H heads.
 """
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderDecoderConfig, Seq2SeqConfig
+from firth.core.text_reader import Frame, TextReader
 from firth.core.types import Encoding
 from firth.decoding.beam import beam_search
 from firth.decoding.hypotheses import Hypothesis
@@ -22,13 +23,12 @@ from firth.decoding.settings import Beam, Rules
 from firth.models.encoder_decoder import EncoderDecoder
 from firth.models.encoder_decoder_steps import EncoderDecoderStepper
 from firth.models.seq2seq import Seq2Seq, Seq2SeqStepper
+from firth.models.source_reader import SourceReader
 from firth.nn.packed import PackedMatrix
-from firth.representations.base import Attention, Representation, TextLayers, Translated
+from firth.representations.base import Attention, TextLayers
+from firth.representations.translator import Translator
 from firth.text.characters import is_han
 from firth.text.pieces import Pieces
-
-_BATCH_TOKENS = 2048
-_SAME_LEN = 8  # sources whose lengths agree up to this are searched together
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,8 @@ class AttentionMaps(Attention):
         return found
 
 
-class TranslationRepresentation(Representation):
+class TranslationRepresentation(Translator):
     """What ``firth.load`` gives for models that translate."""
-
-    kind = "translator"
-    source_len: int | None = None  # tokens of a source that are read, where it was taught so
 
     def __init__(
         self,
@@ -72,11 +69,13 @@ class TranslationRepresentation(Representation):
         languages: list[str],
         where: Path,
     ) -> None:
+        super().__init__(ids, pieces, target_pieces, languages)
         self.config = config
         self.dim = config.hidden_dim
-        self.pieces, self.target_pieces, self.languages = pieces, target_pieces, languages
-        self.start_id, self.eos_id = ids["start_id"], ids["eos_id"]
         self.model = EncoderDecoder(config) if isinstance(config, EncoderDecoderConfig) else Seq2Seq(config)
+        self.target_vocab_size = self.model.target_vocab_size
+        if isinstance(config, EncoderDecoderConfig) and config.positions == "learned":
+            self.room = config.max_positions
         try:
             self.model.load_state_dict(weights)
         except RuntimeError as error:
@@ -92,51 +91,28 @@ class TranslationRepresentation(Representation):
 
     # -- the source
 
-    @property
-    def _room(self) -> int | None:
-        """The most tokens that fit; None without a limit."""
-        learned = isinstance(self.config, EncoderDecoderConfig) and self.config.positions == "learned"
-        return self.config.max_positions if learned and isinstance(self.config, EncoderDecoderConfig) else None
-
-    def _encode(self, text: str | list[str]) -> Encoding:
-        """The pieces of a source and the end."""
-        assert self.pieces.eos_id is not None
-        found = self.pieces.encode(text, add_special=False, read_special=False)
-        size = len(text) if isinstance(text, str) else len(" ".join(text))
-        if self.source_len is not None and len(found.ids) > self.source_len:
-            most = self.source_len
-            found = Encoding(
-                found.ids[:most], found.offsets[:most], found.words[:most], found.tokens[:most], found.segments[:most]
-            )
-        if self._room is not None and len(found.ids) + 1 > self._room:
-            raise FirthError(f"a text has {len(found.ids)} tokens, more than the model's {self._room - 1}: shorten it")
-        return Encoding(
-            np.append(found.ids, self.pieces.eos_id),
-            np.concatenate((found.offsets, [[size, size]])),
-            np.append(found.words, -1),
-            [*found.tokens, self.pieces.token(self.pieces.eos_id)],
-            np.append(found.segments, 0),
+    def reader(self) -> TextReader:
+        """The encoder for a task (CoVe, McCann et al. 2017): a text is read as a source, with the end after it."""
+        pieces = self.pieces
+        assert pieces.eos_id is not None
+        return TextReader(
+            kind=self.kind,
+            module=SourceReader(self.model),
+            tokenize=lambda text: pieces.encode(text, add_special=False, read_special=False),
+            dim=self.dim,
+            num_layers=self.config.num_layers + 1,
+            max_len=self.room,
+            frame=Frame(after=(pieces.eos_id,)),
+            pad_id=pieces.pad_id or 0,
         )
 
-    def _batches(self, rows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
-        """(numbers, ids, tokens) of sources of like length, the longest first."""
-        group = [-(-len(row) // _SAME_LEN) for row in rows]
-        order = sorted(range(len(rows)), key=lambda number: -group[number])
-        start = 0
-        while start < len(order):
-            same = group[order[start]]
-            most = max(1, _BATCH_TOKENS // (same * _SAME_LEN))
-            stop = start
-            while stop < len(order) and stop - start < most and group[order[stop]] == same:
-                stop += 1
-            numbers = order[start:stop]
-            ids = np.full((len(numbers), max(len(rows[number]) for number in numbers)), self.pieces.pad_id or 0)
-            tokens = np.zeros_like(ids, np.bool_)
-            for place, number in enumerate(numbers):
-                ids[place, : len(rows[number])] = rows[number]
-                tokens[place, : len(rows[number])] = True
-            yield numbers, torch.from_numpy(ids), torch.from_numpy(tokens)
-            start = stop
+    def _padded(self, rows: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Ids [B, S], and where there are tokens."""
+        ids = np.full((len(rows), max(map(len, rows))), self.pieces.pad_id or 0)
+        tokens = np.zeros_like(ids, np.bool_)
+        for place, row in enumerate(rows):
+            ids[place, : len(row)], tokens[place, : len(row)] = row, True
+        return torch.from_numpy(ids), torch.from_numpy(tokens)
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """A vector a text from the encoder, float32 [N, D]."""
@@ -150,7 +126,8 @@ class TranslationRepresentation(Representation):
         rows = [self._encode(text).ids for text in ([texts] if isinstance(texts, str) else texts)]
         out = np.zeros((len(rows), self.dim), np.float32)
         with torch.inference_mode():
-            for numbers, ids, tokens in self._batches(rows):
+            for numbers in self._batches(rows):
+                ids, tokens = self._padded([rows[number] for number in numbers])
                 hidden_BSD = self.model.layers(ids, tokens).hidden[layer]
                 real = tokens[:, :, None]
                 if pool == "max":
@@ -168,88 +145,21 @@ class TranslationRepresentation(Representation):
 
     # -- the target
 
-    def translate(self, texts: str | Sequence[str], beams: int = 5, **settings: Any) -> list[str]:
-        """The best translation of each text; ``settings`` as of ``translations``."""
-        return [found[0].text for found in self.translations(texts, beams, 1, **settings)]
-
-    def translations(
-        self,
-        texts: str | Sequence[str],
-        beams: int = 5,
-        nbest: int = 1,
-        *,
-        length_penalty: float = 0.6,
-        max_tokens: int | None = None,
-        copy_unknown: bool = False,
-        prefixes: Sequence[str] | None = None,
-        rules: Rules | None = None,
-        **settings: Any,
-    ) -> list[list[Translated]]:
-        """The ``nbest`` best translations of each text, best first.
-
-        ``prefixes`` are how translations must begin, one a text; ``copy_unknown`` puts the source word
-        that was most looked at in the place of an unknown token.
-        """
-        if settings:
-            raise FirthError(f"translating has no setting '{next(iter(settings))}'")
-        texts = [texts] if isinstance(texts, str) else list(texts)
-        if prefixes is not None and len(prefixes) != len(texts):
-            raise FirthError(
-                f"{len(prefixes)} prefixes for {len(texts)} texts: give one a text, empty where there is none"
-            )
-        beam = Beam.build({"width": beams, "num_best": nbest, "alpha": length_penalty}, "beam search")
-        found: list[list[Translated]] = [[Translated("", 0.0, 0.0)] * nbest for _ in texts]
-        places = [place for place, text in enumerate(texts) if text.strip()]
-        encodings = [self._encode(texts[place]) for place in places]
-        with torch.inference_mode():
-            for numbers, ids, tokens in self._batches([encoding.ids for encoding in encodings]):
-                forced = [self._prefix(prefixes[places[number]] if prefixes else "") for number in numbers]
-                searched = self._search(ids, tokens, forced, beam, max_tokens, rules)
-                for number, begun, hypotheses in zip(numbers, forced, searched, strict=True):
-                    place = places[number]
-                    found[place] = [
-                        self._finished(texts[place], encodings[number], begun, one, copy_unknown) for one in hypotheses
-                    ]
-        return found
-
-    def _prefix(self, text: str) -> list[int]:
-        if not text.strip():
-            return []
-        return self.target_pieces.encode(text, add_special=False, read_special=False).ids.tolist()
-
     @functools.cached_property
     def _output(self) -> PackedMatrix:
         return PackedMatrix(*self.model.output_weights())
 
-    def _stepper(self, ids: torch.Tensor, tokens: torch.Tensor) -> Any:
-        if isinstance(self.model, EncoderDecoder):
-            return EncoderDecoderStepper(self.model, ids, tokens, self._output)
-        return Seq2SeqStepper(self.model, ids, tokens, self._output)
-
-    def _search(
-        self,
-        ids: torch.Tensor,
-        tokens: torch.Tensor,
-        forced: list[list[int]],
-        beam: Beam,
-        max_tokens: int | None,
-        rules: Rules | None,
+    def search(
+        self, rows: list[NDArray[np.int64]], forced: list[list[int]], beam: Beam, max_tokens: int, rules: Rules
     ) -> list[list[Hypothesis]]:
-        """At most twice as many tokens as the source has, and some: what runs on has lost its way."""
-        room = 2 * _SAME_LEN * -(-ids.shape[1] // _SAME_LEN) + 16 if max_tokens is None else max_tokens
-        if self._room is not None:
-            room = max(1, min(room, self._room - 1 - max(map(len, forced))))
         prompts = [[self.start_id, *begun] for begun in forced]
-        banned = tuple({*self.target_pieces.special_ids, self.start_id} - {self.eos_id, self.target_pieces.unk_id})
-        spare = range(self.target_pieces.vocab_size, self.model.target_vocab_size)
-        rules = rules or Rules(banned=tuple(sorted({*banned, *spare})))
-        return beam_search(self._stepper(ids, tokens), prompts, room, self.eos_id, beam, rules)
-
-    def _finished(self, text: str, encoding: Encoding, begun: list[int], one: Hypothesis, copy: bool) -> Translated:
-        ids = [*begun, *one.ids]
-        if copy and self.target_pieces.unk_id in ids:
-            return Translated(self._copied(text, encoding, ids), one.score, one.normalised)
-        return Translated(self.target_pieces.decode(ids), one.score, one.normalised)
+        stepper: Any
+        with torch.inference_mode():
+            if isinstance(self.model, EncoderDecoder):
+                stepper = EncoderDecoderStepper(self.model, *self._padded(rows), self._output)
+            else:
+                stepper = Seq2SeqStepper(self.model, *self._padded(rows), self._output)
+            return beam_search(stepper, prompts, max_tokens, self.eos_id, beam, rules)
 
     def _copied(self, text: str, encoding: Encoding, ids: list[int]) -> str:
         """Unknown tokens become the source words that were looked at most (Luong et al. 2015b)."""

@@ -1,0 +1,185 @@
+"""Translators as folders of CTranslate2, which decodes Transformers in C++: ``model.bin``, ``config.json``, vocabularies.
+
+Its Transformer covers norms before and after, RMS norms, gated feed-forward, T5's relative positions and tables of
+positions; what it does not cover is said by ``misfit``.
+"""
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.core.model_configs import EncoderDecoderConfig, Seq2SeqConfig
+from firth.models.encoder_decoder import PositionTable
+from firth.text.pieces import Pieces
+
+MODEL, KIND = "model.bin", "ctranslate2"
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
+_POSITIONS = 2048  # rows of the table of sinusoids, which here does not grow with the text
+_MAX_DISTANCE = 128
+Weights = dict[str, torch.Tensor]
+
+
+def import_ctranslate2() -> ModuleType:
+    try:
+        import ctranslate2
+    except ImportError:
+        raise FirthError("CTranslate2 is not installed: pip install 'firth[ctranslate2]'") from None
+    found: ModuleType = ctranslate2
+    return found
+
+
+def open_engine(folder: Path) -> Any:
+    """What translates; with as many threads as torch has."""
+    try:
+        return import_ctranslate2().Translator(str(folder), device="cpu", intra_threads=torch.get_num_threads())
+    except (RuntimeError, ValueError) as error:
+        raise FirthError(f"{folder}: CTranslate2 cannot open it ({error}); export it again") from None
+
+
+def num_positions(config: EncoderDecoderConfig) -> int | None:
+    """The most tokens that the folder's model takes; None without a limit."""
+    if config.positions == "relative":
+        return None
+    return config.max_positions if config.positions == "learned" else max(config.max_positions, _POSITIONS)
+
+
+def misfit(config: EncoderDecoderConfig | Seq2SeqConfig) -> str | None:
+    """Why CTranslate2 cannot hold this model, in a few words; None where it can."""
+    if isinstance(config, Seq2SeqConfig):
+        return "a recurrent translator, and CTranslate2 computes Transformers only"
+    if config.window is not None:
+        return "a Transformer with a window on self-attention, which CTranslate2 has not"
+    if config.head_dim is not None and config.head_dim * config.num_heads != config.hidden_dim:
+        return "a Transformer whose heads do not add up to its width, which CTranslate2 has not"
+    return None
+
+
+def save_ctranslate2(
+    folder: Path,
+    config: EncoderDecoderConfig,
+    weights: Weights,
+    pieces: tuple[Pieces, Pieces],
+    ids: dict[str, int],
+    int8: bool = False,
+) -> None:
+    """Weights under their names; ``pieces`` are those of source and target."""
+    import_ctranslate2()
+    from ctranslate2.specs import TransformerSpec, common_spec
+
+    assert misfit(config) is None
+    spec = TransformerSpec.from_config(
+        (config.num_layers, config.num_decoder_layers),
+        config.num_heads,
+        pre_norm=config.norm_first,
+        activation=getattr(common_spec.Activation, _ACTIVATIONS[config.activation]),
+        relative_attention_bias=config.positions == "relative",
+        ffn_glu=config.gated,
+        rms_norm=config.norm == "rms",
+    )
+    _Filling(config, weights).fill(spec)
+    names = [_token_names(one, size) for one, size in zip(pieces, _vocab_sizes(config), strict=True)]
+    spec.register_source_vocabulary(names[0])
+    spec.register_target_vocabulary(names[1])
+    unknown = pieces[1].unk_id
+    spec.config.unk_token = names[1][ids["start_id"] if unknown is None else unknown]
+    spec.config.bos_token = spec.config.decoder_start_token = names[1][ids["start_id"]]
+    spec.config.eos_token = names[1][ids["eos_id"]]
+    spec.config.layer_norm_epsilon = config.norm_eps
+    spec.validate()
+    spec.optimize(quantization="int8" if int8 else "float32")
+    spec.save(str(folder))
+
+
+def _vocab_sizes(config: EncoderDecoderConfig) -> tuple[int, int]:
+    return config.vocab_size, config.target_vocab_size or config.vocab_size
+
+
+def _token_names(pieces: Pieces, size: int) -> list[str]:
+    """A name for each row of a table, spare ones too; CTranslate2 knows tokens by them."""
+    return [pieces.token(number) or f"<unused_{number}>" for number in range(size)]
+
+
+def token_names(config: EncoderDecoderConfig, pieces: Pieces, target_pieces: Pieces) -> tuple[list[str], list[str]]:
+    """Of source and target, in the order of their ids."""
+    source, target = _vocab_sizes(config)
+    return _token_names(pieces, source), _token_names(target_pieces, target)
+
+
+class _Filling:
+    """Puts our weights into the places of a specification."""
+
+    def __init__(self, config: EncoderDecoderConfig, weights: Weights) -> None:
+        self.config = config
+        self.weights = {name: tensor.detach().float().numpy() for name, tensor in weights.items()}
+
+    def fill(self, spec: Any) -> None:
+        config, own = self.config, self.weights
+        target = own.get("target_tokens.weight", own["tokens.weight"])
+        self._side(spec.encoder, "encoder", spec.encoder.embeddings[0], own["tokens.weight"])
+        self._side(spec.decoder, "decoder", spec.decoder.embeddings, target)
+        spec.decoder.projection.weight = own.get("output.weight", target)
+        if config.output_bias:
+            spec.decoder.projection.bias = own["output_bias"]
+        if config.output_scale != 1.0:
+            spec.decoder.scale_outputs = config.output_scale
+
+    def _side(self, spec: Any, side: str, embeddings: Any, table: NDArray[np.float32]) -> None:
+        config = self.config
+        embeddings.weight = table
+        spec.scale_embeddings = float(config.embedding_scale or config.hidden_dim**0.5)
+        if config.positions != "relative":
+            spec.position_encodings.encodings = self._positions(side)
+        if config.norm_first:
+            self._norm(spec.layer_norm, f"{side}_norm")
+        for number, layer in enumerate(spec.layer):
+            name = f"{side}_blocks.{number}"
+            self._attention(layer.self_attention, [f"{name}.attention.qkv", f"{name}.attention.out"])
+            self._norm(layer.self_attention.layer_norm, f"{name}.attention_norm")
+            if config.positions == "relative":
+                layer.self_attention.relative_attention_bias = self.weights[f"{side}_relative.weight"]
+                layer.self_attention.relative_attention_max_distance = np.dtype("int32").type(_MAX_DISTANCE)
+            if side == "decoder":
+                self._attention(layer.attention, [f"{name}.cross.{part}" for part in ("query", "kv", "out")])
+                self._norm(layer.attention.layer_norm, f"{name}.cross_norm")
+            self._feed_forward(layer.ffn, f"{name}.ffn")
+            self._norm(layer.ffn.layer_norm, f"{name}.ffn_norm")
+
+    def _positions(self, side: str) -> NDArray[np.float32]:
+        learned = self.weights.get(f"{side}_positions.learned.weight")
+        size = num_positions(self.config)
+        assert size is not None
+        if learned is not None:
+            return learned
+        fixed = PositionTable(self.config.replace(max_positions=size)).fixed
+        return np.zeros((size, self.config.hidden_dim), np.float32) if fixed is None else fixed.numpy()
+
+    def _attention(self, spec: Any, names: list[str]) -> None:
+        for linear, name in zip(spec.linear, names, strict=True):
+            self._linear(linear, name)
+        if self.config.score_scale is not None:
+            spec.queries_scale = self.config.score_scale
+
+    def _linear(self, spec: Any, name: str) -> None:
+        spec.weight = self.weights[f"{name}.weight"]
+        if self.config.bias:
+            spec.bias = self.weights[f"{name}.bias"]
+
+    def _feed_forward(self, spec: Any, name: str) -> None:
+        self._linear(spec.linear_1, f"{name}.outer")
+        if not self.config.gated:
+            self._linear(spec.linear_0, f"{name}.inner")
+            return
+        for part, half in ((spec.linear_0, 0), (spec.linear_0_noact, 1)):  # what switches, and what is switched
+            part.weight = np.split(self.weights[f"{name}.inner.weight"], 2)[half]
+            if self.config.bias:
+                part.bias = np.split(self.weights[f"{name}.inner.bias"], 2)[half]
+
+    def _norm(self, spec: Any, name: str) -> None:
+        spec.gamma = self.weights[f"{name}.weight"]
+        if self.config.norm == "layer":
+            spec.beta = self.weights.get(f"{name}.bias", np.zeros_like(spec.gamma))
