@@ -8,7 +8,7 @@ SOURCES := pyproject.toml constraints.txt
 .PHONY: help quickstart test check bench clean
 
 help:
-	@echo "make quickstart   prepare, pre-train and use a small model on a sample, in a few minutes"
+	@echo "make quickstart   which representation is worth its cost? answered on a sample, in a few minutes"
 	@echo "make test         everything that has to hold: style, types, imports, unit, parity, faults, docs"
 	@echo "make check        style and types only"
 	@echo "make bench        what the benchmarks need; then run one of benchmarks/*.py"

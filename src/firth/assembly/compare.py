@@ -9,8 +9,6 @@ rest for fine-tuning, in equal parts. What was begun keeps the seconds that it w
 """
 
 import contextlib
-import fcntl
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -28,7 +26,7 @@ from firth.assembly.compare_bases import (
     require_answers,
     spent_s,
 )
-from firth.assembly.compare_book import Book, Cell, fingerprint
+from firth.assembly.compare_book import Book, Cell, fingerprint, lock_folder
 from firth.assembly.compare_floors import floor_rows
 from firth.assembly.compare_report import write_compare_report
 from firth.assembly.compare_tasks import Trainings, fit_to_time, model_files
@@ -97,7 +95,7 @@ class Comparison:
         with disk_errors(self.out):
             self.out.mkdir(parents=True, exist_ok=True)
         started = time.perf_counter()
-        with _lock(self.out):
+        with lock_folder(self.out):
             self.book = Book(self.out)
             try:
                 places = self._pretrain()
@@ -161,8 +159,12 @@ class Comparison:
 
     def _shares(self) -> Shares:
         num_pretrained = sum(base.config is not None and not base.has_length for base in self.bases)
-        trainings = self.wish.seeds * (1 + len(self.wish.small_shares))
-        return share_budget(self.budget_s, num_pretrained, len(self.bases), trainings)
+        return share_budget(self.budget_s, num_pretrained, len(self.bases), self._num_trainings)
+
+    @property
+    def _num_trainings(self) -> int:
+        """Of each base."""
+        return self.wish.seeds * (1 + len(self.wish.small_shares))
 
     # -- fine-tuning
 
@@ -180,41 +182,53 @@ class Comparison:
             "limits": [wish.max_dev, wish.max_test],
         }
 
-    def _finetune(self, places: dict[str, Place]) -> Iterator[Row]:
-        wish, num_train = self.wish, len(self.labels.data.train)
-        for base in self.bases:
-            place = places[base.name]
-            cell = self.book.cell("tasks", base.name, self._task_inputs(place.inputs, 1.0))
-            self._say_changed(base.name, cell)
-            if not is_finished(cell):
-                self._choose(cell, place, num_train)
-                with self.stage(f"{base.name}: {wish.task}") as progress:
-                    self._trainings(cell, place).finetune(progress)
-                self.made += 1
-            if cell.chosen["num_train"] < num_train:
-                used = f"{cell.chosen['num_train']:,} of {num_train:,}"
-                self.note(f"{base.name}: only {used} labelled examples fitted into its time")
-            by_share = {f"{share:g}": self._share(base, place, share) for share in wish.small_shares}
-            yield _row(base, Run.open(cell.folder), place.pretrain_s, by_share, self.out)
+    def _finetune(self, places: dict[str, Place]) -> list[Row]:
+        """The quick ones first: what they leave over is shared by the others."""
+        rows: dict[str, Row] = {}
+        left_s = self._shares().finetune_s * len(self.bases) * self._num_trainings
+        for base in sorted(self.bases, key=lambda base: not (base.static or base.name == SCRATCH)):
+            seconds = max(left_s, 0.0) / ((len(self.bases) - len(rows)) * self._num_trainings)
+            rows[base.name], spent = self._finetune_one(base, places[base.name], seconds)
+            left_s -= spent
+        return [rows[base.name] for base in self.bases]
+
+    def _finetune_one(self, base: Base, place: Place, seconds: float) -> tuple[Row, float]:
+        """A row of the table, and the seconds that its trainings took."""
+        num_train = len(self.labels.data.train)
+        cell = self.book.cell("tasks", base.name, self._task_inputs(place.inputs, 1.0))
+        self._say_changed(base.name, cell)
+        if not is_finished(cell):
+            self._choose(cell, place, num_train, seconds)
+            with self.stage(f"{base.name}: {self.wish.task}") as progress:
+                self._trainings(cell, place).finetune(progress)
+            self.made += 1
+        if cell.chosen["num_train"] < num_train:
+            used = f"{cell.chosen['num_train']:,} of {num_train:,}"
+            self.note(f"{base.name}: only {used} labelled examples fitted into its time")
+        run = Run.open(cell.folder)
+        shares = {f"{share:g}": self._share(base, place, share, seconds) for share in self.wish.small_shares}
+        by_share = {share: tuple(one["test"]["score"] for one in results) for share, results in shares.items()}
+        trained = [*run.facts["results"], *(one for results in shares.values() for one in results)]
+        return _row(base, run, place.pretrain_s, by_share, self.out), sum(result["seconds"] for result in trained)
 
     def _trainings(self, cell: Cell, place: Place) -> Trainings:
         source = Source(place.base, self.wish.train, self.wish.dev, self.wish.reading)
         return Trainings(cell, self.labels, source, self.wish.seeds)
 
-    def _choose(self, cell: Cell, place: Place, num_train: int) -> None:
+    def _choose(self, cell: Cell, place: Place, num_train: int, seconds: float) -> None:
         """How long a fine-tuning is; said once, so that it is the same when it goes on."""
         if not cell.chosen:
             base = load_base(place.base, self.labels.data, self.labels.config)
-            self.book.choose(cell, **fit_to_time(self.labels, base, num_train, self._shares().finetune_s))
+            self.book.choose(cell, **fit_to_time(self.labels, base, num_train, seconds))
 
-    def _share(self, base: Base, place: Place, share: float) -> tuple[float, ...]:
+    def _share(self, base: Base, place: Place, share: float, seconds: float) -> list[dict[str, Any]]:
         cell = self.book.cell("shares", f"{base.name}-{share:g}", self._task_inputs(place.inputs, share))
         total = len(self.labels.data.train)
-        self._choose(cell, place, min(total, max(self.labels.config.batch_rows, round(share * total))))
+        self._choose(cell, place, min(total, max(self.labels.config.batch_rows, round(share * total))), seconds)
         with self.stage(f"{base.name}: {share:.0%} of the labels") as progress:
-            scores, made = self._trainings(cell, place).share(progress)
+            results, made = self._trainings(cell, place).share(progress)
         self.made += made
-        return scores
+        return results
 
     # -- the end
 
@@ -272,19 +286,3 @@ def _row(base: Base, run: Run, pretrain_s: float, by_share: dict[str, tuple[floa
         by_share=by_share,
         folder=str(run.folder.relative_to(out)),
     )
-
-
-@contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Only one process works on a comparison at a time."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FirthError(
-                f"{folder}: another process is at work here; wait for it or choose another --out"
-            ) from None
-        yield
-    finally:
-        os.close(handle)

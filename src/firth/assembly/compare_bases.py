@@ -40,6 +40,8 @@ _FITS = {
 """Kinds of tokens that serve a need; the first is prepared where none is there."""
 _MEASURED_S = 4.0
 _POINTING = ("encoder", "two_stream", "decoder")  # kinds of models that read question and passage as one row
+_BRIEF = ("training.evaluations=2", "training.evaluation_batches=4", "training.checkpoints=2")
+_LONG_S = 300.0  # a shorter training is tested and saved less often: time is short
 _LENGTHS = ("steps", "epochs", "budget")
 
 
@@ -190,7 +192,9 @@ def pretrain_base(base: Base, cell: Cell, corpus: Path, book: Book, seconds: flo
     elif isinstance(base.config, RunConfig):
         config = base.config
         if not base.has_length:
-            config = config.override([f"training.budget={max(seconds, 1):.0f}s"])
+            config = config.override(
+                [f"training.budget={max(seconds, 1):.0f}s", *(_BRIEF if seconds < _LONG_S else ())]
+            )
         book.choose(cell, seconds=None if base.has_length else seconds)
         run = start_run(config, corpus, cell.folder, progress=progress)
     else:

@@ -4,8 +4,12 @@
 epochs). The same inputs find the same folder; changed ones get a new folder beside the old one.
 """
 
+import contextlib
+import fcntl
+import hashlib
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,8 +78,6 @@ def fingerprint(path: Path) -> str:
     if path.is_file():
         return checksum(path)[:16]
     names = sorted(name for name in path.rglob("*") if name.is_file() and not _passed_over(name.relative_to(path)))
-    import hashlib
-
     found = hashlib.sha256()
     for name in names:
         found.update(f"{name.relative_to(path)}\0{checksum(name)}\0".encode())
@@ -84,3 +86,19 @@ def fingerprint(path: Path) -> str:
 
 def _passed_over(path: Path) -> bool:
     return any(part.startswith(".") or part == "checkpoints" for part in path.parts)
+
+
+@contextlib.contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Only one process works on a comparison at a time."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FirthError(
+                f"{folder}: another process is at work here; wait for it or choose another --out"
+            ) from None
+        yield
+    finally:
+        os.close(handle)

@@ -150,15 +150,15 @@ class Trainings:
             finish_run(run, self.train(folder / "seeds", ground, config, True, progress), ground)
         return run
 
-    def share(self, progress: Progress | None) -> tuple[tuple[float, ...], int]:
-        """The scores of trainings whose weights are not kept, and how many were trained now."""
+    def share(self, progress: Progress | None) -> tuple[list[dict[str, Any]], int]:
+        """The results of trainings whose weights are not kept, and how many were trained now."""
         places = [self.cell.folder / str(number) / RESULT for number in range(self.seeds)]
         missing = sum(not place.is_file() for place in places)
         if missing:
             ground = self.ground()
             assert ground.base is not None
             self.train(self.cell.folder, ground, self.config(ground.base), False, progress)
-        return tuple(read_json(place)["test"]["score"] for place in places), missing
+        return [read_json(place) for place in places], missing
 
 
 def model_files(folder: Path) -> list[Path]:

@@ -184,11 +184,11 @@ def plan(
 
 @app.command()
 def quickstart(
-    folder: Annotated[Path, typer.Option(help="Where to put the corpus and the run.")] = Path("quickstart"),
+    folder: Annotated[Path, typer.Option(help="Where to put everything.")] = Path("quickstart"),
     lang: Annotated[str, typer.Option(help="en or zh.")] = "en",
-    budget: Annotated[str, typer.Option(help="How long to pre-train.")] = "150s",
+    budget: Annotated[str, typer.Option(help="How long all trainings may take together.")] = "5m",
 ) -> None:
-    """Do the main job once, on text that is already here: prepare, pre-train, fill in masked words."""
+    """Do the main job once, on text that is already here: compare representations, fill in masked words."""
     from firth.cli.quickstart import run_quickstart
 
     run_quickstart(folder, lang, budget)

@@ -92,11 +92,12 @@ def share_budget(budget_s: float, num_pretrained: int, num_finetuned: int, num_t
 
 def fit_length(allowed_s: float, step_s: float, evaluation_s: float, epoch_steps: int, wanted: int) -> tuple[int, int]:
     """(epochs, steps) of a fine-tuning that keeps to its seconds: as many whole epochs as fit, at most as many as wanted,
-    with a test after each; where not even one fits, the steps of it that do, at least one."""
+    with a test after each. One epoch may take twice the time; where not even that is enough, the steps of it that fit
+    into the seconds, at least one."""
     epoch_s = epoch_steps * step_s + evaluation_s
     epochs = min(wanted, int(allowed_s / max(epoch_s, 1e-12)))
-    if epochs >= 1:
-        return epochs, epochs * epoch_steps
+    if epochs >= 1 or epoch_s <= 2 * allowed_s:
+        return max(epochs, 1), max(epochs, 1) * epoch_steps
     return 1, max(1, min(epoch_steps, int((allowed_s - evaluation_s) / max(step_s, 1e-12))))
 
 

@@ -28,6 +28,7 @@ def test_the_budget_is_shared_out_whole() -> None:
 def test_a_length_that_fits() -> None:
     assert fit_length(100, 1.0, 5.0, 10, 3) == (3, 30)  # as many as wanted
     assert fit_length(100, 1.0, 5.0, 30, 9) == (2, 60)  # (30 + 5) * 2 fit, three do not
+    assert fit_length(20, 1.0, 5.0, 35, 3) == (1, 35)  # not in its time, but in twice its time
     assert fit_length(20, 1.0, 5.0, 100, 3) == (1, 15)  # part of an epoch, and its test
     assert fit_length(0.1, 1.0, 5.0, 100, 3) == (1, 1)
 
