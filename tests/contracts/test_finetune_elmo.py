@@ -9,6 +9,7 @@ import torch
 import firth
 from firth import api
 from firth.recipes.registry import find_recipe
+from task_text import write_vectors
 
 SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=6", "batch_rows=3", "max_vocab=60"]
 TEXTS = ["The old doctor found a clock.", "老师看见了一本书。", "A red boat near the flibbertigibbet!"]
@@ -74,3 +75,35 @@ def test_a_published_pair_by_its_file(run: Path, tmp_path: Path) -> None:
     trained = firth.finetune("classify", base=base, train=path, dev=path, out=out, epochs=1, tune=False)
     base.unlink()
     assert firth.load(out).predict(TEXTS) == trained.predict(TEXTS)
+
+
+@pytest.mark.parametrize("tune", [False, True])
+def test_word_vectors_beside(run: Path, tmp_path: Path, tune: bool) -> None:
+    """[x; ELMo] below the BiLSTM and [h; ELMo] above it; what ELMo reads is what it read without vectors."""
+    path = tmp_path / "train.conll"
+    path.write_text("The O\nold O\ndoctor B-PER\nsleeps O\n\nAnna B-PER\nsold O\nbread O\n\n" * 4, encoding="utf-8")
+    vectors = write_vectors(tmp_path / "words.vec", 5)
+    trained = firth.finetune(
+        "tag",
+        base=run,
+        beside=vectors,
+        train=path,
+        dev=path,
+        out=tmp_path / "run",
+        epochs=1,
+        settings=["layers=mix", "place=both", "mix_l2=0.001", "body_dim=6"],
+        tune=tune,
+    )
+    vectors.unlink()
+    loaded = firth.load(tmp_path / "run")
+    words = ["The", "old", "flibbertigibbet", "sleeps"]
+    assert loaded.predict([words]) == trained.predict([words])
+    network = loaded.network  # type: ignore[attr-defined]
+    assert network.body.input_size == 5 + loaded.dim
+    assert network.dim == 2 * 6 + loaded.dim
+    if not tune:
+        encoding = network.reader.tokenize(words)
+        ids = torch.tensor([[*network.reader.frame.before, *encoding.ids.tolist(), *network.reader.frame.after]])
+        with torch.inference_mode():
+            hidden = network.reader_module(ids, torch.ones_like(ids)).hidden[:, 0, 1:-1].numpy()
+        np.testing.assert_allclose(hidden, firth.load(run).layers(words).hidden, atol=1e-5)

@@ -51,6 +51,8 @@ def usual_settings(config: TaskConfig, base: Representation, given: set[str]) ->
         if base.kind == ElmoRepresentation.kind:
             usual["layers"] = "mix"  # Peters et al. 2018, eq. 1
         changes = {name: value for name, value in usual.items() if name not in given}
+    if config.place != "input" and "body" not in given:
+        changes["body"] = "bilstm"  # there is no other place without one
     config = config.replace(**changes) if changes else config
     if config.learning_rate is None:
         tuned = base.kind in _TRANSFORMERS and config.tune and config.body == "none"

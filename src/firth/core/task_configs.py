@@ -69,8 +69,6 @@ class TaskConfig(Config):
     def _fits_together(self) -> "TaskConfig":
         if self.crf and self.task != "tag":
             raise ValueError("crf is for tagging: leave it out")
-        if self.place != "input" and self.body == "none":
-            raise ValueError(f"place={self.place} is behind a body, and there is none: set body=bilstm with it")
         if len(set(self.labels)) != len(self.labels):
             raise ValueError("labels: one of them stands there twice")
         return self

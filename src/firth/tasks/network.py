@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from firth.core.errors import FirthError
 from firth.core.task_configs import TaskConfig
 from firth.core.text_reader import TextReader
 from firth.core.types import Layers
@@ -33,6 +34,8 @@ class TaskNetwork(nn.Module):
         self.config = config
         self.reader_module = reader.module
         self.reader = reader
+        if config.place != "input" and config.body == "none":
+            raise FirthError(f"place={config.place} is behind a body, and there is none: set body=bilstm with it")
         places = PLACES[config.place]
         self.mixes = nn.ModuleDict(
             {place: ScalarMix(reader.num_layers, config.mix_norm, config.mix_l2) for place in places}

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import firth
+from firth.assembly.finetune import usual_settings
 from firth.assembly.loading import load_model
 from firth.assembly.task_model import load_beside
 from firth.core.errors import FirthError
@@ -92,9 +93,20 @@ def test_the_last_layer_may_enter_above(both: TextReader) -> None:
     torch.testing.assert_close(network.tokens(batch)[..., 6:], last)
 
 
-def test_without_a_body_there_is_one_place() -> None:
+def test_without_a_body_there_is_one_place(run_folder: Path, tmp_path: Path) -> None:
+    """So there is one, unless it is told not to be there."""
+    config = TaskConfig(place="both", labels=("en", "zh"))
+    base = load_model(run_folder)
+    assert usual_settings(config, base, {"place"}).body == "bilstm"
     with pytest.raises(FirthError, match="place=both is behind a body, and there is none: set body=bilstm"):
-        TaskConfig.build({"place": "both"}, "settings")
+        firth.finetune(
+            "classify",
+            base=run_folder,
+            **files(tmp_path, "classify", 12, 6),  # type: ignore[arg-type]
+            out=tmp_path / "run",
+            settings=["place=both", "body=none"],
+        )
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("text", ["The doctor found ¿ boats.", ["The", "doctor", "found", "¿", "boats"]])
