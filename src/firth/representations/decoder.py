@@ -21,7 +21,8 @@ from firth.nn.packed import PackedMatrix
 from firth.representations.base import Attention, Representation, TextLayers
 from firth.representations.decoder_stepper import DecoderStepper
 from firth.representations.generation import Continuation, Generation, generate
-from firth.representations.windows import of_like_length, pool_tokens, pool_windows
+from firth.representations.packing import pool_tokens
+from firth.representations.windows import of_like_length, pool_windows
 from firth.text.pieces import Pieces
 
 POOLS = ("mean", "last", "max")
@@ -117,7 +118,8 @@ class DecoderRepresentation(Representation):
         pooled = np.zeros((len(windows), self.dim), np.float32)
         last = layer in (-1, num_layers - 1)
         with torch.inference_mode():
-            for numbers, ids_BT, blocks_BT in of_like_length(windows):
+            for numbers, ids, blocks in of_like_length(windows):
+                ids_BT, blocks_BT = torch.from_numpy(ids), torch.from_numpy(blocks)
                 hidden = self.decoder.last(ids_BT, blocks_BT) if last else self.decoder(ids_BT, blocks_BT).hidden[layer]
                 pooled[numbers] = pool_tokens(hidden, blocks_BT > 0, pool).numpy()
         lens = np.asarray([len(window) for window in windows])

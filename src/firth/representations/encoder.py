@@ -21,7 +21,8 @@ from firth.models.encoder import Encoder
 from firth.models.two_stream import TwoStream
 from firth.nn.output import PairHead, Pooler, ReplacedHead, TokenHead
 from firth.representations.base import Attention, Guess, Representation, TextLayers
-from firth.representations.packing import packs, pool_packed
+from firth.representations.packing import packs, pool_packed, pool_tokens
+from firth.representations.windows import of_like_length, pool_windows, window_places
 from firth.text.pieces import Pieces
 
 _BATCH_TOKENS = 4096
@@ -116,30 +117,12 @@ class EncoderRepresentation(Representation):
         )
 
     def _windows(self, encoding: Encoding) -> list[NDArray[np.int64]]:
-        """Places of the tokens in each window of at most ``max_positions``; nothing is cut off."""
-        size = len(encoding.ids)
-        if size <= self.config.max_positions:
-            return [np.arange(size)]
-        inner, room = np.arange(1, size - 1), self.config.max_positions - 2
-        return [np.concatenate(([0], inner[start : start + room], [size - 1])) for start in range(0, len(inner), room)]
+        return window_places(len(encoding.ids), self.config.max_positions)
 
     def _batches(self, windows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
-        """(numbers, ids, blocks) of windows of like length, so that hardly any padding is computed."""
-        order = sorted(range(len(windows)), key=lambda number: len(windows[number]))
-        start = 0
-        while start < len(order):
-            stop = start + 1
-            while stop < len(order) and (stop - start + 1) * len(windows[order[stop]]) <= _BATCH_TOKENS:
-                stop += 1
-            numbers = order[start:stop]
-            longest = len(windows[numbers[-1]])
-            ids = np.full((len(numbers), longest), self.pieces.pad_id or 0)
-            blocks = np.zeros((len(numbers), longest), np.int64)
-            for row, number in enumerate(numbers):
-                ids[row, : len(windows[number])] = windows[number]
-                blocks[row, : len(windows[number])] = 1
-            yield numbers, torch.from_numpy(ids), torch.from_numpy(blocks)
-            start = stop
+        """(numbers, ids, blocks) of windows of like length."""
+        for numbers, ids_BT, blocks_BT in of_like_length(windows, self.pieces.pad_id or 0):
+            yield numbers, torch.from_numpy(ids_BT), torch.from_numpy(blocks_BT)
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """A vector a text, float32 [N, D]; texts longer than the model go through in windows."""
@@ -162,7 +145,9 @@ class EncoderRepresentation(Representation):
         with torch.inference_mode():
             for numbers, found_SD in self._pooled(windows, layer % num_layers, pool):
                 pooled[numbers] = found_SD.numpy()
-        return _combine(pooled, np.asarray(owner), np.asarray([len(window) for window in windows]), len(texts), pool)
+        return pool_windows(
+            pooled, np.asarray(owner), np.asarray([len(window) for window in windows]), len(texts), pool
+        )
 
     def _pooled(
         self, windows: Sequence[NDArray[np.int64]], layer: int, pool: str
@@ -323,30 +308,3 @@ class EncoderRepresentation(Representation):
         size, most = len(encoding.ids), self.config.max_positions
         if size > most:
             raise FirthError(f"the text has {size} tokens, more than the model's {most}: shorten it")
-
-
-def pool_tokens(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> torch.Tensor:
-    if pool == "cls":
-        return hidden_BTD[:, 0]
-    if pool == "max":
-        return hidden_BTD.masked_fill(~mask_BT[:, :, None], float("-inf")).amax(1)
-    weights = mask_BT[:, :, None].to(hidden_BTD.dtype)
-    return (hidden_BTD * weights).sum(1) / weights.sum(1)
-
-
-def _combine(
-    pooled: NDArray[np.float32], owner: NDArray[np.int64], lens: NDArray[np.int64], num_texts: int, pool: str
-) -> NDArray[np.float32]:
-    """Windows of a text put together: by length for the mean, the first for [CLS], the largest for max."""
-    if len(pooled) == num_texts:
-        return pooled
-    out = np.empty((num_texts, pooled.shape[1]), np.float32)
-    for text in range(num_texts):
-        mine = owner == text
-        if pool == "cls":
-            out[text] = pooled[mine][0]
-        elif pool == "max":
-            out[text] = pooled[mine].max(0)
-        else:
-            out[text] = np.average(pooled[mine], axis=0, weights=lens[mine])
-    return out

@@ -4,26 +4,23 @@ B batch, T tokens, D hidden size, L layers.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderConfig
 from firth.core.text_reader import TextReader
 from firth.representations.base import Representation, TextLayers
+from firth.representations.windows import Floats, Ints, of_like_length, pool_windows, window_places
 from firth.text.pieces import Pieces
 
 _BATCH_TOKENS = 1024  # what one batch works on stays in a processor's cache
 _POOLS = ("mean", "cls", "max")
 _IDS, _MASK, _SEGMENTS, _LAST = "input_ids", "attention_mask", "token_type_ids", "last_hidden_state"
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float32]
 
 
 def require_onnxruntime() -> ModuleType:
@@ -125,10 +122,10 @@ class OnnxRepresentation(Representation):
             windows += found
             owner += [number] * len(found)
         pooled = np.zeros((len(windows), self.dim), np.float32)
-        for numbers, ids_BT, mask_BT in batches_of_like_length(windows, self.pieces.pad_id or 0):
+        for numbers, ids_BT, mask_BT in of_like_length(windows, self.pieces.pad_id or 0, _BATCH_TOKENS):
             (hidden,) = self._run([self._names[layer]], ids_BT, mask_BT)
             pooled[numbers] = pool_tokens(hidden, mask_BT, pool)
-        return _combine(pooled, np.asarray(owner), np.asarray([len(one) for one in windows]), len(texts), pool)
+        return pool_windows(pooled, np.asarray(owner), np.asarray([len(one) for one in windows]), len(texts), pool)
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """Every layer for every token; a list is taken as words."""
@@ -155,31 +152,6 @@ class OnnxRepresentation(Representation):
         return self.session.run(names, **inputs, **more)
 
 
-def window_places(size: int, most: int) -> list[Ints]:
-    """Places of the tokens in each window of at most ``most``, each with the first and the last token; nothing is cut off."""
-    if size <= most:
-        return [np.arange(size)]
-    inner, room = np.arange(1, size - 1), most - 2
-    return [np.concatenate(([0], inner[start : start + room], [size - 1])) for start in range(0, len(inner), room)]
-
-
-def batches_of_like_length(windows: Sequence[Ints], pad_id: int) -> Iterator[tuple[list[int], Ints, Ints]]:
-    """(numbers, ids, mask) of windows of like length, so that hardly any padding is computed."""
-    order = sorted(range(len(windows)), key=lambda number: len(windows[number]))
-    start = 0
-    while start < len(order):
-        stop = start + 1
-        while stop < len(order) and (stop - start + 1) * len(windows[order[stop]]) <= _BATCH_TOKENS:
-            stop += 1
-        numbers = order[start:stop]
-        lens = np.asarray([len(windows[number]) for number in numbers])
-        mask_BT = (np.arange(lens[-1]) < lens[:, None]).astype(np.int64)
-        ids_BT = np.full(mask_BT.shape, pad_id, np.int64)
-        ids_BT[mask_BT > 0] = np.concatenate([windows[number] for number in numbers])
-        yield numbers, ids_BT, mask_BT
-        start = stop
-
-
 def pool_tokens(hidden_BTD: Floats, mask_BT: Ints, pool: str) -> Floats:
     """One vector a row from those of its tokens."""
     if pool == "cls":
@@ -189,17 +161,3 @@ def pool_tokens(hidden_BTD: Floats, mask_BT: Ints, pool: str) -> Floats:
         return found
     weights_BT = (mask_BT / mask_BT.sum(1, keepdims=True)).astype(np.float32)
     return np.matmul(weights_BT[:, None], hidden_BTD)[:, 0]
-
-
-def _combine(pooled: Floats, owner: Ints, lens: Ints, num_texts: int, pool: str) -> Floats:
-    """Windows of a text put together: by length for the mean, the first for [CLS], the largest for max."""
-    if len(pooled) == num_texts:
-        return pooled
-    out = np.empty((num_texts, pooled.shape[1]), np.float32)
-    for text in range(num_texts):
-        mine = owner == text
-        if pool == "mean":
-            out[text] = np.average(pooled[mine], axis=0, weights=lens[mine])
-        else:
-            out[text] = pooled[mine][0] if pool == "cls" else pooled[mine].max(0)
-    return out

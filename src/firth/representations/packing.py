@@ -1,6 +1,6 @@
-"""Sequences end to end without padding, and a vector for each of them again.
+"""Sequences end to end without padding, and a vector for each of them again; the same of padded ones.
 
-N tokens of all sequences, S sequences, D hidden size.
+N tokens of all sequences, S sequences, D hidden size, B batch, T tokens.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,3 +40,15 @@ def pool_packed(hidden_ND: torch.Tensor, lens: Sequence[int], pool: str) -> torc
     if pool == "max":
         return found.scatter_reduce(0, owner_N[:, None].expand_as(hidden_ND), hidden_ND, "amax", include_self=False)
     return found.index_add(0, owner_N, hidden_ND) / lens_S.clamp(min=1)[:, None]
+
+
+def pool_tokens(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> torch.Tensor:
+    """[B, D]: the mean, the largest, the first (cls) or the last of each row's vectors."""
+    if pool == "cls":
+        return hidden_BTD[:, 0]
+    if pool == "last":
+        return hidden_BTD[torch.arange(len(mask_BT)), mask_BT.sum(1) - 1]
+    if pool == "max":
+        return hidden_BTD.masked_fill(~mask_BT[:, :, None], float("-inf")).amax(1)
+    weights = mask_BT[:, :, None].to(hidden_BTD.dtype)
+    return (hidden_BTD * weights).sum(1) / weights.sum(1)

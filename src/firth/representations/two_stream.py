@@ -15,7 +15,8 @@ from torch.nn import functional
 from firth.core.errors import FirthError
 from firth.core.model_configs import TwoStreamConfig
 from firth.core.types import Encoding
-from firth.representations.encoder import EncoderRepresentation, pool_tokens
+from firth.representations.encoder import EncoderRepresentation
+from firth.representations.packing import pool_tokens
 from firth.text.pieces import Pieces
 
 _CLS_SEGMENT = 2
@@ -91,9 +92,7 @@ class TwoStreamRepresentation(EncoderRepresentation):
         return functional.linear(hidden_BPD, self.encoder.embeddings.tokens.weight, self.bias)
 
     def _pool(self, hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> torch.Tensor:
-        if pool == "cls":
-            return hidden_BTD[torch.arange(len(hidden_BTD)), mask_BT.sum(1) - 1]
-        return pool_tokens(hidden_BTD, mask_BT, pool)
+        return pool_tokens(hidden_BTD, mask_BT, "last" if pool == "cls" else pool)
 
 
 def _known(number: int | None) -> int:

@@ -1,4 +1,4 @@
-"""Texts of any length through a model of fixed length: windows batched by length, and put together again.
+"""Texts of any length through a model of fixed length: windows, batched by length, and put together again.
 
 B batch, T tokens, D hidden size.
 """
@@ -6,52 +6,50 @@ B batch, T tokens, D hidden size.
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-_BATCH_TOKENS = 4096
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
 
 
-def of_like_length(windows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
-    """(numbers, ids, blocks) of windows of like length, so that hardly any padding is computed."""
+def window_places(size: int, most: int) -> list[Ints]:
+    """Places of the tokens in each window of at most ``most``, each with the first and the last token; nothing is cut off."""
+    if size <= most:
+        return [np.arange(size)]
+    inner, room = np.arange(1, size - 1), most - 2
+    return [np.concatenate(([0], inner[start : start + room], [size - 1])) for start in range(0, len(inner), room)]
+
+
+def of_like_length(
+    windows: Sequence[Ints], pad_id: int = 0, batch_tokens: int = 4096
+) -> Iterator[tuple[list[int], Ints, Ints]]:
+    """(numbers, ids, 1 where there is a token) of windows of like length, so that hardly any padding is computed."""
     order = sorted(range(len(windows)), key=lambda number: len(windows[number]))
     start = 0
     while start < len(order):
         stop = start + 1
-        while stop < len(order) and (stop - start + 1) * len(windows[order[stop]]) <= _BATCH_TOKENS:
+        while stop < len(order) and (stop - start + 1) * len(windows[order[stop]]) <= batch_tokens:
             stop += 1
         numbers = order[start:stop]
-        ids = np.zeros((2, len(numbers), len(windows[numbers[-1]])), np.int64)
-        for row, number in enumerate(numbers):
-            ids[0, row, : len(windows[number])] = windows[number]
-            ids[1, row, : len(windows[number])] = 1
-        yield numbers, torch.from_numpy(ids[0]), torch.from_numpy(ids[1])
+        lens = np.asarray([len(windows[number]) for number in numbers])
+        mask_BT = (np.arange(lens[-1]) < lens[:, None]).astype(np.int64)
+        ids_BT = np.full(mask_BT.shape, pad_id, np.int64)
+        ids_BT[mask_BT > 0] = np.concatenate([windows[number] for number in numbers])
+        yield numbers, ids_BT, mask_BT
         start = stop
 
 
-def pool_tokens(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> torch.Tensor:
-    """One vector a row from those of its tokens: their mean, their maximum, or the last one."""
-    if pool == "last":
-        return hidden_BTD[torch.arange(len(mask_BT)), mask_BT.sum(1) - 1]
-    if pool == "max":
-        return hidden_BTD.masked_fill(~mask_BT[:, :, None], float("-inf")).amax(1)
-    weights = mask_BT[:, :, None].to(hidden_BTD.dtype)
-    return (hidden_BTD * weights).sum(1) / weights.sum(1)
-
-
-def pool_windows(
-    pooled: NDArray[np.float32], owner: NDArray[np.int64], lens: NDArray[np.int64], num_texts: int, pool: str
-) -> NDArray[np.float32]:
-    """One vector a text from those of its windows: by length for the mean, the largest, or the last one."""
+def pool_windows(pooled: Floats, owner: Ints, lens: Ints, num_texts: int, pool: str) -> Floats:
+    """One vector a text from those of its windows: by length for the mean, else the first, the last or the largest."""
     if len(pooled) == num_texts:
         return pooled
     out = np.empty((num_texts, pooled.shape[1]), np.float32)
     for text in range(num_texts):
         mine = owner == text
-        if pool == "last":
-            out[text] = pooled[mine][-1]
+        if pool == "mean":
+            out[text] = np.average(pooled[mine], axis=0, weights=lens[mine])
         elif pool == "max":
             out[text] = pooled[mine].max(0)
         else:
-            out[text] = np.average(pooled[mine], axis=0, weights=lens[mine])
+            out[text] = pooled[mine][0 if pool == "cls" else -1]
     return out
