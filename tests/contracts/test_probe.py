@@ -9,6 +9,7 @@ import firth
 from firth import api
 from firth.cli.main import main
 from firth.core.errors import FirthError
+from firth.recipes.registry import find_recipe
 
 SENTENCES = [
     ("The old doctor found a clock .", "DET ADJ NOUN VERB DET NOUN PUNCT"),
@@ -107,6 +108,22 @@ def test_static_vectors(data: Path) -> None:
     notes = "\n".join(found["notes"])
     assert "attention: this model (static vectors) cannot show attention" in notes
     assert "gives words no probability" in notes
+
+
+def test_a_translator_and_elmo(pairs_folder: Path, words_folder: Path, tmp_path: Path) -> None:
+    """The encoder of a translator is asked, without translating; ELMo has no attention and no perplexity."""
+    small = ["num_layers=2", "num_decoder_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=48", "batch_tokens=256"]
+    config = find_recipe("transformer-tiny").override([*small, "steps=4", "checkpoints=2"])
+    found = firth.probe(api.pretrain(config, corpus=pairs_folder, out=tmp_path / "mt"), num_texts=5)
+    assert len(found["attention"]["distance"]) == 2
+    assert found["senses"]["num_test"] == 48
+    elmo = ["projection_dim=8", "cell_dim=16", "max_vocab=200", "num_samples=20", "steps=2", "batch_rows=4"]
+    config = find_recipe("elmo-tiny").override(elmo)
+    found = firth.probe(api.pretrain(config, corpus=words_folder, out=tmp_path / "elmo"), num_texts=5)
+    assert len(found["senses"]["f1"]) == 3
+    notes = "\n".join(found["notes"])
+    assert "perplexity: this model (bidirectional language model) gives words no probability" in notes
+    assert "attention: this model (bidirectional language model) cannot show attention" in notes
 
 
 def test_what_is_refused(run_folder: Path, data: Path, tmp_path: Path) -> None:

@@ -226,7 +226,10 @@ def _perplexity(model: Any, config: ProbeConfig, found: dict[str, Any]) -> None:
 
 
 def _attention(model: Representation, config: ProbeConfig, found: dict[str, Any]) -> None:
-    texts, maps = _those_that_fit(_sentences(config), model.attention)
+    from firth.representations.translation import TranslationRepresentation
+
+    target = "" if isinstance(model, TranslationRepresentation) else None  # nothing need be translated to read a source
+    texts, maps = _those_that_fit(_sentences(config), lambda text: model.attention(text, target))
     heads = measure_heads((one.weights, one.offsets[:, 0] == one.offsets[:, 1]) for one in maps if len(one.weights))
     if heads is None:
         raise _Missing(f"this model ({model.kind}) has no attention of a text to itself")

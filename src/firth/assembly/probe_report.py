@@ -58,7 +58,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
     most = max((len(row["layers"]) for row in rows), default=0)
     head = "".join(f"<th>{layer}</th>" for layer in range(most))
     lines = "".join(
-        f"<tr><td>{html.escape(row['name'])}</td>"
+        f"<tr><td>{html.escape(row['name']).replace('  ', '&emsp;')}</td>"
         + "".join(f'<td class="n">{show(value)}</td>' for value in row["layers"])
         + "<td></td>" * (most - len(row["layers"]))
         + f"<td>{html.escape(beside(row))}</td></tr>"
@@ -109,8 +109,8 @@ def _heads(found: dict[str, Any]) -> str:
     for key, title in _MAPS:
         values = np.asarray(attention[key])
         rows = [f"layer {layer + 1}" for layer in range(values.shape[0])]
-        columns = [f"head {head + 1}" for head in range(values.shape[1])]
-        note = f"Darker is more; a head that looks at everything alike has {show(attention[f'even_{key}'])}."
+        columns = [str(head + 1) for head in range(values.shape[1])]
+        note = f"A head a column, darker is more; a head that looks at everything alike has {show(attention[f'even_{key}'])}."
         drawn = heat_map(values, rows, columns, float(values.max()) or 1.0)
         body += f'<h2>{title}</h2><p class="soft">{note}</p><figure class="wide">{drawn}</figure>'
     return body
