@@ -15,6 +15,7 @@ from firth.models.encoder_steps import ClozeStepper
 from firth.representations.base import Translated
 from firth.representations.encoder import EncoderRepresentation
 from firth.representations.generation import Continuation, Generation, generate
+from firth.text.pieces import Pieces
 
 NUM_SEGMENTS = 6  # by which such a model is known
 _LEFTWARD, _SOURCE, _TARGET = 2, 4, 5  # segments, as in pre-training
@@ -89,15 +90,22 @@ class UnifiedRepresentation(EncoderRepresentation):
     def _plain_ids(self, text: str) -> NDArray[np.int64]:
         return self.pieces.encode(text, add_special=False, read_special=False).ids
 
-    def generate(self, text: str, trace: Trace | None = None, **settings: Any) -> list[Continuation]:
-        """The text continued, leftward; see ``Generation`` for the settings."""
+    @property
+    def tokens(self) -> Pieces:
+        """What a trace is spelt by, under the name that all models that write have for it."""
+        return self.pieces
+
+    def generate_many(
+        self, texts: Sequence[str], trace: Trace | None = None, **settings: Any
+    ) -> list[list[Continuation]]:
+        """Each text continued, leftward, in one batch; see ``Generation`` for the settings."""
         cls_id, _, mask_id = self._check_writes()
         chosen = Generation.build(settings, "generate")
-        room = self.config.max_positions - len(self._plain_ids(text)) - 2
+        room = self.config.max_positions - max((len(self._plain_ids(text)) for text in texts), default=0) - 2
         if chosen.max_tokens > room:
             raise FirthError(
                 f"the text and max_tokens={chosen.max_tokens} need more than the model's {self.config.max_positions} positions: shorten one"
             )
         stepper = ClozeStepper(self.encoder, self._scores, mask_id, _LEFTWARD, first_id=cls_id)
         with torch.inference_mode():
-            return generate(stepper, self.pieces, [text], chosen, trace)[0]
+            return generate(stepper, self.pieces, texts, chosen, trace)

@@ -6,6 +6,7 @@ import pytest
 
 import firth
 from firth import api
+from firth.cli.main import main
 from firth.recipes.registry import find_recipe
 
 SHAPE = ["num_layers=2", "hidden_dim=64", "num_heads=2", "ffn_dim=128", "max_positions=48", "row_len=40"]
@@ -43,6 +44,13 @@ def test_fine_tuned_from_a_run_it_writes(copies: Path, tmp_path: Path) -> None:
     assert len(continued.tokens) <= 5
     with pytest.raises(firth.FirthError, match="48 positions"):
         base.generate("red dog", max_tokens=47)
+    several = base.generate_many(["red dog", "a blue cat runs"], max_tokens=5, temperature=0)
+    alone = base.generate("red dog", max_tokens=5, temperature=0)[0]
+    assert several[0][0].tokens == alone.tokens  # whatever else is in the batch
+    assert several[0][0].score == pytest.approx(alone.score, abs=1e-4)
+    words = ["red dog", "--max-tokens", "4", "--beams", "2", "--trace", str(tmp_path / "tree.json")]
+    main(["generate", str(tmp_path / "base"), *words])
+    assert (tmp_path / "tree.json").is_file()
 
     config = find_recipe("unilm-seq2seq").override([*LOOP, "row_len=40", "steps=250", "learning_rate=3e-3"])
     model = firth.pretrain(config, corpus=copies / "pairs", out=tmp_path / "run", base=tmp_path / "base")
