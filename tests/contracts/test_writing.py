@@ -11,6 +11,7 @@ import pytest
 
 import firth
 from firth import api, task_api
+from firth.assembly.abilities import abilities_of
 from firth.assembly.writing_model import WritingModel
 from firth.core.errors import FirthError, Interrupted
 from firth.core.runs import Run
@@ -59,6 +60,7 @@ def test_texts(name: str, bases: dict[str, Path], tmp_path: Path) -> None:
     assert tested["rouge_l"] == pytest.approx(metrics["rouge_l"])
     assert tested["interval"]["metric"] == "rouge_l"
     assert "rouge_l" in api.evaluate(out)
+    assert {"encode", "fill", "translate", "predict", "layers"} <= set(abilities_of(loaded))
     (tmp_path / "texts.txt").write_text("dog\ncat bird\n", encoding="utf-8")
     found = list(task_api.predict_file(out, str(tmp_path / "texts.txt")))
     assert [row["text"] for row in found] == ["dog", "cat bird"]

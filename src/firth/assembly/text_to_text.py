@@ -7,7 +7,7 @@ from torch import nn
 
 from firth.assembly.families import Family
 from firth.assembly.tokenizers import same_tokens
-from firth.assembly.translation import scaled
+from firth.assembly.translation import rate_factors, scaled
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderDecoderConfig
@@ -19,8 +19,6 @@ from firth.objectives.corrupted_spans import CorruptedSpans
 from firth.representations.text_to_text import TextToTextRepresentation
 from firth.text.pieces import Pieces
 from firth.text.sentinels import sentinel_ids, with_sentinels
-
-_BIAS_FACTOR = 20.0
 
 
 def load_text_to_text(folder: Path) -> TextToTextRepresentation:
@@ -41,18 +39,6 @@ def pieces_of(corpus: Corpus, config: CorruptedSpansConfig) -> Pieces:
     return with_sentinels(pieces, config.num_sentinels)
 
 
-def _rate_factors(config: EncoderDecoderConfig) -> dict[str, float]:
-    """Adam moves every number alike, but T5 was made for steps in proportion to what a weight is (Adafactor): its tables
-    are as large as the root of the width beside its matrices. And a bias says nothing before it is some units large,
-    which takes a short training too long: until then no token knows its neighbours, and nothing else is learned."""
-    if config.score_scale != 1.0:
-        return {}
-    found = {"model.tokens.weight": config.hidden_dim**0.5}
-    if config.positions == "relative":
-        found |= {f"model.{side}_relative.weight": _BIAS_FACTOR for side in ("encoder", "decoder")}
-    return found
-
-
 class TextToText(Family):
     """Plain text in, a model out that fills in and can be taught to write."""
 
@@ -70,7 +56,7 @@ class TextToText(Family):
         self.pieces = pieces = pieces_of(corpus, config.objective)
         assert pieces.pad_id is not None
         assert pieces.eos_id is not None
-        self.rate_factors = _rate_factors(config.model)
+        self.rate_factors = rate_factors(config.model)
         sentinels = sentinel_ids(pieces)[: config.objective.num_sentinels]
         return EncoderDecoder(config.model), CorruptedSpans(config.objective, pieces.pad_id, pieces.eos_id, sentinels)
 

@@ -25,6 +25,7 @@ from firth.representations.translation import TranslationRepresentation
 
 _SCORED = 2000  # held-out sentences that are translated at the end
 _DRAWN = 2
+_BIAS_FACTOR = 20.0
 
 
 def load_translation(folder: Path) -> TranslationRepresentation:
@@ -37,6 +38,18 @@ def scaled(model: TranslatorConfig) -> dict[str, float]:
     if not isinstance(model, EncoderDecoderConfig) or model.output_scale == 1.0:
         return {}
     return {"output_scale": model.hidden_dim**-0.5 if model.tied_output else 1.0}
+
+
+def rate_factors(config: EncoderDecoderConfig) -> dict[str, float]:
+    """Adam moves every number alike, but T5 was made for steps in proportion to what a weight is (Adafactor): its tables
+    are as large as the root of the width beside its matrices. And a bias says nothing before it is some units large,
+    which takes a short training too long: until then no token knows its neighbours, and nothing else is learned."""
+    if config.score_scale != 1.0:
+        return {}
+    found = {"model.tokens.weight": config.hidden_dim**0.5}
+    if config.positions == "relative":
+        found |= {f"model.{side}_relative.weight": _BIAS_FACTOR for side in ("encoder", "decoder")}
+    return found
 
 
 class TranslationFamily(Family):
@@ -66,6 +79,7 @@ class TranslationFamily(Family):
         specials = PairSpecials(source.pad_id, source.eos_id, target.pad_id, target.eos_id)
         objective = Translation(config.objective, specials)
         if isinstance(config.model, EncoderDecoderConfig):
+            self.rate_factors = rate_factors(config.model)
             return EncoderDecoder(config.model), objective
         assert isinstance(config.model, Seq2SeqConfig)
         return Seq2Seq(config.model), objective

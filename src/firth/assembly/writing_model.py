@@ -55,6 +55,10 @@ class WritingModel(Representation):
     def reader(self) -> TextReader:
         return self.base.reader()
 
+    @property
+    def can_guess(self) -> bool:
+        return bool(getattr(self.base, "can_guess", False))
+
     def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
         return self.base.fill(text, top)
 

@@ -3,6 +3,7 @@
 S source tokens.
 """
 
+import re
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +21,7 @@ from firth.representations.translation import TranslationRepresentation
 from firth.text.sentinels import PATTERN, sentinel, sentinel_ids, spans_of
 
 _BEAMS = 4
+_MASK = re.compile(r"\[MASK\]|<mask>")
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class TextToTextRepresentation(TranslationRepresentation):
         )
 
     # -- what was taken out
+
+    @property
+    def can_guess(self) -> bool:
+        """Whether it has sentinels, and so was trained to fill them in."""
+        return bool(sentinel_ids(self.pieces))
 
     def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
         """For each sentinel (or mask) of the text its span in the ``top`` likeliest fillings, best first; the
@@ -94,10 +101,9 @@ class TextToTextRepresentation(TranslationRepresentation):
 
     def _numbered(self, text: str) -> str:
         """Masks, as other models are asked, are sentinels in their order."""
-        mask = self.pieces.token(self.pieces.mask_id) if self.pieces.mask_id is not None else ""
-        if not mask or mask not in text or PATTERN.search(text):
+        if PATTERN.search(text):
             return text
-        parts = text.split(mask)
+        parts = _MASK.split(text)
         return "".join(part + sentinel(number) for number, part in enumerate(parts[:-1])) + parts[-1]
 
     def _written(self, text: str, numbers: list[int], ids: list[int], known: list[int], score: float) -> Filled:

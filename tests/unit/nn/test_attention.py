@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from firth.core.model_configs import EncoderConfig
-from firth.nn.attention import SelfAttention
+from firth.nn.attention import SelfAttention, attend_with_bias
 from firth.nn.blocks import Block
 
 
@@ -78,3 +78,19 @@ def test_dropout_only_while_training() -> None:
     assert not torch.equal(block(hidden, None, None), block(hidden, None, None))
     block.eval()
     assert torch.equal(block(hidden, None, None), block(hidden, None, None))
+
+
+@pytest.mark.parametrize("scale", [None, 1.0])
+def test_a_bias_that_learns(scale: float | None) -> None:
+    """The same numbers and gradients as the kernel's, also where the bias forbids."""
+    generator = torch.Generator().manual_seed(0)
+    parts = [torch.randn(2, 3, 5, 4, generator=generator, requires_grad=True) for _ in range(3)]
+    table = torch.randn(1, 3, 5, 5, generator=generator, requires_grad=True)
+    weights = torch.randn(2, 3, 5, 4, generator=generator)
+    found = []
+    for attend in (attend_with_bias, torch.nn.functional.scaled_dot_product_attention):
+        bias = table.masked_fill(~torch.ones(5, 5, dtype=torch.bool).tril(), float("-inf"))
+        out = attend(*parts, bias, scale=scale)
+        found.append((out, *torch.autograd.grad((out * weights).sum(), [*parts, table])))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)

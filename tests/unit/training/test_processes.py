@@ -13,7 +13,7 @@ import pytest
 from safetensors.torch import load_file
 
 from firth import api
-from firth.core.configs import RunConfig
+from firth.recipes.registry import find_recipe
 
 COMMAND = [sys.executable, "-c", "from firth.cli.main import main; main()", "pretrain"]
 
@@ -72,16 +72,18 @@ def test_two_ranks_agree_on_a_budget(tiny_settings: list[str], corpus_folder: Pa
     assert (out / "checkpoints" / f"step-{facts['steps']}").is_dir()
 
 
+@pytest.mark.parametrize("recipe", ["bert-tiny", "t5-tiny"])
 def test_two_ranks_equal_accumulation(
-    tiny_config: RunConfig, tiny_settings: list[str], corpus_folder: Path, tmp_path: Path
+    recipe: str, tiny_settings: list[str], corpus_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "ranks"
-    run_ranks("bert-tiny", "--corpus", corpus_folder, "--out", out, "--steps", 6, *tiny_settings)
-    api.pretrain(tiny_config.override(["accumulation=2"]), corpus=corpus_folder, out=tmp_path / "alone")
+    run_ranks(recipe, "--corpus", corpus_folder, "--out", out, "--steps", 6, *tiny_settings)
+    config = find_recipe(recipe).override([*tiny_settings, "steps=6", "accumulation=2"])
+    api.pretrain(config, corpus=corpus_folder, out=tmp_path / "alone")
     together, alone = (load_file(folder / "model.safetensors") for folder in (out, tmp_path / "alone"))
     assert together.keys() == alone.keys()
     for name, value in alone.items():
-        assert float((together[name] - value).abs().max()) < 1e-6, name
+        assert float((together[name] - value).abs().max()) < (1e-6 if recipe == "bert-tiny" else 1e-5), name
     facts = json.loads((out / "firth.json").read_text())
     assert facts["status"] == "finished"
     assert facts["processes"] == 2
