@@ -56,7 +56,7 @@ class Server:
         self._add_openai()
         self._add_facts()
         self._add_page()
-        self.app = Guard(self.routes, settings, self.metrics)
+        self.app = Guard(self.routes, settings, self.metrics, self.worker.refusal)
 
     def start(self) -> None:
         self.worker.start()

@@ -46,14 +46,16 @@ def describe(
     }
     if answer is not None:
         failures[200] = {"model": answer, "description": "the answer"}
-    extra = None
+    extra: dict[str, Any] = {}
+    if "{name}" in path:
+        extra["parameters"] = [{"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}]
     if body is not None:
         schema = body.model_json_schema(ref_template=f"#/components/schemas/{body.__name__}_{{model}}")
         parts = schema.pop("$defs", {})
         routes.state.parts = getattr(routes.state, "parts", {}) | {
             f"{body.__name__}_{name}": part for name, part in parts.items()
         }
-        extra = {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     routes.add_api_route(
         path,
         handler,

@@ -42,8 +42,11 @@ _OPEN = ("/", "/health", "/favicon.ico")  # answered without a token, like the p
 class Guard:
     """Around the application."""
 
-    def __init__(self, app: App, settings: ServeSettings, metrics: Metrics) -> None:
-        self.app, self.settings, self.metrics = app, settings, metrics
+    def __init__(
+        self, app: App, settings: ServeSettings, metrics: Metrics, full: Callable[[], Problem | None] = lambda: None
+    ) -> None:
+        """``full`` says why nothing can be taken just now: a request that has to go is not read first."""
+        self.app, self.settings, self.metrics, self.full = app, settings, metrics, full
         self.num_inside = 0
         names = {"localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts}
         self.names = {name.lower().strip("[]") for name in names} if settings.is_local else None
@@ -89,6 +92,10 @@ class Guard:
         if foreign or (origin and urlsplit_host(origin) != host.lower()):
             raise Problem(403, "requests from pages of other sites are not answered")
         self._check_token(scope["path"], headers.get(b"authorization", b""))
+        if scope["method"] != "GET":
+            problem = self.full()
+            if problem is not None:
+                raise problem
         if self.num_inside > 2 * self.settings.max_queue + 64:
             raise Problem(503, "too many requests at once: ask again in a moment", 1, close=True)
 

@@ -47,6 +47,7 @@ class Worker:
         self._changed = threading.Condition()
         self._closed = False
         self._expected = 1  # requests of the batch before
+        self._pace_s = 0.0  # time a job, lately: what waits too long is better refused than given up
         self._thread = threading.Thread(target=self._run, name="firth-worker", daemon=True)
 
     @property
@@ -56,13 +57,23 @@ class Worker:
     def start(self) -> None:
         self._thread.start()
 
+    def refusal(self, num_jobs: int = 1) -> Problem | None:
+        """Why so many jobs cannot be taken. A request of several finds room in an empty queue whatever their number."""
+        if self._closed:
+            return Problem(503, "the server is stopping: ask again when it is back", 5)
+        waiting = len(self._waiting)
+        wait_s = waiting * self._pace_s
+        if waiting and (waiting + num_jobs > self.settings.max_queue or wait_s > self.settings.timeout_s / 3):
+            later = max(1, round(wait_s))
+            return Problem(503, f"{waiting} requests are waiting already: ask again in a moment", later)
+        return None
+
     def submit(self, jobs: Sequence[Job]) -> None:
-        """All or none. A request of several jobs finds room in an empty queue whatever their number."""
+        """All or none."""
         with self._changed:
-            if self._closed:
-                raise Problem(503, "the server is stopping: ask again when it is back", 5)
-            if self._waiting and len(self._waiting) + len(jobs) > self.settings.max_queue:
-                raise Problem(503, f"{len(self._waiting)} requests are waiting already: ask again in a moment", 1)
+            problem = self.refusal(len(jobs))
+            if problem is not None:
+                raise problem
             self._waiting.extend(jobs)
             self._changed.notify()
 
@@ -82,8 +93,10 @@ class Worker:
         while batch := self._take():
             begun = time.perf_counter()
             self._do(batch)
+            seconds = time.perf_counter() - begun
+            self._pace_s += (seconds / len(batch) - self._pace_s) / 8
             if self._done is not None:
-                self._done(batch[0].work, batch, time.perf_counter() - begun)
+                self._done(batch[0].work, batch, seconds)
 
     def _take(self) -> list[Job]:
         """The job that waits longest, and others that can go with it; none at the end."""

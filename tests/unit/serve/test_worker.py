@@ -102,3 +102,14 @@ def test_closing_does_what_was_taken() -> None:
     jobs = [bench.put(str(load), load) for load in range(20)]
     bench.go()
     assert [job.result.result(0) for job in jobs] == [2 * load for load in range(20)]
+
+
+def test_who_would_wait_too_long_is_refused_at_once() -> None:
+    bench = Bench(timeout_s=3.0)
+    bench.put("a", 1)
+    bench.worker._pace_s = 0.9
+    bench.put("a", 2)
+    with pytest.raises(Problem, match="2 requests are waiting") as full:
+        bench.put("a", 3)
+    assert (full.value.status, full.value.retry_after_s) == (503, 2)
+    bench.go()
