@@ -3,6 +3,7 @@
 from typing import Any
 
 from firth.assembly.task_model import TaskModel
+from firth.assembly.writing_model import WritingModel
 from firth.core.errors import FirthError
 from firth.models.encoder_decoder import EncoderDecoder
 from firth.representations.base import Representation
@@ -36,6 +37,7 @@ def abilities_of(model: Representation) -> list[str]:
         "generate": _cannot_write(model),
         "translate": isinstance(model, UnifiedRepresentation) and _cannot_write(model),
         "nearest": not getattr(model, "known", True),
+        "predict": isinstance(model, WritingModel) and model.config.form == "text",  # what it writes is its translation
     }
     found = [ability for ability in found if not lacking.get(ability)]
     if "encode" in found:
@@ -67,6 +69,8 @@ def looked_at(model: Representation) -> Representation:
 
 def describe_model(model: Representation) -> dict[str, Any]:
     """Kind, sizes, abilities; of a task its labels and mix of layers, of a masked model its mask."""
+    if isinstance(model, WritingModel):
+        return _describe_writer(model)
     task = model if isinstance(model, TaskModel) else None
     mixes = [
         {"place": place, "weights": mix["weights"], "scale": mix["gamma"]}
@@ -85,6 +89,21 @@ def describe_model(model: Representation) -> dict[str, Any]:
         "mixes": mixes,
         "mask": _mask(model) if "fill" in abilities else None,
         "languages": list(getattr(model, "languages", [])),
+    }
+
+
+def _describe_writer(model: WritingModel) -> dict[str, Any]:
+    """A task that is done by writing: like its base, with what it was taught."""
+    form = None if model.config.form == "text" else model.config.form
+    abilities = abilities_of(model)
+    return {
+        **describe_model(model.base),
+        "kind": f"{model.kind} on {model.base.kind}",
+        "abilities": abilities,
+        "task": form,
+        "pair": model.config.pairs,
+        "labels": list(model.config.labels),
+        "mask": _mask(model) if "fill" in abilities else None,
     }
 
 

@@ -1,5 +1,7 @@
 """The command that answers over HTTP: serve."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -64,11 +66,12 @@ def serve(
         raise FirthError(
             f"{folder}: no finished run below it to serve; make some with: firth quickstart, or name one: firth serve runs/bert"
         )
+    if threads:
+        os.environ["OMP_NUM_THREADS"] = str(threads)  # read by everything that computes, before it is loaded
     bound = listen(settings.host, settings.port)
     shelf = load_shelf(paths)
     if not settings.is_local and settings.token is None:
         say(f"anybody who reaches {settings.host} may ask: set FIRTH_TOKEN to ask for a token")
-    import sys
 
     def ready() -> None:
         say(f"serving {', '.join(shelf.models)} at {address_of(bound)} (Ctrl-C stops)")

@@ -90,6 +90,10 @@ class Representation:
         """Guesses for each mask in the text."""
         self._cannot("fill in masked words", "a masked model such as bert-tiny")
 
+    def fill_many(self, texts: Sequence[str], top: int = 5) -> list[list[list[Guess]]]:
+        """The same of many texts."""
+        return [self.fill(text, top) for text in texts]
+
     def follows(self, first: str, second: str) -> float:
         """The probability that the second text follows the first."""
         self._cannot("judge pairs of texts", "a model trained with pairs=next_sentence")

@@ -205,6 +205,30 @@ class EncoderRepresentation(Representation):
 
     def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
         """The likeliest tokens for each mask in the text, best first."""
+        encoding, places = self._masked(text)
+        with torch.inference_mode():
+            scores_PV = self._guess(torch.from_numpy(places)[None], torch.from_numpy(encoding.ids)[None])[0]
+            return self._guesses(text, encoding, places, scores_PV, top)
+
+    def fill_many(self, texts: Sequence[str], top: int = 5) -> list[list[list[Guess]]]:
+        """The same of many texts, read together where the model can."""
+        if len(texts) == 1 or self.token_head is None or not isinstance(self.encoder, Encoder):
+            return super().fill_many(texts, top)
+        if not self.encoder.can_pack:
+            return super().fill_many(texts, top)
+        found: list[list[list[Guess]]] = [[] for _ in texts]
+        masked = [self._masked(text) for text in texts]
+        with torch.inference_mode():
+            for numbers, ids_N, lens in packs([encoding.ids for encoding, _ in masked]):
+                *_, hidden_ND = self.encoder.packed(ids_N, lens)
+                for number, hidden_TD in zip(numbers, hidden_ND.split(lens), strict=True):
+                    encoding, places = masked[number]
+                    scores_PV = self.token_head(hidden_TD[places], self.encoder.embeddings.tokens.weight)
+                    found[number] = self._guesses(texts[number], encoding, places, scores_PV, top)
+        return found
+
+    def _masked(self, text: str) -> tuple[Encoding, NDArray[np.int64]]:
+        """The tokens of a text, and the places of its masks."""
         if not self.can_guess:
             raise FirthError(
                 "this model has no masked-token head: fill needs one that was pre-trained with masked tokens"
@@ -215,11 +239,15 @@ class EncoderRepresentation(Representation):
         if not len(places):
             raise FirthError(f"there is no {mask} in '{text[:60]}': put {mask} where a word is to be guessed")
         self._check_fits(encoding)
-        with torch.inference_mode():
-            scores = self._guess(torch.from_numpy(places)[None], torch.from_numpy(encoding.ids)[None])[0]
-            scores = scores[:, : self.pieces.vocab_size]
-            scores[:, self.pieces.special_ids] = float("-inf")
-            found = scores.softmax(-1).topk(min(top, scores.shape[-1] - len(self.pieces.special_ids)))
+        return encoding, places
+
+    def _guesses(
+        self, text: str, encoding: Encoding, places: NDArray[np.int64], scores_PV: torch.Tensor, top: int
+    ) -> list[list[Guess]]:
+        """The best tokens for each masked place."""
+        scores_PV = scores_PV[:, : self.pieces.vocab_size]
+        scores_PV[:, self.pieces.special_ids] = float("-inf")
+        found = scores_PV.softmax(-1).topk(min(top, scores_PV.shape[-1] - len(self.pieces.special_ids)))
         guesses = []
         for row, place in enumerate(places.tolist()):
             start, end = encoding.offsets[place].tolist()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MAX_NUMBERS = 2_000_000  # of attention and layers in one answer
+_MOST_FILLINGS = 16  # of models that write them
 _SENTENCES = 500  # of a corpus that are read for occurrences
 _BYTES_OF_TOKEN = 3  # about: letters of a piece, bytes of a Chinese character
 
@@ -130,8 +131,15 @@ def _context(served: Served, body: bodies.Context) -> dict[str, Any]:
     return {"points": points, "similarity": numbers(found.similarity, 6)}
 
 
-def _fill(served: Served, body: bodies.Fill) -> dict[str, Any]:
-    return {"masks": [[vars(guess) for guess in mask] for mask in served.model.fill(body.text, body.top)]}
+def _fill_jobs(served: Served, body: bodies.Fill, room: int) -> list[Job]:
+    if body.top > _MOST_FILLINGS and served.can("translate"):  # found by a beam of that width
+        raise Problem(422, f"the model '{served.name}' finds at most {_MOST_FILLINGS} fillings: ask for fewer")
+    work = Work(("fill", served.name, body.top), lambda texts: served.model.fill_many(texts, body.top), joins=True)
+    return [Job(work, body.text, about_tokens([body.text]))]
+
+
+def _filled(body: bodies.Fill, results: list[Any]) -> dict[str, Any]:
+    return {"masks": [[vars(guess) for guess in mask] for mask in results[0]]}
 
 
 def _generate(served: Served, body: bodies.Generate) -> dict[str, Any]:
@@ -217,6 +225,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         _predict_jobs,
         lambda body, results: {"predictions": [one for part in results for one in part]},
     ),
+    Endpoint("/fill", "fill", bodies.Fill, answers.Filled, "Guesses for each mask in a text.", _fill_jobs, _filled),
     *(
         Endpoint(f"/{name}", ability, body, answer, doc, _alone(do), _only)
         for name, ability, body, answer, doc, do in (
@@ -255,7 +264,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
                 lambda served, body: {"probability": served.model.follows(body.first, body.second)},
             ),
             ("map", "map", bodies.Map, answers.WordPoints, "Words in a plane (principal components).", _map),
-            ("fill", "fill", bodies.Fill, answers.Filled, "Guesses for each mask in a text.", _fill),
             ("generate", "generate", bodies.Generate, answers.Generated, "A text continued.", _generate),
             (
                 "translate",

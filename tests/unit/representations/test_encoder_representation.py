@@ -97,3 +97,14 @@ def test_fill_never_names_special_tokens(model: EncoderRepresentation) -> None:
     assert len(everything) == model.config.vocab_size - len(model.pieces.special_ids)
     assert sum(guess.probability for guess in everything) == pytest.approx(1, abs=1e-4)
     assert not {"[MASK]", "[PAD]", "[CLS]"} & {guess.token for guess in everything}
+
+
+def test_many_texts_are_filled_as_each_by_itself(model: EncoderRepresentation) -> None:
+    texts = ["The old [MASK] found [MASK].", "[MASK]", "A broken [MASK] near the river, in the market."]
+    for text, found in zip(texts, model.fill_many(texts, 3), strict=True):
+        for guesses, wanted in zip(found, model.fill(text, 3), strict=True):
+            assert [guess.token for guess in guesses] == [guess.token for guess in wanted]
+            assert [guess.text for guess in guesses] == [guess.text for guess in wanted]
+            assert [guess.probability for guess in guesses] == pytest.approx(
+                [guess.probability for guess in wanted], abs=1e-6
+            )

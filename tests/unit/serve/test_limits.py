@@ -86,7 +86,7 @@ def test_answers_that_would_be_too_large(client: TestClient, monkeypatch: pytest
 def test_a_request_that_takes_too_long(start: Any, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     client = start(timeout_s=0.2)
     model = shelf.models["bert"].model
-    monkeypatch.setattr(model, "fill", lambda text, top: time.sleep(0.6) or [], raising=False)
+    monkeypatch.setattr(model, "fill_many", lambda texts, top: time.sleep(0.6) or [[]], raising=False)
     assert "no answer within 0.2 s" in refused(client, 504, "/fill", {"text": "a"})
     assert "no answer within 0.2 s" in refused(client, 504, "/encode", {"text": "a"})  # the worker is not free yet
     time.sleep(0.5)
@@ -96,10 +96,10 @@ def test_a_request_that_takes_too_long(start: Any, shelf: Shelf, monkeypatch: py
 def test_a_mistake_of_the_server_is_not_shown(
     client: TestClient, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(text: str, top: int) -> None:
+    def broken(texts: list[str], top: int) -> None:
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr(shelf.models["bert"].model, "fill", broken, raising=False)
+    monkeypatch.setattr(shelf.models["bert"].model, "fill_many", broken, raising=False)
     assert "secret" not in refused(client, 500, "/fill", {"text": "a"})
 
 
