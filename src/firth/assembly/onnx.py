@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -22,7 +23,7 @@ from firth.interop.onnx_encoder import IDS, MASK, SEGMENTS, layer_name
 from firth.interop.onnx_task import ENDS, LOGITS, OWNER, STARTS
 from firth.nn.crf import CRF
 from firth.representations.base import Representation
-from firth.representations.onnx import OnnxRepresentation, Session
+from firth.representations.onnx import BATCH_TOKENS, OnnxRepresentation, Session
 from firth.tasks.schemes import transitions
 from firth.text.pieces import Pieces
 
@@ -41,27 +42,26 @@ class OnnxNetwork(nn.Module):
         """By place: the share of each layer, and γ, as the original learned them."""
         return self._mixes
 
-    def _run(self, names: Sequence[str], tensors: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    def _run(self, names: Sequence[str], tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The outputs side by side, of a few rows at a time; all at once where windows of one text are put together."""
+        num_rows, longest = tensors["blocks"].shape
+        size = num_rows if OWNER in self.session.inputs else max(1, BATCH_TOKENS // longest)
         given = {name: tensors[_BATCH_NAMES[name]].cpu().numpy() for name in self.session.inputs}
-        return [torch.from_numpy(found) for found in self.session.run(names, **given)]
+        parts = []
+        for start in range(0, num_rows, size):
+            found = self.session.run(names, **{name: array[start : start + size] for name, array in given.items()})
+            parts.append(found[0] if len(found) == 1 else np.stack(found, -1))
+        return torch.from_numpy(np.concatenate(parts))
 
     def text_scores(self, tensors: Mapping[str, torch.Tensor], num_texts: int) -> torch.Tensor:
         """[N, K]."""
-        (scores,) = self._run([LOGITS], tensors)
+        scores = self._run([LOGITS], tensors)
         assert len(scores) == num_texts
         return scores
 
     def token_scores(self, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """[B, T, K], some rows at a time: a long document has many windows."""
-        names = [LOGITS] if LOGITS in self.session.outputs else [STARTS, ENDS]
-        num_rows, longest = tensors["blocks"].shape
-        size = max(1, self.config.max_batch_tokens // longest)
-        parts = []
-        for start in range(0, num_rows, size):
-            some = {name: tensors[name][start : start + size] for name in ("ids", "blocks", "segments")}
-            found = self._run(names, some)
-            parts.append(found[0] if len(found) == 1 else torch.stack(found, -1))
-        return torch.cat(parts)
+        """[B, T, K]."""
+        return self._run([LOGITS] if LOGITS in self.session.outputs else [STARTS, ENDS], tensors)
 
 
 class OnnxTask(TaskModel):

@@ -16,7 +16,7 @@ from firth.core.files import atomic_folder, checksum, read_json, write_json
 from firth.core.model_configs import EncoderConfig
 from firth.core.runs import FORMAT, Run, versions
 from firth.core.tensors import save_tensors
-from firth.interop.onnx_encoder import EncoderWriter
+from firth.interop.onnx_encoder import EncoderWriter, loudness
 from firth.interop.onnx_graph import GraphWriter
 from firth.interop.onnx_task import Head, write_head
 from firth.representations.base import Representation
@@ -31,7 +31,7 @@ SAMPLES = (
     "An answer, a question? And 42 numbers: 3.14, 2,718 & so on (in brackets).",
     "It rained. " * 12,
 )
-"""Texts on which an export is compared with its original, of many lengths."""
+"""Texts of many lengths, on which int8 finds out what is loud, and an export is compared with its original."""
 
 
 def export_onnx(source: Path, out: Path, int8: bool = False, verify: bool = False, data: Path | None = None) -> Run:
@@ -47,7 +47,8 @@ def export_onnx(source: Path, out: Path, int8: bool = False, verify: bool = Fals
         )
     head = None if task is None else _head(source, task)
     graph = GraphWriter(int8)
-    writer = EncoderWriter(graph, base.encoder)
+    loud = loudness(base.encoder, [base.pieces.encode(text).ids for text in SAMPLES]) if int8 else {}
+    writer = EncoderWriter(graph, base.encoder, loud)
     writer.outputs()
     if head is not None:
         write_head(graph, writer, head)

@@ -1,7 +1,14 @@
 """An encoder as an ONNX graph: the same numbers as ``models.encoder.Encoder``, for every option of its config.
 
+In int8 a few channels that are always loud would make all others coarse. They are made quieter and the matrix that reads them
+louder by as much, before both become bytes (SmoothQuant, Xiao et al. 2023, eq. 4 with α = 1/2); how loud each channel gets
+is heard on sample texts.
+
 B batch, T tokens, D hidden size, H heads, K = D / H.
 """
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,17 +21,48 @@ IDS, MASK, SEGMENTS, LAST = "input_ids", "attention_mask", "token_type_ids", "la
 _HIDDEN_AWAY = -1e9  # added to the scores of padding: its weight is then exactly 0
 _LEAST = {"gelu": 0.17, "gelu_tanh": 0.171, "relu": 1e-9}  # no output of the activation is below its negative
 
+_QUIETEST, _FACTORS = 1e-4, (1 / 8, 16.0)  # a channel that no sample text reaches must not become very loud on another
+
 
 def layer_name(layer: int, num_layers: int) -> str:
     """The name of a layer among the outputs; 0 is the token layer."""
     return LAST if layer == num_layers else f"layer_{layer}"
 
 
-class EncoderWriter:
-    """Writes one encoder into a graph; ``layers`` are the names of its layers inside."""
+def loudness(encoder: Encoder, texts: Sequence[NDArray[np.int64]]) -> dict[str, NDArray[np.float32]]:
+    """The largest absolute number of each channel that enters a matrix after a norm, over the tokens of these texts."""
+    found: dict[str, NDArray[np.float32]] = {}
 
-    def __init__(self, graph: GraphWriter, encoder: Encoder) -> None:
+    def hear(name: str) -> Any:
+        def hook(module: torch.nn.Module, inputs: tuple[torch.Tensor]) -> None:
+            top_D = inputs[0].abs().flatten(0, -2).amax(0).numpy()
+            found[name] = np.maximum(found.get(name, 0.0), top_D)
+
+        return hook
+
+    hooks = [
+        module.register_forward_pre_hook(hear(name))
+        for name, module in encoder.named_modules()
+        if name.endswith(("attention.qkv", "ffn.inner"))
+    ]
+    try:
+        with torch.inference_mode():
+            for ids in texts:
+                encoder.last(torch.from_numpy(ids[: encoder.config.max_positions])[None])
+    finally:
+        for handle in hooks:
+            handle.remove()
+    return found
+
+
+class EncoderWriter:
+    """Writes one encoder into a graph; ``layers`` are the names of its layers inside. ``loud`` is read by int8 alone."""
+
+    def __init__(
+        self, graph: GraphWriter, encoder: Encoder, loud: Mapping[str, NDArray[np.float32]] | None = None
+    ) -> None:
         self.graph, self.encoder, self.config = graph, encoder, encoder.config
+        self.loud = loud or {}
         self.weights = {name: tensor.detach().float().numpy() for name, tensor in encoder.state_dict().items()}
         self.head_dim = self.config.hidden_dim // self.config.num_heads
         for name in (IDS, MASK, SEGMENTS):
@@ -93,6 +131,17 @@ class EncoderWriter:
         weight, bias = self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias")
         return self.graph.linear(value, name, weight, bias, row_max)
 
+    def _read(self, hidden: str, name: str) -> str:
+        """A matrix over what comes from a norm."""
+        graph, weight_KD, bias = self.graph, self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias")
+        if graph.int8 and name in self.loud:
+            reach_D, weight_D = (np.maximum(top, _QUIETEST) for top in (self.loud[name], np.abs(weight_KD).max(0)))
+            factor_D = np.sqrt(reach_D / weight_D)
+            factor_D = np.clip(factor_D / np.median(factor_D), *_FACTORS).astype(np.float32)
+            hidden = graph.op("Mul", hidden, graph.constant(f"{name}.quieter", 1 / factor_D))
+            weight_KD = weight_KD * factor_D
+        return graph.linear(hidden, name, weight_KD, bias, graph.row_max(hidden))
+
     def _embed(self) -> str:
         graph, weights = self.graph, self.weights
         hidden = graph.lookup(weights["embeddings.tokens.weight"], "embeddings.tokens.weight", IDS)
@@ -128,7 +177,7 @@ class EncoderWriter:
     def _attention(self, hidden: str, name: str, first_only: bool) -> str:
         graph = self.graph
         shape = graph.ints(0, 0, self.config.num_heads, self.head_dim)
-        both = self._linear(hidden, f"{name}.qkv", graph.row_max(hidden))
+        both = self._read(hidden, f"{name}.qkv")
         parts = [graph.op("Reshape", part, shape) for part in graph.split(both, 3)]
         query, key, value = (graph.op("Transpose", part, perm=[0, 2, 1, 3]) for part in parts)
         query, key = self._rotate(query), self._rotate(key)
@@ -154,7 +203,7 @@ class EncoderWriter:
 
     def _feed(self, hidden: str, name: str) -> str:
         graph = self.graph
-        inner = self._linear(hidden, f"{name}.inner", graph.row_max(hidden))
+        inner = self._read(hidden, f"{name}.inner")
         if not self.config.gated:
             inner = self._activation(inner)
             return self._linear(inner, f"{name}.outer", graph.row_max(inner, _LEAST[self.config.activation]))

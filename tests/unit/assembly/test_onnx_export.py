@@ -113,7 +113,7 @@ def test_what_is_not_exported(run_folder: Path, gpt_folder: Path, exported: dict
         api.convert(run_folder, tmp_path / "out", "onnx", data="dev.tsv")
     with pytest.raises(FirthError, match="exists already"):
         api.convert(run_folder, exported[False], "onnx")
-    with pytest.raises(FirthError, match="write it as ONNX with --to onnx"):
+    with pytest.raises(FirthError, match="write it with --to onnx"):
         api.convert(run_folder, tmp_path / "out.vec")
     with pytest.raises(FirthError, match="add --to onnx"):
         api.convert(run_folder, tmp_path / "out.vec", verify=True)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from firth.core.model_configs import EncoderConfig
-from firth.interop.onnx_encoder import EncoderWriter
+from firth.interop.onnx_encoder import EncoderWriter, loudness
 from firth.interop.onnx_graph import LEVELS, GraphWriter, quantised
 from firth.models.encoder import Encoder
 from firth.representations.onnx import Session
@@ -50,9 +50,11 @@ def batch() -> dict[str, torch.Tensor]:
     return {"ids": ids, "blocks": blocks, "segments": (torch.arange(11) >= 5).long().expand_as(ids).contiguous()}
 
 
-def run(path: Path, encoder: Encoder, int8: bool = False) -> tuple[list[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+def run(
+    path: Path, encoder: Encoder, int8: bool = False, hear: bool = False
+) -> tuple[list[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
     graph = GraphWriter(int8)
-    writer = EncoderWriter(graph, encoder)
+    writer = EncoderWriter(graph, encoder, loudness(encoder, list(batch()["ids"].numpy())) if hear else None)
     writer.outputs()
     graph.output("first", writer.first_of_last(), ["B", 1, 32])
     graph.save(path, "test")
@@ -90,6 +92,25 @@ def test_int8_is_near(name: str, tmp_path: Path) -> None:
     assert cosines.mean() > 0.99
     assert cosines.min() > 0.97
     assert (tmp_path / "model.onnx").stat().st_size < 0.6 * sum(4 * one.numel() for one in encoder.parameters())
+
+
+def test_loud_channels_are_evened_out(tmp_path: Path) -> None:
+    encoder = build()
+    with torch.no_grad():
+        for name in ("embeddings.norm", "blocks.0.attention_norm", "blocks.0.ffn_norm", "blocks.1.attention_norm"):
+            encoder.get_submodule(name).weight[3] = 60.0
+    wanted, seen = original(encoder)[-1], batch()["blocks"].numpy() > 0
+    errors = [
+        float(np.abs(run(tmp_path / "model.onnx", encoder, int8=True, hear=hear)[0][-1] - wanted)[seen].mean())
+        for hear in (False, True)
+    ]
+    assert errors[1] < 0.7 * errors[0]
+    inputs: list[torch.Tensor] = []
+    hook = encoder.blocks[0].attention.qkv.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
+    encoder.last(batch()["ids"])
+    hook.remove()
+    found = loudness(encoder, list(batch()["ids"].numpy()))["blocks.0.attention.qkv"]
+    np.testing.assert_allclose(found, inputs[0].detach().abs().amax((0, 1)).numpy(), rtol=1e-5)
 
 
 def test_one_loud_row_leaves_the_others_alone(tmp_path: Path) -> None:
