@@ -115,6 +115,8 @@ def test_it_goes_on(bases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(Interrupted):
         firth.finetune("write", progress=stop, **given)
     assert Run.open(out).facts["status"] == "started"
+    with pytest.raises(FirthError, match="go on with --resume"):  # with other settings it is another run
+        firth.finetune("write", learning_rate=0.1, **given)
     firth.finetune("write", **given)
     assert Run.open(out).facts["status"] == "finished"
     with pytest.raises(FirthError, match="exists already"):

@@ -27,6 +27,7 @@ from firth.text.parallel import PairsReadingConfig
 CORPUS = "corpus"
 _BATCH_TOKENS = 4096
 _NO_LIMIT = 1_000_000_000
+_EPOCHS = 3.0  # where nothing else is said
 
 
 def writer_recipe(base: Representation, config: WritingConfig, where: str) -> RunConfig:
@@ -64,7 +65,10 @@ def start_writing(
     loaded = load_model(base)
     loaded = loaded.base if isinstance(loaded, WritingModel) else loaded
     recipe = writer_recipe(loaded, data.config, str(base)).override(words)
-    if not overwrite and _begun(out, data.config):
+    training = recipe.training
+    if training.steps is None and training.epochs is None and training.budget is None:
+        recipe = recipe.replace(training=training.replace(epochs=_EPOCHS).model_dump())
+    if not overwrite and _begun(out, data.config, recipe):
         return resume_run(out, progress)
     Run.clear(out, overwrite)
     out.mkdir(parents=True, exist_ok=True)
@@ -78,13 +82,14 @@ def start_writing(
         raise
 
 
-def _begun(out: Path, config: WritingConfig) -> bool:
-    """Whether this very task was begun here and not finished."""
+def _begun(out: Path, config: WritingConfig, recipe: RunConfig) -> bool:
+    """Whether this very task was begun here, with these settings, and not finished."""
     if not (out / "firth.json").is_file() or not (out / SETTINGS).is_file():
         return False
-    return Run.open(out).facts["status"] != "finished" and read_json(out / SETTINGS) == json.loads(
-        config.model_dump_json()
-    )
+    facts = Run.open(out).facts
+    told = (read_json(out / SETTINGS), facts["config"]["training"], facts["config"]["objective"])
+    asked = (json.loads(some.model_dump_json()) for some in (config, recipe.training, recipe.objective))
+    return facts["status"] != "finished" and told == tuple(asked)
 
 
 def _prepare(data: WritingData, base: Path, out: Path, progress: Progress | None) -> None:
