@@ -121,7 +121,7 @@ def words_in(text: str | list[str], layers: TextLayers, layer: int) -> SentenceW
         )
     numbers, units = _word_vectors(layers, layer)
     if isinstance(text, str):
-        spans = [_span(layers, number) for number in numbers]
+        spans = [_trimmed(text, *_span(layers, number)) for number in numbers]
         return SentenceWords(text, spans, units)
     sentence = join_words(text)
     starts, at = [], 0
@@ -144,3 +144,9 @@ def _word_vectors(layers: TextLayers, layer: int) -> tuple[list[int], NDArray[np
 def _span(layers: TextLayers, number: int) -> tuple[int, int]:
     offsets = layers.offsets[layers.words == number]
     return int(offsets[:, 0].min()), int(offsets[:, 1].max())
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without the space that some tokenizers count to a word."""
+    word = text[start:end]
+    return start + len(word) - len(word.lstrip()), end - len(word) + len(word.rstrip())

@@ -72,12 +72,19 @@ def load_shelf(paths: Sequence[Path], told: Callable[[str], None] | None = None)
 def _serve(name: str, path: Path) -> Served:
     model = api.load(path)
     facts, summary = look_api.describe_model(model), look_api.run_summary(path)
-    place = summary.pop("corpus")
-    corpus = Path(place) if isinstance(place, str) and (Path(place) / "corpus.json").is_file() else None
+    corpus = _plain_text(summary.pop("corpus"))
     if corpus is not None and "layers" in facts["abilities"] and summary["kind"] == "pretrain":
         facts["abilities"].append("occurrences")
     report = path / "report.html"
     return Served(name, model, facts, summary, corpus, report.read_bytes() if report.is_file() else None)
+
+
+def _plain_text(place: Any) -> Path | None:
+    """The corpus that a run names, if it is still there and has sentences (not pairs of them) to look into."""
+    with contextlib.suppress(FirthError):
+        if isinstance(place, str) and api.corpus_info(place, verify=False).kind == "text":
+            return Path(place)
+    return None
 
 
 def free_name(wanted: str, taken: Sequence[str]) -> str:
