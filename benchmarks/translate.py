@@ -7,8 +7,9 @@ The first form measures speed on one model size and one set of pairs (toy pairs 
 default, or a corpus of ``firth prepare-pairs``). Contenders take turns; figures are medians of
 target tokens a second that are not padding. The plain loops take pairs in random order, padded to
 the longest of the batch, as tutorials do; the same loop on batches by length is shown too, so
-that what the batches give can be told from what the model gives. Beam search (5) runs the same
-weights in both. The second form trains on Multi30k files (``train.en.gz``, ``train.de.gz``,
+that what the batches give can be told from what the model gives. Beam search (5) runs the same weights in
+Firth, transformers' ``generate`` and CTranslate2 (float32 and int8): once over sentences as they end, and once over 1 and
+32 sentences that all get 30 tokens, so that every program does as many steps. The second form trains on Multi30k files (``train.en.gz``, ``train.de.gz``,
 ``val.*``, ``test_2016_flickr.*``) and prints BLEU for all, short and long sentences.
 """
 
@@ -28,22 +29,27 @@ from transformers import MarianConfig, MarianMTModel
 
 from firth import api
 from firth.assembly.bleu import score_translations
+from firth.assembly.ctranslate2 import load_ctranslate2
 from firth.assembly.translation import load_translation
 from firth.core.configs import TrainingConfig
 from firth.core.model_configs import EncoderDecoderConfig
 from firth.core.objective_configs import TranslationConfig
 from firth.core.types import Batch
 from firth.corpus.pairs import PairsCorpus
+from firth.decoding.settings import Rules
 from firth.models.encoder_decoder import EncoderDecoder
 from firth.nn.positions import sinusoids
 from firth.objectives.translation import PairSpecials, Translation
+from firth.representations.ctranslate2 import CTranslate2Representation
 from firth.representations.translation import TranslationRepresentation
+from firth.representations.translator import Translator
 from firth.text.parallel import PairsReadingConfig, find_pair_sources, read_pairs
 from firth.training.optimizer import build_optimizer
 
 DIM, LAYERS, HEADS, FFN = 256, 3, 4, 1024
 TOKENS = 4096
 SMOOTHING = 0.1
+STEPS = 30  # tokens that every sentence gets where programs are compared step by step
 LONG = 16  # words of a long sentence
 Step = Callable[[], int]  # one step; how many target tokens it took
 
@@ -232,7 +238,15 @@ def compare_search(corpus: PairsCorpus, folder: Path, rounds: int, num_texts: in
                 out[number] = ours.target_pieces.decode(row)
         return out
 
-    runners = {"transformers generate": peer, "firth": lambda: ours.translate(texts)}
+    api.convert(run, folder / "ct2", "ctranslate2")
+    api.convert(run, folder / "ct2-int8", "ctranslate2", int8=True)
+    engines = {name: load_ctranslate2(folder / name) for name in ("ct2", "ct2-int8")}
+    compare_steps(ours, theirs, engines, texts, rounds)
+    runners = {
+        "transformers generate": peer,
+        "firth": lambda: ours.translate(texts),
+        "CTranslate2": lambda: engines["ct2"].translate(texts),
+    }
     speeds: dict[str, list[float]] = {name: [] for name in runners}
     results: dict[str, list[str]] = {}
     for number in range(rounds + 1):
@@ -242,8 +256,50 @@ def compare_search(corpus: PairsCorpus, folder: Path, rounds: int, num_texts: in
             if number:
                 speeds[name].append(len(texts) / (time.perf_counter() - started))
     show("beam search, width 5", "sentences/s", speeds, "transformers generate")
-    same = sum(one == two for one, two in zip(*results.values(), strict=True))
-    print(f"  {same} of {len(texts)} translations are the same (the length penalties differ)")
+    for name in ("transformers generate", "CTranslate2"):
+        same = sum(one == two for one, two in zip(results["firth"], results[name], strict=True))
+        print(f"  {same} of {len(texts)} translations are those of {name} (the ways to end a search differ)")
+
+
+def compare_steps(
+    ours: TranslationRepresentation,
+    theirs: MarianMTModel,
+    engines: dict[str, CTranslate2Representation],
+    texts: list[str],
+    rounds: int,
+) -> None:
+    """As many tokens in every program: the end is ruled out until all are written."""
+    rules = Rules(min_tokens=STEPS, banned=ours._never_said())
+    rows = [ours._encode(text).ids for text in texts]
+    usual = statistics.mode(-(-len(row) // 8) for row in rows)  # sentences that Firth searches together
+    alike = [number for number, row in enumerate(rows) if -(-len(row) // 8) == usual]
+
+    def generate(numbers: list[int]) -> None:
+        chosen = [torch.from_numpy(rows[number]) for number in numbers]
+        ids = nn.utils.rnn.pad_sequence(chosen, True, theirs.config.pad_token_id)
+        tokens = nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in chosen], True)
+        with torch.inference_mode():
+            theirs.generate(ids, attention_mask=tokens, num_beams=5, min_new_tokens=STEPS, max_new_tokens=STEPS)
+
+    def translate(model: Translator) -> Callable[[list[int]], None]:
+        def run(numbers: list[int]) -> None:
+            model.translate([texts[number] for number in numbers], max_tokens=STEPS, rules=rules)
+
+        return run
+
+    runners: dict[str, Callable[[list[int]], None]] = {"transformers generate": generate, "firth": translate(ours)}
+    runners |= {f"CTranslate2 ({name})": translate(engine) for name, engine in engines.items()}
+    for size in (1, 32):
+        speeds: dict[str, list[float]] = {name: [] for name in runners}
+        for number in range(rounds + 1):
+            numbers = [alike[(number * size + place) % len(alike)] for place in range(size)]
+            for name, runner in runners.items():
+                started = time.perf_counter()
+                runner(numbers)
+                if number:
+                    speeds[name].append(size * STEPS / (time.perf_counter() - started))
+        title = f"beam search, width 5, {size} sentence{'s' * (size > 1)} of {STEPS} tokens"
+        show(title, "target tokens/s", speeds, "transformers generate")
 
 
 def measure_multi30k(folder: Path, arguments: argparse.Namespace) -> None:

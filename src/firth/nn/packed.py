@@ -1,4 +1,4 @@
-"""A matrix laid out once for products with few rows, as when a text is written token by token.
+"""Matrices laid out once for products with few rows, as when a text is written token by token.
 
 A general product lays the matrix out anew every time, which for a few rows costs more than the product itself.
 oneDNN, which torch carries on most CPUs, keeps the layout; elsewhere this is an ordinary linear layer.
@@ -7,6 +7,7 @@ N rows, D in, V out.
 """
 
 import torch
+from torch import nn
 from torch.nn import functional
 
 
@@ -23,6 +24,13 @@ class PackedMatrix:
             return functional.linear(hidden_ND, self.weight, self.bias)
         found: torch.Tensor = torch.ops.mkldnn._linear_pointwise(hidden_ND, self.packed, self.bias, "none", [], "")
         return found
+
+
+def turn_matrices(module: nn.Module) -> None:
+    """Linear layers keep their matrices by columns: the same numbers in the order in which few rows are multiplied."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            part.weight.data = part.weight.data.t().contiguous().t()
 
 
 def _packs(weight: torch.Tensor) -> bool:

@@ -24,7 +24,7 @@ from firth.models.encoder_decoder import EncoderDecoder
 from firth.models.encoder_decoder_steps import EncoderDecoderStepper
 from firth.models.seq2seq import Seq2Seq, Seq2SeqStepper
 from firth.models.source_reader import SourceReader
-from firth.nn.packed import PackedMatrix
+from firth.nn.packed import PackedMatrix, turn_matrices
 from firth.representations.base import Attention, TextLayers
 from firth.representations.translator import Translator
 from firth.text.characters import is_han
@@ -84,6 +84,8 @@ class TranslationRepresentation(Translator):
                 f"{where}: weights and config do not fit ({reason}); are the files of one model?"
             ) from None
         self.model.eval()
+        if isinstance(self.model, EncoderDecoder):
+            turn_matrices(self.model.decoder_blocks)
 
     @property
     def num_parameters(self) -> int:
