@@ -46,7 +46,9 @@ class EncoderDecoderStepper:
     def start(self, num_rows: int) -> DecoderState:
         num_layers, _, num_sentences, num_heads, _, head_dim = self.memories.shape
         assert num_rows == num_sentences, "a row a source"
-        cache = KeyValues.empty(num_layers, num_rows, num_heads, head_dim, self.memories)
+        config = self.model.config
+        drops = config.window is None and config.positions != "relative"
+        cache = KeyValues.empty(num_layers, num_rows, num_heads, head_dim, self.memories, drops)
         return DecoderState(cache, self.memories.clone(), self.source_mask)
 
     def step(self, ids_N: torch.Tensor, state: DecoderState) -> tuple[torch.Tensor, DecoderState]:

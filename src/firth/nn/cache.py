@@ -3,7 +3,7 @@
 The rows of a sentence (the hypotheses of a beam) share one list of entries. A token that was read while
 there was one row is one entry that all rows see; after that every step adds an entry a row, and which
 entries a row sees says which tokens it consists of. So when rows change places nothing is copied but
-what they see, and a row that was given up leaves entries that nobody sees.
+what they see, and a row that was given up leaves entries that nobody sees; now and then these are dropped.
 
 L layers, S sentences, W rows a sentence, N = S * W rows, H heads, J entries, T new tokens, K head size.
 """
@@ -15,14 +15,17 @@ from torch.nn import functional
 
 Past = tuple[torch.Tensor, torch.Tensor]  # keys and values that were computed before
 _ROOM = 256  # entries that room is made for at least
+_FEW = 64  # entries of which none are dropped
 _HIDDEN = float("-inf")
 
 
 class KeyValues:
     """[L, 2, S, H, J, K], of which the first ``filled`` entries are used."""
 
-    def __init__(self, store: torch.Tensor) -> None:
+    def __init__(self, store: torch.Tensor, drops: bool = True) -> None:
+        """``drops``: whether entries that nobody sees are dropped; then it is not known where entries stand."""
         self.store = store
+        self.drops, self.dropped_at = drops, _FEW
         self.sentence_N = torch.arange(store.shape[2], device=store.device)
         self.starts = [0]  # the first entry of each token, and where the next one's will be
         self.seen_NJ: torch.Tensor | None = None  # 0 or -inf, to be added to scores; None: every entry is seen
@@ -30,8 +33,10 @@ class KeyValues:
         self.left_S: torch.Tensor | None = None  # the old numbers of the sentences where some have moved or left
 
     @classmethod
-    def empty(cls, num_layers: int, num_rows: int, num_heads: int, head_dim: int, like: torch.Tensor) -> "KeyValues":
-        return cls(like.new_empty((num_layers, 2, num_rows, num_heads, 0, head_dim)))
+    def empty(
+        cls, num_layers: int, num_rows: int, num_heads: int, head_dim: int, like: torch.Tensor, drops: bool = True
+    ) -> "KeyValues":
+        return cls(like.new_empty((num_layers, 2, num_rows, num_heads, 0, head_dim)), drops)
 
     @property
     def at(self) -> int:
@@ -53,6 +58,7 @@ class KeyValues:
 
     def places(self, first: int = 0) -> torch.Tensor:
         """[J]: where in its text the token of each entry stands, from the token ``first`` on."""
+        assert not self.drops
         ends = torch.tensor(self.starts[first:], device=self.store.device)
         return torch.arange(first, self.at, device=self.store.device).repeat_interleave(ends.diff())
 
@@ -89,8 +95,8 @@ class KeyValues:
 
     def reorder(self, index_N: torch.Tensor) -> "KeyValues":
         """The cache whose row n is the old row ``index[n]``. It takes over the memory: of the two only one may go on."""
-        found = KeyValues(self.store)
-        found.starts = list(self.starts)
+        found = KeyValues(self.store, self.drops)
+        found.starts, found.dropped_at = list(self.starts), self.dropped_at
         if self.seen_NJ is not None:
             found.seen_NJ = self.seen_NJ.index_select(0, index_N)
         sentence_N = self.sentence_N.index_select(0, index_N)
@@ -98,7 +104,23 @@ class KeyValues:
             found.left_S, sentence_N = group_rows(sentence_N)
             found.store = take_sentences(self.store, 2, found.left_S, self.filled)
         found.sentence_N = sentence_N
+        if found.drops and found.seen_NJ is not None and found.filled >= found.dropped_at:
+            found._drop(found.seen_NJ.view(found.num_sentences, found.width, -1))
         return found
+
+    def _drop(self, seen_SWJ: torch.Tensor) -> None:
+        """Entries that no row of their sentence sees, as far as all sentences have such. The next time is when there
+        are twice as many as are left."""
+        used_SJ = (seen_SWJ == 0).any(1)
+        most = int(used_SJ.sum(1).max())
+        self.dropped_at = max(_FEW, 2 * most)
+        if 2 * most > self.filled:
+            return
+        kept_SJ = used_SJ.int().argsort(dim=1, descending=True, stable=True)[:, :most]
+        index = kept_SJ[None, None, :, None, :, None].expand(*self.store.shape[:4], -1, self.store.shape[5])
+        self.store[..., :most, :] = self.store[..., : self.filled, :].gather(4, index)
+        self.seen_NJ = seen_SWJ.gather(2, kept_SJ[:, None].expand(-1, seen_SWJ.shape[1], -1)).flatten(0, 1)
+        self.starts = [0] * self.at + [most]
 
 
 @functools.lru_cache(maxsize=8)

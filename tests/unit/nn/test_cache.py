@@ -15,10 +15,10 @@ DIM, HEADS = 12, 3
 class Both:
     """The cache under test, and beside it every row's whole text, read anew each time."""
 
-    def __init__(self, num_rows: int, seed: int = 0) -> None:
+    def __init__(self, num_rows: int, seed: int = 0, drops: bool = True) -> None:
         torch.manual_seed(seed)
         self.attention = SelfAttention(DIM, HEADS, 0.0).eval()
-        self.cache = KeyValues.empty(1, num_rows, HEADS, DIM // HEADS, torch.zeros(1))
+        self.cache = KeyValues.empty(1, num_rows, HEADS, DIM // HEADS, torch.zeros(1), drops)
         self.texts = torch.zeros(num_rows, 0, DIM)
 
     def read(self, count: int) -> None:
@@ -82,17 +82,26 @@ def test_rows_of_a_beam_that_go_on_alone() -> None:
     both.read(1)
 
 
-def test_across_the_borders_at_which_room_is_made() -> None:
-    both = Both(1)
-    both.move([0, 0, 0, 0])
-    for _ in range(70):
-        both.read(1)
-        both.move(torch.randint(4, (4,)).tolist())
-    assert both.cache.filled == 280
+@pytest.mark.parametrize("drops", [True, False])
+def test_across_the_borders_at_which_room_is_made(drops: bool) -> None:
+    """What nobody sees is dropped, in sentences of different fates, while others leave."""
+    both = Both(3, drops=drops)
+    both.read(3)
+    both.move([place for place in range(3) for _ in range(4)])
+    for number in range(70):
+        both.read(2 if number == 40 else 1)
+        num_sentences = both.cache.num_sentences
+        within = torch.randint(4, (num_sentences, 4)) if number % 3 else torch.arange(4).repeat(num_sentences, 1)
+        index = within + 4 * torch.arange(num_sentences)[:, None]
+        if number == 50:
+            index = index[[2, 1]]
+        both.move(index.flatten().tolist())
+    assert both.cache.at == 3 + 71
+    assert both.cache.filled < 200 if drops else both.cache.filled == 3 + 4 * 71
 
 
 def test_where_entries_stand() -> None:
-    both = Both(1)
+    both = Both(1, drops=False)
     both.read(2)
     both.move([0, 0])
     both.read(1)
