@@ -50,7 +50,7 @@ def write_compare_report(
 def _uses(out: Path, rows: Sequence[Row]) -> str:
     trained = [row for row in rows if row.kind != "floor"]
     best = max(trained, key=lambda row: row.score)
-    return f"firth predict {out / best.folder} texts.txt\nfirth serve {out}"
+    return f"firth predict {out / best.folder} texts.txt\nfirth serve --folder {out}"
 
 
 def _cells(cells: Sequence[str], tag: str = "td") -> str:

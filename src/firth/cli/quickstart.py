@@ -26,7 +26,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "table": "2. Good or bad? What each representation reaches, and what it costs",
         "fill": "3. What {name} would put in the place of [MASK]",
         "report": "report: {out}/report.html (score against cost, errors side by side)",
-        "serve": "look at all of it:  firth serve {out}",
+        "serve": "look at all of it:  firth serve --folder {out}",
         "own": "your own files:     firth compare classify --corpus TEXT --train F.tsv --dev F.tsv --budget 30m --out DIR",
     },
     "zh": {
@@ -36,7 +36,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "table": "2. 好评还是差评？每种表示的成绩和代价",
         "fill": "3. {name} 会在 [MASK] 处填入什么",
         "report": "报告：{out}/report.html（成绩与代价的对照，逐条比较错误）",
-        "serve": "在网页上查看：  firth serve {out}",
+        "serve": "在网页上查看：  firth serve --folder {out}",
         "own": "用自己的文件：  firth compare classify --corpus 文本 --train F.tsv --dev F.tsv --budget 30m --out 目录",
     },
 }

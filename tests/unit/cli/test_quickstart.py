@@ -28,7 +28,7 @@ def test_the_whole_way_and_again(lang: str, work: Path, capsys: Capture, monkeyp
     for part in ("word2vec", "fasttext", "elmo-tiny", "bert-tiny-modern", "scratch", "majority", "tf-idf", "[MASK]"):
         assert part in told
     assert ("nothing was trained" if lang == "en" else "没有重新训练") not in told
-    assert f"firth serve first/{lang}" in told
+    assert f"firth serve --folder first/{lang}" in told
     assert "firth compare classify" in told
     main(words)
     assert ("nothing was trained" if lang == "en" else "没有重新训练") in capsys.readouterr().out
