@@ -34,4 +34,5 @@ def with_bias(bias: torch.Tensor | None, mask: torch.Tensor | None) -> torch.Ten
     """A mask and numbers to add to the scores as one."""
     if bias is None or mask is None:
         return mask if bias is None else bias
-    return bias.masked_fill(~mask, float("-inf"))
+    # finite, so that a row that may look at nothing (padding beyond a window) has an even softmax and not NaN
+    return bias.masked_fill(~mask, torch.finfo(bias.dtype).min)

@@ -229,3 +229,13 @@ def test_toy_languages_are_learned(name: str, reverse: bool) -> None:
     model.initialize(torch.Generator().manual_seed(0))
     share = learn(model, reverse, 400 if name == "transformer" else 300, 4e-3 if name == "transformer" else 1e-2)
     assert share > 0.99
+
+
+def test_padding_beyond_a_window_spoils_no_gradient() -> None:
+    """Rows that may look at nothing at all."""
+    model, (source, tokens), ids = build("relative-window"), sources(), target()
+    model.train()
+    model.hidden(source, tokens, ids).square().sum().backward()
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    assert gradients
+    assert all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
