@@ -22,7 +22,7 @@ $(VENV)/.torch: constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.samples: $(SOURCES) | $(VENV)/.torch
-	$(PIP) --editable '.[samples]'
+	$(PIP) --editable '.[samples,serve]'
 	@touch $@
 
 $(VENV)/.test: $(SOURCES) | $(VENV)/.torch

@@ -73,7 +73,9 @@ class Comparison:
     def _find_bases(self) -> list[Base]:
         wish, small = self.wish, self.budget_s < _SMALL_S
         usual = ANSWERING[small] if wish.task == "answer" else SMALL if small else USUAL
-        bases = [find_base(word) for word in dict.fromkeys(usual if wish.recipes is None else wish.recipes)]
+        bases = (
+            self._usual(usual) if wish.recipes is None else [find_base(word) for word in dict.fromkeys(wish.recipes)]
+        )
         for base in bases:
             if not self.corpora.serves(base):
                 if wish.recipes is not None:
@@ -89,6 +91,16 @@ class Comparison:
             base if names.count(base.name) == 1 or base.path is None else replace(base, name=str(base.path))
             for base in bases
         ]
+
+    def _usual(self, words: Sequence[str]) -> list[Base]:
+        """Where the user named none; what this machine lacks a package for is left out."""
+        found = []
+        for word in words:
+            try:
+                found.append(find_base(word))
+            except FirthError as error:
+                self.note(f"left out: {word}: {error}")
+        return found
 
     def run(self) -> dict[str, Any]:
         """The table as plain data, also written as ``compare.json`` with ``report.html``."""

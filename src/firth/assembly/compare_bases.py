@@ -22,6 +22,7 @@ from firth.core.task_configs import TaskConfig
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
+from firth.interop.elmo import require_h5py
 from firth.recipes.registry import VECTOR_RECIPES, find_recipe
 from firth.tasks.checking import check_examples
 from firth.text.readers import ReadingConfig
@@ -88,6 +89,8 @@ def _pretrained(name: str, word: str) -> RunConfig:
         raise FirthError(f"{name}: a recipe for pairs of sentences, which a comparison does not train; leave it out")
     if name == "bert-continue":
         raise FirthError(f"{name}: goes on with a model that exists; name that model's folder instead")
+    if config.model.kind == "elmo":
+        require_h5py()  # now, not when all others are trained
     return config
 
 
