@@ -62,16 +62,17 @@ def load_shelf(paths: Sequence[Path], told: Callable[[str], None] | None = None)
     """Loads every model; ``told`` hears of each as it is loaded."""
     served: list[Served] = []
     for path in paths:
-        name = free_name(path.resolve().name, [one.name for one in served])
         if told is not None:
             told(f"loading {path}")
-        served.append(_serve(name, path))
+        served.append(_serve(path, [one.name for one in served]))
     return Shelf(served)
 
 
-def _serve(name: str, path: Path) -> Served:
-    model = api.load(path)
+def _serve(path: Path, taken: Sequence[str]) -> Served:
+    """A task that has the name of its base says what it does: ``bert-classify``."""
+    model, name = api.load(path), path.resolve().name
     facts, summary = look_api.describe_model(model), look_api.run_summary(path)
+    name = free_name(f"{name}-{facts['task']}" if name in taken and facts["task"] else name, taken)
     corpus = _plain_text(summary.pop("corpus"))
     if corpus is not None and "layers" in facts["abilities"] and summary["kind"] == "pretrain":
         facts["abilities"].append("occurrences")

@@ -1,6 +1,7 @@
 """Who may ask, how much, and what is said otherwise: always one sentence."""
 
 import json
+import shutil
 import time
 from typing import Any
 
@@ -132,9 +133,12 @@ def test_headers(client: TestClient) -> None:
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_names_of_runs(tmp_path: Any, run_folder: Any) -> None:
+def test_names_of_runs(tmp_path: Any, tmp_path_factory: Any, run_folder: Any, mood_folder: Any) -> None:
     assert free_name("bert", ["bert", "bert-2"]) == "bert-3"
     assert list(load_shelf([run_folder, run_folder]).models) == ["bert", "bert-2"]
+    task = tmp_path_factory.mktemp("tasks") / "bert"
+    shutil.copytree(mood_folder, task)
+    assert list(load_shelf([run_folder, task]).models) == ["bert", "bert-classify"]
     assert find_runs(tmp_path) == []
     inner = tmp_path / "en" / "bert"
     inner.mkdir(parents=True)
