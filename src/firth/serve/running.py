@@ -46,8 +46,9 @@ class _Uvicorn(uvicorn.Server):
 def listen(host: str, port: int) -> socket.socket:
     """A socket, bound before any model is loaded, so that a port in use is found out at once."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        found = socket.socket(family, socket.SOCK_STREAM)
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # with its protocol: asyncio switches Nagle's algorithm off only then, and answers would wait 40 ms
+        found = socket.socket(family, kind, protocol)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 import time
 from typing import Any
 
@@ -152,6 +153,7 @@ def test_names_of_runs(tmp_path: Any, tmp_path_factory: Any, run_folder: Any, mo
 
 def test_a_port_in_use() -> None:
     taken = listen("127.0.0.1", 0)
+    assert taken.proto == socket.IPPROTO_TCP  # else asyncio leaves Nagle's algorithm on
     taken.listen()
     with pytest.raises(FirthError, match="cannot be listened on"):
         listen("127.0.0.1", taken.getsockname()[1])
