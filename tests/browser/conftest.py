@@ -67,6 +67,9 @@ def guarded_address(runs: list[Path]) -> Iterator[str]:
 def chromium() -> Iterator[Any]:
     path = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
     if path is None:
+        assert not os.environ.get("CI"), (
+            "make test installs Chromium, so that nobody takes a page for tested that is not"
+        )
         pytest.skip("there is no Chromium here: install it with your system's package manager")
     from playwright.sync_api import sync_playwright
 

@@ -1,10 +1,14 @@
 """What cannot be compared is told in a sentence before anything is made."""
 
+import sys
 from pathlib import Path
 
 import pytest
 from refusals import refused
 
+from firth.assembly.compare import Comparison
+from firth.assembly.compare_wish import Wish
+from firth.task_api import task_config
 from sample_text import write_documents
 from task_text import files
 
@@ -40,6 +44,20 @@ def test_recipes(given: list[object], capsys: Told) -> None:
     refused([*given, "--recipes", "bert-continue"], capsys, "name that model's folder")
     refused([*given, "--recipes", "runs/none"], capsys, "runs/none: no such model")
     refused([*given, "--recipes", ","], capsys, "nothing to compare")
+
+
+def test_a_package_that_is_missing_is_asked_for_first(
+    given: list[object], work: Path, capsys: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any other model is trained; where the user named no recipes, what needs it is left out."""
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    refused([*given, "--recipes", "word2vec,elmo-tiny"], capsys, "h5py", "firth[elmo]")
+    told: list[str] = []
+    wish = Wish(task_config("classify"), ("news.txt",), work / "train.tsv", work / "dev.tsv", None, "1m")
+    bases = Comparison(wish, work / "out", note=told.append).bases
+    assert "word2vec" in [base.name for base in bases]
+    assert "elmo-tiny" not in [base.name for base in bases]
+    assert any(line.startswith("left out: elmo-tiny") for line in told)
 
 
 def test_tokens_that_do_not_fit(given: list[object], corpus_folder: Path, words_folder: Path, capsys: Told) -> None:

@@ -1,5 +1,6 @@
 """What every translator does whatever computes it: texts to pieces, pieces of like length together, hypotheses to texts."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ _BATCH_TOKENS = 2048
 _SAME_LEN = 8  # sources whose lengths agree up to this are searched together
 
 
-class Translator(Representation):
+class Translator(Representation, ABC):
     """A source is its pieces and the end; what is ``search``ed and how is for those that can."""
 
     kind = "translator"
@@ -29,11 +30,11 @@ class Translator(Representation):
         self.pieces, self.target_pieces, self.languages = pieces, target_pieces, languages
         self.start_id, self.eos_id = ids["start_id"], ids["eos_id"]
 
+    @abstractmethod
     def search(
         self, rows: list[NDArray[np.int64]], forced: list[list[int]], beam: Beam, max_tokens: int, rules: Rules
     ) -> list[list[Hypothesis]]:
         """The best continuations of what is forced, one list a source."""
-        raise NotImplementedError
 
     def _encode(self, text: str | list[str]) -> Encoding:
         """The pieces of a source and the end."""
