@@ -45,6 +45,7 @@ Job = dict[str, Any]  # architecture, dim, sample, epochs, subwords, seed
 Result = tuple[float, WordVectors]  # seconds of training, what came out
 
 
+PEERS = ["gensim", "fasttext", "word2vec.c"]
 _NOTHING = WordVectors([], np.zeros((0, 1), np.float32))
 _FASTTEXT = """
 import fasttext, json, sys, time
@@ -63,8 +64,8 @@ if sys.argv[2]:
 class Bench:
     """The text, the corpus made of it, and one method a program."""
 
-    def __init__(self, text: Path, folder: Path, threads: int, glove: Path | None) -> None:
-        self.text, self.folder, self.threads, self.glove = text, folder, threads, glove
+    def __init__(self, text: Path, folder: Path, threads: int, glove: Path | None, peers: list[str]) -> None:
+        self.text, self.folder, self.threads, self.glove, self.peers = text, folder, threads, glove, peers
         started = time.perf_counter()
         tokens = TokensConfig(kind="words", word_split="whitespace", lowercase=False)
         prepare([str(text)], folder / "corpus", tokens, heldout=0.0)
@@ -241,7 +242,7 @@ def _program(name: str) -> str:
 
 
 def find_peers(bench: Bench, subwords: bool) -> dict[str, Callable[[Job], Result]]:
-    """The peers that are here."""
+    """The peers that are wanted and here."""
     found: dict[str, Callable[[Job], Result]] = {}
     for name, method in (("gensim", bench.gensim), ("fasttext", bench.fasttext)):
         if importlib.util.find_spec(name):
@@ -253,7 +254,7 @@ def find_peers(bench: Bench, subwords: bool) -> dict[str, Callable[[Job], Result
             found["word2vec.c"] = bench.word2vec_c
         else:
             print("word2vec.c left out: pip install word2vec builds it")
-    return found
+    return {name: run for name, run in found.items() if name in bench.peers}
 
 
 def measure_speed(bench: Bench, job: Job, repeats: int) -> dict[str, float]:
@@ -389,13 +390,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--similarity", nargs="+", type=Path)
     parser.add_argument("--analogies", type=Path)
+    parser.add_argument("--peers", nargs="*", default=PEERS, help="none: Firth's two modes alone")
     parser.add_argument("--glove", type=Path, help="folder of Stanford's programs")
     parser.add_argument("--json", type=Path, help="also write the rates here")
     options = parser.parse_args()
     similarity = options.similarity or [default_file("wordsim353.tsv")]
     analogies = options.analogies or default_file("questions-words.txt")
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(options.text, Path(folder), options.threads, options.glove)
+        bench = Bench(options.text, Path(folder), options.threads, options.glove, options.peers)
         print(f"{bench.words / 1e6:.2f} M words, {options.threads} threads, prepared in {bench.prepare_s:.1f} s")
         jobs = [
             {"architecture": architecture, "dim": dim, "sample": sample, "epochs": options.epochs, "subwords": False,

@@ -19,7 +19,7 @@ Loss = tuple[float, int]
 
 _FREE_CHUNK = 131_072  # tokens that a thread takes at a time where threads share one matrix
 _FREE_LEG = 8  # chunks a thread between two places where a checkpoint may be written
-_OWN_CHUNK = 24_576  # tokens that each thread reads on its own copy before the copies are merged
+_OWN_LEG = 49_152  # tokens that all threads together read on their own copies before these are merged
 _LEAST_LEGS = 40  # an epoch of a small text is cut finer than that
 
 
@@ -70,7 +70,7 @@ class WordLearner:
         starts = unit_starts(corpus, config.unit)
         most = max(1, int(starts[-1]) // (_LEAST_LEGS * threads))
         self.plan = (
-            Plan(starts, min(_OWN_CHUNK, most), threads, config.epochs)
+            Plan(starts, min(_OWN_LEG // threads, most), threads, config.epochs)
             if self.apart
             else Plan(starts, min(_FREE_CHUNK, most), _FREE_LEG * threads, config.epochs)
         )

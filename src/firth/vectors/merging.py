@@ -1,9 +1,11 @@
 """Putting the work of several threads together in a way that does not depend on timing.
 
-Each thread changes a copy of its own; then the changes to a row are combined as in AdaSum (Maleki
-et al. 2021; for word2vec: "model combiners", 2019): changes in different directions add up, changes
-in the same direction count once. Plain sums overshoot on frequent words, means are too slow on rare
-ones. Only rows that somebody touched are looked at. The twin is in ``reference.py``.
+Each thread changes a copy of its own; then the changes to a row add up, as they would have in one
+shared matrix. Where they all point the same way, though, each thread has gone the whole way already,
+and the sum of many would overshoot, further each time: so a sum is held to at most ``MOST`` times
+what changes in one direction come to together (twice the step of one: then it cannot grow). Two threads never
+reach that. A mean would be far too slow on rare words. Only rows that somebody touched are looked at.
+The twin is in ``reference.py``.
 """
 
 from typing import Any
@@ -11,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from firth.vectors.arithmetic import compiled
+
+MOST = 2.0  # of |sum|^2 / (sum of |change|^2): 1 where changes go different ways, the number of threads where all agree
 
 
 @compiled
@@ -32,28 +36,20 @@ def merge_rows(base: Any, copies: Any, touched: Any, first: int, last: int) -> N
             for t in range(dim):
                 base[row, t] = copies[only, row, t]
         else:
-            started = False
+            total[:] = 0
+            parts = np.float32(1e-30)
             for copy in range(num_copies):
-                if not touched[copy, row]:
-                    continue
-                if not started:
+                if touched[copy, row]:
                     for t in range(dim):
-                        total[t] = copies[copy, row, t] - base[row, t]
-                    started = True
-                    continue
-                both = np.float32(0)
-                ours = np.float32(1e-30)
-                theirs = np.float32(1e-30)
-                for t in range(dim):
-                    change = copies[copy, row, t] - base[row, t]
-                    both += total[t] * change
-                    ours += total[t] * total[t]
-                    theirs += change * change
-                share, other = np.float32(1) - both / (2 * ours), np.float32(1) - both / (2 * theirs)
-                for t in range(dim):
-                    total[t] = share * total[t] + other * (copies[copy, row, t] - base[row, t])
+                        change = copies[copy, row, t] - base[row, t]
+                        total[t] += change
+                        parts += change * change
+            whole = np.float32(1e-30)
             for t in range(dim):
-                base[row, t] += total[t]
+                whole += total[t] * total[t]
+            share = min(np.float32(1), np.float32(MOST) * parts / whole)
+            for t in range(dim):
+                base[row, t] += share * total[t]
         for copy in range(num_copies):
             touched[copy, row] = 0
             if holders > 1 or copy != only:

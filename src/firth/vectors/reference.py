@@ -196,15 +196,13 @@ def train_subwords(
 
 
 def merge_rows(base: Matrix, copies: Matrix, touched: NDArray[np.uint8], first: int, last: int) -> None:
-    """AdaSum of the changes that several copies made to a row; the twin of merging.merge_rows."""
+    """The sum of the changes that several copies made to a row, held where they agree; the twin of
+    merging.merge_rows."""
     for row in range(first, last):
-        changes = [copies[copy, row] - base[row] for copy in range(len(copies)) if touched[copy, row]]
-        if not changes:
+        changes = np.asarray([copies[copy, row] - base[row] for copy in range(len(copies)) if touched[copy, row]])
+        if not len(changes):
             continue
-        total = changes[0]
-        for change in changes[1:]:
-            both, ours, theirs = total @ change, total @ total + 1e-30, change @ change + 1e-30
-            total = (1 - both / (2 * ours)) * total + (1 - both / (2 * theirs)) * change
-        base[row] += total
+        total = changes.sum(0)
+        base[row] += min(1.0, 2.0 * (changes**2).sum() / max(float(total @ total), 1e-30)) * total
         copies[:, row] = base[row]
         touched[:, row] = 0

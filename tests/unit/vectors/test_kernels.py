@@ -74,7 +74,7 @@ def test_sigmoid_is_exact_to_float32() -> None:
     np.testing.assert_allclose(found, 1 / (1 + np.exp(-scores.astype(np.float64))), rtol=0, atol=5e-7)
 
 
-@pytest.mark.parametrize("copies", [2, 3])
+@pytest.mark.parametrize("copies", [2, 3, 8])
 def test_merging_kernel_and_twin_agree(copies: int) -> None:
     random = np.random.default_rng(0)
     base = random.random((30, 16)).astype(np.float32)
@@ -91,14 +91,15 @@ def test_merging_kernel_and_twin_agree(copies: int) -> None:
     np.testing.assert_allclose(*results, rtol=1e-5)
 
 
-def test_equal_changes_count_once_and_orthogonal_ones_add_up() -> None:
+@pytest.mark.parametrize("copies", [2, 8])
+def test_different_changes_add_up_and_agreeing_ones_come_to_two_at_most(copies: int) -> None:
     base = np.zeros((2, 8), np.float32)
-    stack = np.zeros((2, 2, 8), np.float32)
+    stack = np.zeros((copies, 2, 8), np.float32)
     stack[:, 0, 0] = 1.0
-    stack[0, 1, 0] = stack[1, 1, 1] = 1.0
-    merging.merge_rows(base, stack, np.ones((2, 2), np.uint8), 0, 2)
-    np.testing.assert_allclose(base[0, :2], [1, 0])
-    np.testing.assert_allclose(base[1, :2], [1, 1])
+    stack[:, 1] = np.eye(copies, 8)
+    merging.merge_rows(base, stack, np.ones((copies, 2), np.uint8), 0, 2)
+    np.testing.assert_allclose(base[0], [2, 0, 0, 0, 0, 0, 0, 0], rtol=1e-6)
+    np.testing.assert_allclose(base[1], np.eye(copies, 8).sum(0), rtol=1e-6)
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
