@@ -146,6 +146,21 @@ def test_a_token_is_asked_for_and_kept(visit: Visit, guarded_address: str) -> No
     assert reader.tabs[0] == "words"  # not asked again
 
 
+@pytest.mark.parametrize("task", ["classify", "tag", "answer"])
+def test_a_run_for_a_task_is_met_at_its_task(visit: Visit, task: str) -> None:
+    reader = visit()
+
+    def task_first(route: Any) -> None:
+        found = route.fetch()
+        models = sorted(found.json()["models"], key=lambda model: model["task"] != task)
+        route.fulfill(response=found, json={"models": models})
+
+    assert reader.page.locator("[role=tab][aria-selected=true]").get_attribute("id") == "tab-words"
+    reader.page.route("**/models", task_first)
+    reader.page.goto(f"{reader.address}/?again")
+    assert reader.page.locator("[role=tab][aria-selected=true]").get_attribute("id") == f"tab-{task}"
+
+
 def test_narrow_without_sideways_scrolling(visit: Visit) -> None:
     reader = visit(width=400)
     for name in reader.tabs:

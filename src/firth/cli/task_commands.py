@@ -112,7 +112,9 @@ def finetune(
     table(task_rows(facts) if facts["kind"] == "task" else run_rows(facts))
     if "interval" in facts or facts["kind"] != "task":
         say(f"report: {out}/report.html")
-    say(f"next: firth predict {out} texts.txt")
+    if dev is None:
+        say("how good it is was not measured: name labelled texts that it has not seen with --dev")
+    say(f"next: firth predict {out} texts.txt, or try it in a browser: firth serve {out}")
 
 
 def _numbers(words: str | None) -> list[float]:

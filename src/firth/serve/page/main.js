@@ -43,7 +43,9 @@ function tabOpener(models) {
 function buildPage(models) {
   const tabs = TABS.filter((tab) => tab.always || models.some(tab.suits));
   const opener = tabOpener(models);
-  const find = (id) => tabs.find((tab) => tab.id === id) ?? tabs[0];
+  // A run that was made for a task is met at that task.
+  const home = tabs.find((tab) => tab.task && models.slice(0, 1).some(tab.suits)) ?? tabs[0];
+  const find = (id) => tabs.find((tab) => tab.id === id) ?? home;
   const select = buildTabs(at("tabs"), at("panels"), tabs, (id) => {
     opener(find(id));
     writeView({ tab: id, inputs: {} });

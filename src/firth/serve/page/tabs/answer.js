@@ -45,6 +45,7 @@ export const answer = {
   id: "answer",
   title: "tab.answer",
   lead: "answer.lead",
+  task: true,
   tools: [go],
   suits: ({ abilities, task }) => abilities.includes("predict") && task === "answer",
 };

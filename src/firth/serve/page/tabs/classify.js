@@ -43,6 +43,7 @@ export const classify = {
   id: "classify",
   title: "tab.classify",
   lead: "classify.lead",
+  task: true,
   tools: [go],
   suits: ({ abilities, task }) => abilities.includes("predict") && ["classify", "score"].includes(task),
 };

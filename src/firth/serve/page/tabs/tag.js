@@ -69,6 +69,7 @@ export const tag = {
   id: "tag",
   title: "tab.tag",
   lead: "tag.lead",
+  task: true,
   tools: [go],
   suits: ({ abilities, task }) => abilities.includes("predict") && task === "tag",
 };
