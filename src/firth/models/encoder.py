@@ -7,6 +7,7 @@ B batch, T tokens, P picked tokens, N tokens of sequences end to end, D hidden s
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import torch
 from torch import nn
@@ -18,6 +19,8 @@ from firth.nn.attention import Angles, Groups
 from firth.nn.blocks import Block
 from firth.nn.norms import build_norm
 from firth.nn.positions import RelativeBias, rotary_angles
+
+_FILLED = 0.9  # rows with less in them than this share are read without their padding
 
 
 class Embeddings(nn.Module):
@@ -119,14 +122,17 @@ class Encoder(nn.Module):
         segments_BT: torch.Tensor | None = None,
         order_BT: torch.Tensor | None = None,
     ) -> Layers:
-        """Every layer, for features, probes and mixes."""
+        """Every layer, for features, probes and mixes. Where rows are padded it may be 0 at the padding."""
+        tokens = torch.ones_like(ids_BT, dtype=torch.bool) if blocks_BT is None else blocks_BT > 0
+        unpadded = self._unpadded(ids_BT, blocks_BT, positions_BT, segments_BT, order_BT)
+        if unpadded is not None:
+            return Layers(torch.stack([_spread(layer, unpadded[0], ids_BT) for layer in unpadded[1]]), tokens)
         positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
         hidden = [self.embed(ids_BT, positions_BT, segments_BT)]
         for block in self.blocks:
             hidden.append(block(hidden[-1], mask, angles))
         if self.final_norm is not None:
             hidden[-1] = self.final_norm(hidden[-1])
-        tokens = torch.ones_like(ids_BT, dtype=torch.bool) if blocks_BT is None else blocks_BT > 0
         return Layers(torch.stack(hidden), tokens)
 
     def last(
@@ -138,26 +144,63 @@ class Encoder(nn.Module):
         order_BT: torch.Tensor | None = None,
         tasks_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """The last layer only, [B, T, D]."""
+        """The last layer only, [B, T, D]. Where rows are padded it may be 0 at the padding."""
+        unpadded = self._unpadded(ids_BT, blocks_BT, positions_BT, segments_BT, order_BT, tasks_BT)
+        if unpadded is not None:
+            *_, last_ND = unpadded[1]
+            return _spread(last_ND, unpadded[0], ids_BT)
         positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
         hidden = self.embed(ids_BT, positions_BT, segments_BT, tasks_BT)
         for block in self.blocks:
             hidden = block(hidden, mask, angles)
         return hidden if self.final_norm is None else self.final_norm(hidden)
 
+    def _unpadded(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None,
+        positions_BT: torch.Tensor | None,
+        segments_BT: torch.Tensor | None,
+        order_BT: torch.Tensor | None,
+        tasks_BT: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, Iterator[torch.Tensor]] | None:
+        """Rows that hold a sequence each, where they are so unlike in length that padding weighs: the places of their
+        tokens among those of all rows, [N], and the layers of these, as they are asked for."""
+        if (
+            blocks_BT is None
+            or not self.can_pack
+            or any(part is not None for part in (positions_BT, order_BT, tasks_BT))
+        ):
+            return None
+        if blocks_BT.device.type != "cpu":  # a call for every length pays where calls are cheap
+            return None
+        num_rows, longest = blocks_BT.shape
+        lens_B = (blocks_BT > 0).sum(1)
+        if int(lens_B.sum()) > _FILLED * num_rows * longest or not bool(lens_B.all()):
+            return None
+        if not torch.equal(blocks_BT, (torch.arange(longest) < lens_B[:, None]).to(blocks_BT.dtype)):
+            return None  # several sequences in a row
+        rows = lens_B.argsort(stable=True).tolist()  # those of equal length side by side
+        lens = lens_B[rows].tolist()
+        places_N = torch.cat([torch.arange(size) + row * longest for row, size in zip(rows, lens, strict=True)])
+        segments_N = None if segments_BT is None else segments_BT.flatten()[places_N]
+        return places_N, self.packed(ids_BT.flatten()[places_N], lens, segments_N)
+
     @property
     def can_pack(self) -> bool:
         """Whether ``packed`` is possible: a bias of distances is made for rows only."""
         return self.relative is None
 
-    def packed(self, ids_N: torch.Tensor, lens: Sequence[int]) -> Iterator[torch.Tensor]:
+    def packed(
+        self, ids_N: torch.Tensor, lens: Sequence[int], segments_N: torch.Tensor | None = None
+    ) -> Iterator[torch.Tensor]:
         """The layers, one after another as they are computed, [N, D], of sequences that stand end to end. No padding
         is computed: what ``forward`` gives for each by itself. Neighbours of equal length are attended to together."""
         assert self.can_pack
         positions_1N = torch.cat([torch.arange(length, device=ids_N.device) for length in lens])[None]
         _, _, angles = self._prepare(ids_N[None], None, positions_1N)
         groups = _groups(lens)
-        hidden_ND = self.embed(ids_N[None], positions_1N, None)[0]
+        hidden_ND = self.embed(ids_N[None], positions_1N, None if segments_N is None else segments_N[None])[0]
         last = len(self.blocks) - 1
         yield hidden_ND
         for number, block in enumerate(self.blocks):
@@ -179,10 +222,15 @@ class Encoder(nn.Module):
     ) -> torch.Tensor:
         """The last layer at some tokens of each row, [B, P, D]: what ``last`` gives there, without
         the last block's queries and feed-forward anywhere else."""
+        unpadded = self._unpadded(ids_BT, blocks_BT, positions_BT, segments_BT, order_BT, tasks_BT)
         positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
-        hidden = self.embed(ids_BT, positions_BT, segments_BT, tasks_BT)
-        for block in self.blocks[:-1]:
-            hidden = block(hidden, mask, angles)
+        if unpadded is None:
+            hidden = self.embed(ids_BT, positions_BT, segments_BT, tasks_BT)
+            for block in self.blocks[:-1]:
+                hidden = block(hidden, mask, angles)
+        else:
+            below_ND = next(islice(unpadded[1], len(self.blocks) - 1, None))
+            hidden = _spread(below_ND, unpadded[0], ids_BT)
         if mask is not None:
             mask = mask.gather(2, picks_BP[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3]))
         picked_angles = None
@@ -208,6 +256,12 @@ class Encoder(nn.Module):
             )
             hidden = block(hidden, mask, angles)
         return torch.stack(found)
+
+
+def _spread(hidden_ND: torch.Tensor, places_N: torch.Tensor, rows_BT: torch.Tensor) -> torch.Tensor:
+    """Tokens at their places in the rows, 0 elsewhere, [B, T, D]."""
+    spread = hidden_ND.new_zeros(rows_BT.numel(), hidden_ND.shape[1]).index_copy(0, places_N, hidden_ND)
+    return spread.view(*rows_BT.shape, -1)
 
 
 def _groups(lens: Sequence[int]) -> Groups:

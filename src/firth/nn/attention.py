@@ -88,15 +88,15 @@ class SelfAttention(nn.Module):
 
     def packed(self, hidden_ND: torch.Tensor, groups: Groups, angles: Angles | None) -> torch.Tensor:
         """Sequences end to end, without padding: each sees itself only. The same numbers as ``forward`` for each."""
-        projected_ND = self.qkv(hidden_ND)
+        parts = self.qkv(hidden_ND).split([count * length for _, count, length in groups])
+        dropout = self.dropout_prob if self.training else 0.0
         mixed = []
-        for first, count, length in groups:
-            part = projected_ND[first : first + count * length].view(count, length, 3, self.num_heads, -1)
-            query, key, value = (part[:, :, which].transpose(1, 2) for which in range(3))
+        for part, (first, count, length) in zip(parts, groups, strict=True):
+            query, key, value = part.view(count, length, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
             if angles is not None:
                 mine = (angles[0][0, :, first : first + length], angles[1][0, :, first : first + length])
                 query, key = rotate(query, mine), rotate(key, mine)
-            found = functional.scaled_dot_product_attention(query, key, value, scale=self.scale)
+            found = functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout, scale=self.scale)
             mixed.append(found.transpose(1, 2).reshape(count * length, -1))
         return self.out(mixed[0] if len(mixed) == 1 else torch.cat(mixed))
 

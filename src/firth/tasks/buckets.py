@@ -1,31 +1,36 @@
-"""Batches of texts of like length, counted in tokens, so that short texts are not padded to long ones."""
+"""Batches of texts, counted in tokens."""
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.seeds import hashed, uniform
+from firth.core.seeds import hashed
 
-# Lengths are sorted after each was moved by up to a fiftieth, so that the company of a text changes from epoch to epoch (among
-# equals it does so anyway) while padding stays small: with a tenth it was 9 % of what is computed, with this 2 %.
-_JITTER = 0.02
+_POOL = 4  # batches that share out their rows by length
 
 
-def batches_by_length(
-    lens: Sequence[int] | NDArray[np.int64], max_tokens: int, max_rows: int, seed: int, epoch: int
+def shuffled_batches(
+    lens: Sequence[int] | NDArray[np.int64], max_tokens: int, max_rows: int, seed: int, epoch: int, by_length: bool
 ) -> list[NDArray[np.int64]]:
-    """Row numbers of each batch of an epoch: all rows once, of like length, in shuffled order.
+    """Row numbers of each batch of an epoch: all rows once, in shuffled order.
 
     A batch has at most ``max_rows`` rows and, padded, at most ``max_tokens`` tokens (unless one row
     alone is longer). A pure function of its arguments: any batch of any epoch can be made again.
+    ``by_length`` is for models that compute padding: of the rows of a few batches those of like length come
+    together. Not of all rows: length tells what kind of text it is, and batches of one kind each teach
+    badly (a tagger from 600 sentences came to an F1 of .52 in place of .61).
     """
     lens_N = np.asarray(lens, np.int64)
-    rows_N = np.arange(len(lens_N))
-    moved = lens_N * (1 + _JITTER * (2 * uniform(seed, epoch, 1, rows_N) - 1))
-    order = np.lexsort((hashed(seed, epoch, 2, rows_N), moved))
+    order = np.argsort(hashed(seed, epoch, 2, np.arange(len(lens_N))), kind="stable")
+    if by_length:
+        pool = np.arange(len(order)) // (_POOL * max_rows)
+        order = order[np.lexsort((lens_N[order], pool))]
     batches = _cut(order, lens_N, max_tokens, max_rows)
-    return [batches[number] for number in np.argsort(hashed(seed, epoch, 3, np.arange(len(batches))), kind="stable")]
+    if by_length:
+        order = np.argsort(hashed(seed, epoch, 3, np.arange(len(batches))), kind="stable")
+        return [batches[number] for number in order]
+    return batches
 
 
 def batches_in_order(

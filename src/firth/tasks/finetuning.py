@@ -1,4 +1,4 @@
-"""Fine-tuning as the one loop sees it: batches of like length by number, a dev score, the best weights kept."""
+"""Fine-tuning as the one loop sees it: batches by number, a dev score, the best weights kept."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.core.task_configs import TaskConfig
 from firth.core.types import Batch, Losses
-from firth.tasks.buckets import batches_by_length
+from firth.tasks.buckets import shuffled_batches
 from firth.tasks.network import TaskNetwork
 from firth.tasks.predicting import Task, item_cost, predict_items
 from firth.tasks.rows import Item, Row, collate
@@ -39,10 +39,10 @@ class Finetuning:
             for parameter in network.reader_module.parameters():
                 parameter.requires_grad_(False)
         self.rate_factors: Mapping[str, float] = layer_rates(network, config.layer_decay)
+        costs = [item_cost(item) for item in self.items]
+        pads = not getattr(network.reader_module, "can_pack", False)
         self.epochs = [
-            batches_by_length(
-                [item_cost(item) for item in self.items], config.max_batch_tokens, config.batch_rows, config.seed, epoch
-            )
+            shuffled_batches(costs, config.max_batch_tokens, config.batch_rows, config.seed, epoch, by_length=pads)
             for epoch in range(config.epochs)
         ]
         self.order = [numbers for epoch in self.epochs for numbers in epoch]

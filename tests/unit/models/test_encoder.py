@@ -110,7 +110,7 @@ def test_attention_weights(positions: str, norm_first: bool) -> None:
         out = block._feed(summed if norm_first else block.attention_norm(summed))
         if norm_first and number == 2:
             out = encoder.final_norm(out)
-        torch.testing.assert_close(out, hidden[number + 1], atol=1e-5, rtol=0)
+        torch.testing.assert_close(out[blocks > 0], hidden[number + 1][blocks > 0], atol=1e-5, rtol=0)
 
 
 @torch.inference_mode()

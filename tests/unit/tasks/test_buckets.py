@@ -1,11 +1,11 @@
-"""Batches of like length."""
+"""Batches of an epoch: shuffled, within their limits, of like length where padding is computed."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firth.tasks.buckets import batches_by_length, batches_in_order, batches_longest_first, padding_share
+from firth.tasks.buckets import batches_in_order, batches_longest_first, padding_share, shuffled_batches
 
 LENS = st.lists(st.integers(0, 60), max_size=80)
 
@@ -14,7 +14,8 @@ LENS = st.lists(st.integers(0, 60), max_size=80)
 @given(lens=LENS, max_tokens=st.integers(1, 200), max_rows=st.integers(1, 20), seed=st.integers(0, 5))
 def test_every_row_once_within_the_limits(lens: list[int], max_tokens: int, max_rows: int, seed: int) -> None:
     for batches in (
-        batches_by_length(lens, max_tokens, max_rows, seed, epoch=1),
+        shuffled_batches(lens, max_tokens, max_rows, seed, epoch=1, by_length=False),
+        shuffled_batches(lens, max_tokens, max_rows, seed, epoch=1, by_length=True),
         batches_in_order(lens, max_tokens, max_rows),
         batches_longest_first(lens, max_tokens, max_rows),
     ):
@@ -29,18 +30,25 @@ def test_in_order_by_hand() -> None:
     assert [rows.tolist() for rows in batches_in_order([3, 2, 5, 1, 9, 1], 10, 3)] == [[0, 1], [2, 3], [4], [5]]
 
 
-def test_shuffled_yet_of_like_length() -> None:
-    random = np.random.default_rng(0)
-    lens = random.integers(5, 200, 2000)
-    first = batches_by_length(lens, 4096, 32, seed=3, epoch=0)
-    again = batches_by_length(lens, 4096, 32, seed=3, epoch=0)
-    other = batches_by_length(lens, 4096, 32, seed=3, epoch=1)
+@pytest.mark.parametrize("by_length", [False, True])
+def test_shuffled_anew_in_every_epoch(by_length: bool) -> None:
+    lens = np.random.default_rng(0).integers(5, 200, 2000)
+    first, again, other = (
+        shuffled_batches(lens, 10**6, 32, seed=3, epoch=epoch, by_length=by_length) for epoch in (0, 0, 1)
+    )
     assert all(np.array_equal(one, two) for one, two in zip(first, again, strict=True))
     assert {tuple(sorted(rows.tolist())) for rows in first} != {tuple(sorted(rows.tolist())) for rows in other}
-    assert padding_share(first, lens) < 0.12
-    assert padding_share(batches_in_order(lens, 10**6, 32), lens) > 0.4
-    longest = np.asarray([lens[rows].max() for rows in first])
-    assert abs(np.corrcoef(np.arange(len(longest)), longest)[0, 1]) < 0.3  # no curriculum by accident
+    share = padding_share(first, lens)
+    assert share < 0.3 if by_length else share > 0.4
+    means = np.asarray([lens[rows].mean() for rows in first])
+    assert abs(np.corrcoef(np.arange(len(means)), means)[0, 1]) < 0.3  # no curriculum by accident
+
+
+def test_batches_are_of_all_kinds_where_padding_is_free() -> None:
+    """600 rows of which half are short: every batch has about as many of them as the whole."""
+    lens = np.asarray([5] * 300 + [50] * 300)
+    for rows in shuffled_batches(lens, 10**6, 32, seed=0, epoch=0, by_length=False)[:-1]:
+        assert 0.2 < (lens[rows] == 5).mean() < 0.8
 
 
 def test_longest_first() -> None:

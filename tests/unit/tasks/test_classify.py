@@ -70,7 +70,7 @@ def test_a_small_bert_learns_30_sentences(train: Train) -> None:
 
 def test_pairs_are_learned(train: Train) -> None:
     examples = pairs(24)
-    model, _ = train("classify", examples, epochs=60)
+    model, _ = train("classify", examples, epochs=90)
     found = model.predict([(one.text, one.second) for one in examples])
     assert np.mean([guess["label"] == one.label for guess, one in zip(found, examples, strict=True)]) > 0.9
 
