@@ -175,6 +175,11 @@ class Connection:
             self.close()
         return int(head.split(" ", 2)[1]), answer
 
+    @property
+    def stale(self) -> bool:
+        """Closed by the server, as one that was not used for long."""
+        return self.streams is not None and self.streams[0].at_eof()
+
     def close(self) -> None:
         if self.streams is not None:
             self.streams[1].close()
@@ -293,6 +298,8 @@ async def open_loop(port: int, texts: list[str], expected: Any, per_s: float, se
 
     async def ask() -> None:
         place = pick.randrange(len(bodies))
+        while free and free[-1].stale:
+            free.pop().close()
         connection = free.pop() if free else Connection(port)
         sent = time.perf_counter()
         try:
