@@ -5,7 +5,9 @@ most, only if the batch before held several requests, whose clients are likely t
 never waits.
 """
 
+import ctypes
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -16,6 +18,8 @@ from typing import Any
 
 from firth.serve.problems import Problem
 from firth.serve.settings import ServeSettings
+
+_TRIM_S = 2.0  # between two times that free memory is given back
 
 
 @dataclass(frozen=True)
@@ -90,10 +94,14 @@ class Worker:
 
     def _run(self) -> None:
         _set_threads(self.settings.threads)
+        trim, trimmed = _find_trim(), time.monotonic()
         while batch := self._take():
             begun = time.perf_counter()
             self._do(batch)
             seconds = time.perf_counter() - begun
+            if time.monotonic() - trimmed > _TRIM_S:
+                trim()
+                trimmed = time.monotonic()
             self._pace_s += (seconds / len(batch) - self._pace_s) / 8
             if self._done is not None:
                 self._done(batch[0].work, batch, seconds)
@@ -149,6 +157,13 @@ class Worker:
             return
         for job, result in zip(batch, results, strict=True):
             job.result.set_result(result)
+
+
+def _find_trim() -> Callable[[], object]:
+    """Gives memory that is free back to the system. Batches of ever other sizes leave holes, and glibc, which would keep
+    them, grew by 100 MB in every half minute of overload."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    return (lambda: None) if trim is None else (lambda: trim(0))
 
 
 def _set_threads(count: int) -> None:
