@@ -65,15 +65,11 @@ def test_equal_ids(kind: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "text",
-    [
-        "cafe\u0301 walking",
-        "walk\u0308ed",
-        pytest.param("\u00b2\u1dc0", marks=pytest.mark.xfail(reason="the normalizer of tokenizers drops the mark")),
-    ],
-)
-def test_marks_behind_characters(kind: str, text: str) -> None:
+@pytest.mark.parametrize("text", ["cafe\u0301 walking", "walk\u0308ed", "\u00b2\u1dc0"])
+def test_marks_behind_characters(kind: str, text: str, request: pytest.FixtureRequest) -> None:
+    if text == "\u00b2\u1dc0" and kind.endswith("bytes"):
+        reason = "tokenizers replaces a changed character together with the mark behind it: the mark's bytes are lost"
+        request.node.add_marker(pytest.mark.xfail(reason=reason, strict=True))
     ours, theirs = both(kind)
     assert ours.encode(text, add_special=False, read_special=False).ids.tolist() == theirs.encode(text)
 
