@@ -169,7 +169,7 @@ def outputs(rounds: int, size: int = 400, positions: int = 700) -> None:
             "Firth, NCE of 1024": NCEOutput(size, vocab_size, False, Noise(shares), 1024),
         }
         for head in heads.values():
-            head.start(0.05, torch.Generator().manual_seed(0))
+            head.start(0.05, torch.Generator().manual_seed(0), torch.full((vocab_size,), -math.log(vocab_size)))
 
         def plain(linear: nn.Linear = linear, hidden: torch.Tensor = hidden, labels: torch.Tensor = labels) -> None:
             linear.zero_grad()

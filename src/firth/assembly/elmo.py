@@ -8,6 +8,7 @@ import math
 import os
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -86,7 +87,8 @@ class ElmoFamily(Family):
 
     def initialize(self, generator: torch.Generator) -> None:
         self.model.initialize(generator)
-        self.objective.softmax.initialize(generator)
+        counts = np.fromfile(self.corpus.folder / "tokenizer" / "counts.bin", np.int64)
+        self.objective.start(generator, counts, self.corpus.info.train.sentences)
 
     # -- a model that is trained already
 

@@ -57,7 +57,7 @@ class RecurrentLanguageModel(Family):
 
     def initialize(self, generator: torch.Generator) -> None:
         self.model.start(generator)
-        self.objective.head.start(self.model.config.init_range / math.sqrt(3), generator)
+        self.objective.start(self.model.config.init_range / math.sqrt(3), generator)
 
     @classmethod
     def configure(cls, config: RunConfig, corpus: Corpus, from_base: bool = False) -> RunConfig:

@@ -45,12 +45,6 @@ class NCEOutput(_Sampled):
     score - log(k q(w)). As k grows the gradient becomes that of maximum likelihood.
     """
 
-    @torch.no_grad()
-    def start(self, std: float, generator: torch.Generator) -> None:
-        """Scores begin near -log V, so that they add up to about 1 from the first step on."""
-        super().start(std, generator)
-        self.bias.fill_(-math.log(self.vocab_size))
-
     def loss(self, hidden_ND: torch.Tensor, labels_N: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
         true_N, noise_NK = self.compared(hidden_ND, labels_N, table_VD, self.noise.draw(self.num_noise))
         return functional.softplus(-true_N).sum() + functional.softplus(noise_NK).sum()

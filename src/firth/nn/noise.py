@@ -23,6 +23,11 @@ def noise_shares(kind: str, counts_V: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.asarray(shares / shares.sum())
 
 
+def log_unigram(counts_V: NDArray[np.int64]) -> torch.Tensor:
+    """The logarithm of how often each token occurs: what a model knows of a text before it has read it."""
+    return torch.from_numpy(np.log(noise_shares("unigram", counts_V)).astype(np.float32))
+
+
 def frequency_ranks(counts_V: NDArray[np.int64]) -> NDArray[np.int64]:
     """0 for the most frequent token; ties by number."""
     ranks = np.empty(len(counts_V), np.int64)

@@ -92,10 +92,12 @@ class TokenOutput(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocab_size))
 
     @torch.no_grad()
-    def start(self, std: float, generator: torch.Generator) -> None:
+    def start(self, std: float, generator: torch.Generator, log_shares_V: torch.Tensor) -> None:
+        """Scores begin at how often tokens occur, and so normalised: otherwise the first hundreds of steps go into
+        learning that, and they push all rows of the table, which may be the token vectors, the same way."""
         if self.table is not None:
             nn.init.normal_(self.table, std=std, generator=generator)
-        self.bias.zero_()
+        self.bias.copy_(log_shares_V)
 
     def rows(self, table_VD: torch.Tensor) -> torch.Tensor:
         """The last matrix: its own, or the one that is handed in."""
@@ -149,12 +151,15 @@ class AdaptiveOutput(TokenOutput):
     ranks: torch.Tensor
 
     @torch.no_grad()
-    def start(self, std: float, generator: torch.Generator) -> None:
+    def start(self, std: float, generator: torch.Generator, log_shares_V: torch.Tensor) -> None:
+        """The head knows how often its tokens and each cluster occur; clusters have no biases."""
         for part in self.inner.modules():
             if isinstance(part, nn.Linear):
                 nn.init.normal_(part.weight, std=std, generator=generator)
-                if part.bias is not None:
-                    part.bias.zero_()
+        ranked_V = torch.empty_like(log_shares_V).index_copy_(0, self.ranks, log_shares_V)
+        first, *cuts = self.inner.cutoffs
+        clusters = [ranked_V[low:high].logsumexp(0) for low, high in zip((first, *cuts), cuts, strict=False)]
+        self.inner.head.bias.copy_(torch.cat((ranked_V[:first], torch.stack(clusters))))
 
     def loss(self, hidden_ND: torch.Tensor, labels_N: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
         return -self.inner(hidden_ND, self.ranks[labels_N]).output.sum()

@@ -26,6 +26,7 @@ from firth.corpus.lanes import Lanes, Window
 from firth.corpus.spellings import Spellings
 from firth.nn.character_cnn import CharacterCNN
 from firth.nn.lstmp import State
+from firth.nn.noise import log_unigram
 from firth.nn.word_softmax import CharacterSoftmax, TableSoftmax, full_loss, sampled_loss
 from firth.objectives.log_uniform import draw_log_uniform, log_expected_counts
 
@@ -89,6 +90,17 @@ class BothDirections(nn.Module):
             self.register_buffer(f"cell_{layer}", torch.zeros(2, num_lanes, model.cell_dim))
         self._heldout_states: list[State] | None = None
         self._all_rows: torch.Tensor | None = None
+
+    def start(self, generator: torch.Generator, counts: Ids, num_sentences: int) -> None:
+        """``counts`` of the corpus's types. A table begins at how often its words occur, which a language model
+        would learn first otherwise, in hundreds of steps."""
+        self.softmax.initialize(generator)
+        if isinstance(self.softmax, TableSoftmax):
+            known_V = np.zeros(self.spellings.num_known, np.int64)
+            np.add.at(known_V, self.spellings.known(np.arange(len(counts))), counts)
+            known_V[:2] = num_sentences  # the marks at both ends of each
+            with torch.no_grad():
+                self.softmax.bias.copy_(log_unigram(known_V))
 
     # -- batches
 

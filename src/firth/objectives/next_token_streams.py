@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.errors import FirthError
@@ -21,10 +22,16 @@ from firth.corpus.format import Split
 from firth.corpus.streams import Streams, TokenSequence
 from firth.corpus.word_view import TokenView
 from firth.nn.nce import NCEOutput, SampledOutput
-from firth.nn.noise import Noise, frequency_ranks, noise_shares
+from firth.nn.noise import Noise, frequency_ranks, log_unigram, noise_shares
 from firth.nn.softmax import AdaptiveOutput, TokenOutput
 
 LOSS = "next_token"
+
+
+def _counts(view: TokenView, vocab_size: int) -> NDArray[np.int64]:
+    counts = np.zeros(vocab_size, np.int64)
+    counts[: view.tokens.vocab_size] = view.counts[:vocab_size]
+    return counts
 
 
 def build_output(
@@ -33,8 +40,7 @@ def build_output(
     """The output layer by name; a vocabulary may have spare rows."""
     if config.output == "full":
         return TokenOutput(hidden_dim, vocab_size, tied)
-    counts = np.zeros(vocab_size, np.int64)
-    counts[: view.tokens.vocab_size] = view.counts[:vocab_size]
+    counts = _counts(view, vocab_size)
     if config.output == "adaptive":
         return AdaptiveOutput(hidden_dim, torch.from_numpy(frequency_ranks(counts)))
     noise = Noise(noise_shares(config.noise, counts))
@@ -62,6 +68,9 @@ class NextTokenStreams(nn.Module):
         for name, part in zip(self.state_names, start, strict=True):
             self.register_buffer(name, part.detach().clone())
         self._heldout_state: list[torch.Tensor] = []
+
+    def start(self, std: float, generator: torch.Generator) -> None:
+        self.head.start(std, generator, log_unigram(_counts(self.view, self.head.vocab_size)))
 
     def rows(self, split: Split, seed: int) -> Streams:
         sequence = TokenSequence(split, self.view, self.config.unit)

@@ -14,13 +14,13 @@ def elmo_tiny() -> RunConfig:
         cell_dim=256,
         dropout_prob=0.0,
     )
-    return _elmo("elmo-tiny", model, 3e-3, 1024, 20_000)
+    return _elmo("elmo-tiny", model, 8e-3, 1024, 20_000)
 
 
 def elmo_small() -> RunConfig:
     """1024 cells, 128 numbers a direction: the published small size."""
     model = ElmoConfig(num_highway=1, projection_dim=128, cell_dim=1024, dropout_prob=0.0)
-    return _elmo("elmo-small", model, 2e-3, 2048, 50_000)
+    return _elmo("elmo-small", model, 4e-3, 2048, 50_000)
 
 
 def elmo_medium() -> RunConfig:

@@ -5,7 +5,7 @@ from firth.core.model_configs import RecurrentConfig
 from firth.core.objective_configs import NextTokenStreamsConfig
 
 _TRAINING = TrainingConfig(
-    batch_rows=32, learning_rate=2e-3, schedule="cosine", warmup_share=0.02, weight_decay=0.0, clip_norm=0.5
+    batch_rows=32, learning_rate=5e-3, schedule="cosine", warmup_share=0.02, weight_decay=0.0, clip_norm=0.5
 )
 
 

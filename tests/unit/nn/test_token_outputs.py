@@ -9,15 +9,34 @@ from torch.nn import functional
 
 from firth.nn import softmax
 from firth.nn.nce import NCEOutput, SampledOutput
-from firth.nn.noise import Noise, alias_table, frequency_ranks, noise_shares
+from firth.nn.noise import Noise, alias_table, frequency_ranks, log_unigram, noise_shares
 from firth.nn.softmax import AdaptiveOutput, TokenOutput
 
 COUNTS = np.asarray([1, 40, 25, 0, 9, 3, 12, 30, 2, 5])
 
 
 def started(layer: TokenOutput, std: float = 0.5) -> TokenOutput:
-    layer.start(std, torch.Generator().manual_seed(0))
+    layer.start(std, torch.Generator().manual_seed(0), torch.full((layer.vocab_size,), -math.log(layer.vocab_size)))
     return layer
+
+
+@pytest.mark.parametrize("kind", ["full", "nce", "adaptive"])
+def test_starts_at_how_often_tokens_occur(kind: str) -> None:
+    shares = noise_shares("unigram", COUNTS)
+    if kind == "adaptive":
+        layer: TokenOutput = AdaptiveOutput(4, torch.from_numpy(frequency_ranks(COUNTS)), [3, 6])
+    else:
+        layer = NCEOutput(4, 10, False, Noise(shares), 5) if kind == "nce" else TokenOutput(4, 10, False)
+    layer.start(0.1, torch.Generator().manual_seed(0), log_unigram(COUNTS))
+    found = layer.scores(torch.zeros(1, 4), torch.zeros(10, 4))[0].detach().exp()
+    assert float(found.sum()) == pytest.approx(1.0)
+    ranked = np.argsort(-COUNTS, kind="stable")
+    if kind == "adaptive":  # within a cluster all tokens are alike
+        clusters = [shares[ranked[low:high]].sum() for low, high in ((3, 6), (6, 10))]
+        wanted = [*shares[ranked[:3]], *[clusters[0] / 3] * 3, *[clusters[1] / 4] * 4]
+        np.testing.assert_allclose(found[ranked], wanted, rtol=1e-5)
+    else:
+        np.testing.assert_allclose(found, shares, rtol=1e-5)
 
 
 @pytest.mark.parametrize("rows", [256, 3])

