@@ -38,13 +38,14 @@ _MEASURED_STEPS = 9
 class Window:
     """What happened since the last report."""
 
-    started: float = field(default_factory=time.perf_counter)
+    seconds: float = 0.0  # in steps: tests and checkpoints are not training
     steps: int = 0
     tokens: int = 0
     sums: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
-    def add(self, sums: Mapping[str, float], counts: Mapping[str, int], tokens: int) -> None:
+    def add(self, sums: Mapping[str, float], counts: Mapping[str, int], tokens: int, seconds: float) -> None:
+        self.seconds += seconds
         self.steps += 1
         self.tokens += tokens
         for name, value in sums.items():
@@ -180,11 +181,12 @@ class Loop:
                 begun = time.perf_counter()
                 facts = self._step(batches, self.step, steps)
                 self.step += 1
-                window.add(facts["sums"], facts["counts"], facts["tokens"])
+                elapsed = time.perf_counter() - begun
+                window.add(facts["sums"], facts["counts"], facts["tokens"], elapsed)
                 self.tokens += facts["tokens"]
-                self.seconds += time.perf_counter() - begun
+                self.seconds += elapsed
                 final = self.step == steps
-                if time.perf_counter() - window.started > _REPORT_S or final:
+                if window.seconds > _REPORT_S or final:
                     self._report(window, steps, history, facts)
                     window = Window()
                 if self.step % every == 0 or final:
@@ -255,7 +257,6 @@ class Loop:
     def _report(self, window: Window, steps: int, history: History | None, facts: Mapping[str, Any]) -> None:
         means = {name: window.sums[name] / max(window.counts[name], 1) for name in window.sums}
         loss = sum(self.trainee.weights.get(name, 1.0) * mean for name, mean in means.items())
-        elapsed = time.perf_counter() - window.started
         line = {
             "event": "train",
             "step": self.step,
@@ -265,7 +266,7 @@ class Loop:
             "learning_rate": facts["rate"],
             "gradient_norm": facts["norm"],
             "tokens": self.tokens,
-            "tokens_per_s": window.tokens / elapsed,
+            "tokens_per_s": window.tokens / window.seconds,
             "seconds": self.seconds,
         }
         if history:

@@ -79,6 +79,34 @@ def test_clipping(
     assert seen[0] == pytest.approx(clip_norm or facts["norm"], rel=1e-3)
 
 
+def test_speed_is_that_of_steps(
+    tiny_config: RunConfig, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a test takes between two steps is not counted: here a second a look at the clock, 1,000 a test."""
+    loop = build_loop(tiny_config, corpus, tmp_path, "evaluations=3")
+    clock = [0.0]
+
+    def look() -> float:
+        clock[0] += 1
+        return clock[0]
+
+    def evaluate() -> dict[str, float]:
+        clock[0] += 1000
+        return {"loss": 1.0}
+
+    monkeypatch.setattr("firth.training.loop.time.perf_counter", look)
+    monkeypatch.setattr("firth.training.loop._REPORT_S", 0)
+    monkeypatch.setattr(loop.trainee, "evaluate", evaluate)
+    loop.run(3, "resume")
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    trained = [line for line in lines if line["event"] == "train"]
+    before = 0
+    for line in trained:
+        assert line["tokens_per_s"] > (line["tokens"] - before) / 10
+        before = line["tokens"]
+    assert len(trained) == 3
+
+
 class Poisoned(MaskedEncoder):
     """The loss turns to NaN in batch number 4."""
 
