@@ -171,7 +171,7 @@ QUESTIONS: dict[str, tuple[list[str], list[str]]] = {
     "encode bad bytes": (["encode", "model", "bad.txt", "--out", "v.npy"], ["bad.txt:2: not utf-8"]),
     "unknown pool": (
         ["encode", "model", "good.txt", "--pool", "median"],
-        ["unknown pool 'median'", "choose mean, cls, max"],
+        ["unknown pool 'median'", "choose mean, cls or max"],
     ),
     "unknown pool with out": (
         ["encode", "model", "good.txt", "--pool", "median", "--out", "v.npy"],

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
 from firth.representations.base import Representation, TextLayers
+from firth.representations.checks import require_layer
 from firth.text.readers import ReadingConfig, read_documents
 from firth.text.sentences import split_sentences
 from firth.text.sources import find_sources
@@ -115,10 +116,7 @@ def _read(model: Representation, texts: Iterator[str | list[str]], layer: int) -
 
 
 def words_in(text: str | list[str], layers: TextLayers, layer: int) -> SentenceWords:
-    if not -len(layers.hidden) <= layer < len(layers.hidden):
-        raise FirthError(
-            f"layer {layer} does not exist: this model has layers 0 to {len(layers.hidden) - 1} (0 is the token layer)"
-        )
+    require_layer(layer, len(layers.hidden))
     numbers, units = _word_vectors(layers, layer)
     if isinstance(text, str):
         spans = [_trimmed(text, *_span(layers, number)) for number in numbers]

@@ -19,6 +19,7 @@ from firth.decoding.trace import Trace
 from firth.models.decoder import Decoder
 from firth.nn.packed import PackedMatrix
 from firth.representations.base import Attention, Representation, TextLayers
+from firth.representations.checks import loading, require_layer, require_pool, require_room
 from firth.representations.decoder_stepper import DecoderStepper
 from firth.representations.generation import Continuation, Generation, generate
 from firth.representations.packing import pool_tokens
@@ -49,17 +50,9 @@ class DecoderRepresentation(Representation):
         if pieces.eos_id is None:
             raise FirthError(f"{where}: its tokenizer has no token that ends a text; copy the files of the model again")
         model = cls(config, pieces)
-        try:
+        with loading(where):
             model.decoder.load_state_dict(weights)
-        except RuntimeError as error:
-            reason = str(error).splitlines()[-1].strip()
-            raise FirthError(
-                f"{where}: weights and config do not fit ({reason}); are the files of one model?"
-            ) from None
-        if pieces.vocab_size > config.vocab_size:
-            raise FirthError(
-                f"{where}: the tokenizer has {pieces.vocab_size} tokens but the model only {config.vocab_size}; the files belong to different models"
-            )
+        require_room(pieces.vocab_size, config.vocab_size, where)
         model.decoder.eval()
         return model
 
@@ -99,13 +92,9 @@ class DecoderRepresentation(Representation):
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """A vector a text, float32 [N, D]; ``pool`` last is the token that has seen all others. Texts longer
         than the model go through in windows, and an empty text is the token that ends texts."""
-        if pool not in POOLS:
-            raise FirthError(f"unknown pool '{pool}' for a decoder: choose {', '.join(POOLS)}")
+        require_pool(pool, POOLS)
         num_layers = self.config.num_layers + 1
-        if not -num_layers <= layer < num_layers:
-            raise FirthError(
-                f"layer {layer} does not exist: this model has layers 0 to {num_layers - 1} (0 is the token layer)"
-            )
+        require_layer(layer, num_layers)
         texts = [texts] if isinstance(texts, str) else list(texts)
         windows: list[NDArray[np.int64]] = []
         owner: list[int] = []

@@ -22,6 +22,7 @@ from firth.core.types import Encoding
 from firth.models.elmo import Elmo
 from firth.models.elmo_words import BEGIN, END, PADDING, ElmoWords
 from firth.representations.base import Found, Representation, TextLayers
+from firth.representations.checks import require_layer, require_pool
 from firth.text.character_ids import PADDING as CHARACTER_PADDING
 from firth.text.character_ids import border_ids, character_ids, trimmed
 from firth.text.sentences import split_sentences
@@ -203,13 +204,9 @@ class ElmoRepresentation(Representation):
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """The mean (or largest) of the vectors of the words of each text; zeros for a text without words."""
-        if pool not in POOLS:
-            raise FirthError(f"unknown pool '{pool}' for ELMo: choose {' or '.join(POOLS)}")
+        require_pool(pool, POOLS)
         num_layers = self.config.num_layers + 1
-        if not -num_layers <= layer < num_layers:
-            raise FirthError(
-                f"layer {layer} does not exist: this model has layers 0 to {num_layers - 1} (0 is the token layer)"
-            )
+        require_layer(layer, num_layers)
         texts = [texts] if isinstance(texts, str) else list(texts)
         split = [self._sentences(text)[0] for text in texts]
         owner = [number for number, sentences in enumerate(split) for _ in sentences]

@@ -21,6 +21,7 @@ from firth.models.encoder import Encoder
 from firth.models.two_stream import TwoStream
 from firth.nn.output import PairHead, Pooler, ReplacedHead, TokenHead
 from firth.representations.base import Attention, Guess, Representation, TextLayers
+from firth.representations.checks import loading, require_layer, require_pool, require_room
 from firth.representations.packing import packs, pool_packed, pool_tokens
 from firth.representations.windows import of_like_length, pool_windows, window_places
 from firth.text.pieces import Pieces
@@ -62,7 +63,7 @@ class EncoderRepresentation(Representation):
             model.pair_head = PairHead(config.hidden_dim)
         if "replaced_head" in heads:
             model.replaced_head = ReplacedHead(config)
-        try:
+        with loading(where):
             model.encoder.load_state_dict(weights)
             if model.token_head is not None:
                 model.token_head.load_state_dict(heads["token_head"])
@@ -73,15 +74,7 @@ class EncoderRepresentation(Representation):
                 model.pair_head.out.load_state_dict(heads["pair_head"])
             if model.replaced_head is not None:
                 model.replaced_head.load_state_dict(heads["replaced_head"])
-        except RuntimeError as error:
-            reason = str(error).splitlines()[-1].strip()
-            raise FirthError(
-                f"{where}: weights and config do not fit ({reason}); are the files of one model?"
-            ) from None
-        if pieces.vocab_size > config.vocab_size:
-            raise FirthError(
-                f"{where}: the tokenizer has {pieces.vocab_size} tokens but the model only {config.vocab_size}; the files belong to different models"
-            )
+        require_room(pieces.vocab_size, config.vocab_size, where)
         for part in model.parts:
             part.eval()
         return model
@@ -126,13 +119,9 @@ class EncoderRepresentation(Representation):
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """A vector a text, float32 [N, D]; texts longer than the model go through in windows."""
-        if pool not in POOLS:
-            raise FirthError(f"unknown pool '{pool}': choose {', '.join(POOLS)}")
+        require_pool(pool, POOLS)
         num_layers = self.config.num_layers + 1
-        if not -num_layers <= layer < num_layers:
-            raise FirthError(
-                f"layer {layer} does not exist: this model has layers 0 to {num_layers - 1} (0 is the token layer)"
-            )
+        require_layer(layer, num_layers)
         texts = [texts] if isinstance(texts, str) else list(texts)
         windows: list[NDArray[np.int64]] = []
         owner: list[int] = []

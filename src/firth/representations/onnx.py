@@ -15,6 +15,7 @@ from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderConfig
 from firth.core.text_reader import TextReader
 from firth.representations.base import Representation, TextLayers
+from firth.representations.checks import require_layer, require_pool, require_room
 from firth.representations.windows import Floats, Ints, of_like_length, pool_windows, window_places
 from firth.text.pieces import Pieces
 
@@ -90,10 +91,7 @@ class OnnxRepresentation(Representation):
         self.config, self.pieces, self.session = config, pieces, session
         self.dim = config.hidden_dim
         self._num_parameters = num_parameters
-        if pieces.vocab_size > config.vocab_size:
-            raise FirthError(
-                f"{session.path.parent}: the tokenizer has {pieces.vocab_size} tokens but the model only {config.vocab_size}; the files belong to different models"
-            )
+        require_room(pieces.vocab_size, config.vocab_size, session.path.parent)
         self._names = [*(f"layer_{layer}" for layer in range(config.num_layers)), _LAST]
 
     @property
@@ -107,13 +105,9 @@ class OnnxRepresentation(Representation):
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> Floats:
         """A vector a text, float32 [N, D]; texts longer than the model go through in windows."""
-        if pool not in _POOLS:
-            raise FirthError(f"unknown pool '{pool}': choose {', '.join(_POOLS)}")
+        require_pool(pool, _POOLS)
         num_layers = self.config.num_layers + 1
-        if not -num_layers <= layer < num_layers:
-            raise FirthError(
-                f"layer {layer} does not exist: this model has layers 0 to {num_layers - 1} (0 is the token layer)"
-            )
+        require_layer(layer, num_layers)
         texts = [texts] if isinstance(texts, str) else list(texts)
         windows: list[Ints] = []
         owner: list[int] = []

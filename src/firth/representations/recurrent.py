@@ -21,6 +21,7 @@ from firth.decoding.trace import Trace
 from firth.models.recurrent import Recurrent
 from firth.nn.softmax import AdaptiveOutput, TokenOutput
 from firth.representations.base import Representation, TextLayers
+from firth.representations.checks import loading, require_layer, require_pool, require_room
 from firth.representations.generation import Continuation, Generation, generate
 from firth.representations.recurrent_steps import RecurrentStepper
 from firth.text.word_tokens import AnyTokens
@@ -52,10 +53,7 @@ class RecurrentRepresentation(Representation):
         tokens: AnyTokens,
         where: Path,
     ) -> "RecurrentRepresentation":
-        if tokens.vocab_size > config.vocab_size:
-            raise FirthError(
-                f"{where}: there are {tokens.vocab_size} tokens but the model has only {config.vocab_size}; the files belong to different models"
-            )
+        require_room(tokens.vocab_size, config.vocab_size, where)
         if tokens.eos_id is None:
             raise FirthError(f"{where}: its tokenizer has no token that ends a text; copy the files of the model again")
         model = Recurrent(config)
@@ -64,14 +62,9 @@ class RecurrentRepresentation(Representation):
             head = AdaptiveOutput(config.hidden_dims[-1], torch.zeros(config.vocab_size, dtype=torch.int64))
         else:
             head = TokenOutput(config.hidden_dims[-1], config.vocab_size, config.tied)
-        try:
+        with loading(where):
             model.load_state_dict(weights)
             head.load_state_dict(head_weights)
-        except RuntimeError as error:
-            reason = str(error).splitlines()[-1].strip()
-            raise FirthError(
-                f"{where}: weights and config do not fit ({reason}); are the files of one model?"
-            ) from None
         return cls(model, head, tokens)
 
     @property
@@ -103,13 +96,9 @@ class RecurrentRepresentation(Representation):
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """A vector a text, float32 [N, D]; ``last`` takes the last token, which has read the whole text."""
-        if pool not in POOLS:
-            raise FirthError(f"unknown pool '{pool}' for a {self.kind}: choose {', '.join(POOLS)}")
+        require_pool(pool, POOLS)
         num_layers = self.config.num_layers + 1
-        if not -num_layers <= layer < num_layers:
-            raise FirthError(
-                f"layer {layer} does not exist: this model has layers 0 to {num_layers - 1} (0 is the token layer)"
-            )
+        require_layer(layer, num_layers)
         rows = [self._encoded(text).ids for text in ([texts] if isinstance(texts, str) else texts)]
         found = np.zeros((len(rows), self.dim), np.float32)
         order = sorted(range(len(rows)), key=lambda number: len(rows[number]))

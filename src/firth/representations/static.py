@@ -10,6 +10,7 @@ from firth.core.errors import FirthError
 from firth.core.text_reader import TextReader
 from firth.core.types import Encoding
 from firth.representations.base import Found, Representation, TextLayers
+from firth.representations.checks import require_pool
 from firth.text.words import split_words
 from firth.vectors.word_vectors import WordVectors
 
@@ -84,8 +85,7 @@ class StaticRepresentation(Representation):
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """The mean (or largest) of the vectors of the known words of each text."""
-        if pool not in _POOLS:
-            raise FirthError(f"unknown pool '{pool}' for static vectors: choose {' or '.join(_POOLS)}")
+        require_pool(pool, _POOLS)
         if layer not in (-1, 0):
             raise FirthError(f"layer {layer} does not exist: static vectors have layer 0 only")
         texts = [texts] if isinstance(texts, str) else list(texts)

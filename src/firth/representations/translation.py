@@ -26,6 +26,7 @@ from firth.models.seq2seq import Seq2Seq, Seq2SeqStepper
 from firth.models.source_reader import SourceReader
 from firth.nn.packed import PackedMatrix, turn_matrices
 from firth.representations.base import Attention, TextLayers
+from firth.representations.checks import loading, require_layer, require_pool
 from firth.representations.translator import Translator
 from firth.text.characters import is_han
 from firth.text.pieces import Pieces
@@ -76,13 +77,8 @@ class TranslationRepresentation(Translator):
         self.target_vocab_size = self.model.target_vocab_size
         if isinstance(config, EncoderDecoderConfig) and config.positions == "learned":
             self.room = config.max_positions
-        try:
+        with loading(where):
             self.model.load_state_dict(weights)
-        except RuntimeError as error:
-            reason = str(error).splitlines()[-1].strip()
-            raise FirthError(
-                f"{where}: weights and config do not fit ({reason}); are the files of one model?"
-            ) from None
         self.model.eval()
         if isinstance(self.model, EncoderDecoder):
             turn_matrices(self.model.decoder_blocks)
@@ -118,13 +114,9 @@ class TranslationRepresentation(Translator):
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """A vector a text from the encoder, float32 [N, D]."""
-        if pool not in ("mean", "max"):
-            raise FirthError(f"unknown pool '{pool}': a translator has mean and max")
+        require_pool(pool, ("mean", "max"))
         num_layers = self.config.num_layers + 1
-        if not -num_layers <= layer < num_layers:
-            raise FirthError(
-                f"layer {layer} does not exist: this model has layers 0 to {num_layers - 1} (0 is the token layer)"
-            )
+        require_layer(layer, num_layers)
         rows = [self._encode(text).ids for text in ([texts] if isinstance(texts, str) else texts)]
         out = np.zeros((len(rows), self.dim), np.float32)
         with torch.inference_mode():

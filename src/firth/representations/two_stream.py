@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from firth.core.errors import FirthError
 from firth.core.model_configs import TwoStreamConfig
 from firth.core.types import Encoding
+from firth.representations.checks import loading, require_room
 from firth.representations.encoder import EncoderRepresentation
 from firth.representations.packing import pool_tokens
 from firth.text.pieces import Pieces
@@ -37,17 +37,9 @@ class TwoStreamRepresentation(EncoderRepresentation):
     ) -> None:
         super().__init__(config, pieces)
         self.bias = bias
-        try:
+        with loading(where):
             self.encoder.load_state_dict(weights)
-        except RuntimeError as error:
-            reason = str(error).splitlines()[-1].strip()
-            raise FirthError(
-                f"{where}: weights and config do not fit ({reason}); are the files of one model?"
-            ) from None
-        if pieces.vocab_size > config.vocab_size:
-            raise FirthError(
-                f"{where}: the tokenizer has {pieces.vocab_size} tokens but the model only {config.vocab_size}; the files belong to different models"
-            )
+        require_room(pieces.vocab_size, config.vocab_size, where)
         self.encoder.eval()
 
     @property

@@ -211,7 +211,7 @@ def test_damaged_models_are_refused(word_run: Path, tmp_path: Path) -> None:
     shutil.copytree(word_run, tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints"))
     words = tmp_path / "run" / "words.txt"
     words.write_text(words.read_text(encoding="utf-8") + "more\n", encoding="utf-8")
-    with pytest.raises(FirthError, match="43 tokens but the model has only 42"):
+    with pytest.raises(FirthError, match="43 tokens but the model only 42"):
         firth.load(tmp_path / "run")
 
 

@@ -82,7 +82,7 @@ def test_encode(model: ElmoRepresentation) -> None:
         assert not largest[1].any()
     with pytest.raises(firth.FirthError, match="layer 3 does not exist: this model has layers 0 to 2"):
         model.encode("A.", 3)
-    with pytest.raises(firth.FirthError, match="unknown pool 'cls' for ELMo"):
+    with pytest.raises(firth.FirthError, match="unknown pool 'cls' for this model: choose mean or max"):
         model.encode("A.", pool="cls")
 
 
