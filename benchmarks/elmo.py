@@ -29,10 +29,11 @@ import torch
 
 from firth import api
 from firth.assembly.elmo import ElmoFamily
-from firth.assembly.finetune import load_base, train_model, usual_settings
+from firth.assembly.finetune import load_base, train_model
 from firth.assembly.sample_efficiency import learn_from_shares
 from firth.assembly.task_data import Reading, TaskData, build_data, read_examples
 from firth.assembly.task_model import load_beside
+from firth.assembly.usual_settings import usual_settings
 from firth.core.configs import RunConfig
 from firth.core.runs import Run
 from firth.core.task_configs import TaskConfig
@@ -152,7 +153,7 @@ def prepared(kind: str, data: TaskData, settings: dict[str, Any], own: dict[str,
     """Complete settings of a contender."""
     given = {"body": "bilstm", "tune": False, **settings, **own}
     config = data.configured(TaskConfig.build({"task": kind, **given}, "benchmark"))
-    return usual_settings(config, load_base(base, data, config), set(given))
+    return usual_settings(config, load_base(base, data, config), len(data.train), set(given))
 
 
 def compare_tasks(arguments: argparse.Namespace) -> None:

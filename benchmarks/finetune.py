@@ -30,9 +30,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from firth.assembly.finetune import load_base, train_model, usual_settings
+from firth.assembly.finetune import load_base, train_model
 from firth.assembly.task_data import Reading, TaskData, build_data, read_examples
 from firth.assembly.task_model import build_task, count_trained
+from firth.assembly.usual_settings import usual_settings
 from firth.core.seeds import generator
 from firth.core.task_configs import TaskConfig
 from firth.tasks.finetuning import _withheld
@@ -86,7 +87,7 @@ def configured(job: dict[str, Any], data: TaskData) -> TaskConfig:
 def run_firth(job: dict[str, Any], data: TaskData) -> dict[str, Any]:
     config = configured(job, data)
     base = load_base(job["base"], data, config)
-    config = usual_settings(config, base, set(job["settings"]))
+    config = usual_settings(config, base, len(data.train), set(job["settings"]))
     started, used = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         model, trainee, _ = train_model(config, base, data, Path(folder), None)

@@ -59,9 +59,10 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         self.settings = settings
 
     def _train(self, examples: list[Any]) -> TaskModel:
-        from firth.assembly.finetune import load_base, train_model, usual_settings
+        from firth.assembly.finetune import load_base, train_model
         from firth.assembly.task_data import build_data
         from firth.assembly.task_model import load_beside
+        from firth.assembly.usual_settings import usual_settings
 
         given = {
             "batch_rows": self.batch_rows,
@@ -74,7 +75,7 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         data.check.refuse()
         config = data.configured(TaskConfig.build({"task": self._task, **given}, type(self).__name__))
         base = load_base(str(self.base), data, config)
-        config = usual_settings(config, base, set(given))
+        config = usual_settings(config, base, len(data.train), set(given))
         beside = None if self.beside is None else load_beside(Path(self.beside))
         with tempfile.TemporaryDirectory() as folder:
             model, trainee, _ = train_model(config, base, data, Path(folder), None, beside)

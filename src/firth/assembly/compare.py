@@ -31,8 +31,9 @@ from firth.assembly.compare_floors import floor_rows
 from firth.assembly.compare_report import write_compare_report
 from firth.assembly.compare_tasks import Trainings, fit_to_time, model_files
 from firth.assembly.compare_wish import Note, Wish, read_labels
-from firth.assembly.finetune import SCRATCH, load_base
+from firth.assembly.finetune import load_base
 from firth.assembly.task_run import PREDICTIONS, Source
+from firth.assembly.usual_settings import SCRATCH
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import disk_errors, read_json, write_json
 from firth.core.runs import Run, versions

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from firth.assembly.compare_book import Book, Cell, fingerprint
-from firth.assembly.finetune import SCRATCH, load_base
+from firth.assembly.finetune import load_base
 from firth.assembly.pretrain import resume_run, start_run
 from firth.assembly.task_data import TaskData
 from firth.assembly.task_model import build_task
+from firth.assembly.usual_settings import SCRATCH
 from firth.assembly.vectors import resume_vectors, start_vectors
 from firth.core.configs import RunConfig, TokensConfig
 from firth.core.errors import FirthError

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 
 from firth.assembly.compare_book import Cell
-from firth.assembly.finetune import load_base, usual_settings
+from firth.assembly.finetune import load_base
 from firth.assembly.task_data import TaskData
 from firth.assembly.task_model import TaskModel, build_model
 from firth.assembly.task_run import PREDICTIONS, RESULT, Ground, Source, finish_run, train_cell
 from firth.assembly.task_run import Cell as Training
+from firth.assembly.usual_settings import usual_settings
 from firth.core.configs import TrainingConfig
 from firth.core.files import read_json, write_json
 from firth.core.runs import Run
@@ -25,10 +26,6 @@ from firth.tasks.finetuning import Finetuning
 from firth.training.loop import Loop
 
 _TIMED_TRAIN, _TIMED_DEV = 640, 200
-_RATES = ((192, 1e-3), (256, 4e-4), (384, 1e-4))  # up to a width; published rates above
-_FEW = 2000  # labelled texts
-_TABLES = ("static vectors", "scratch")
-_TRANSFORMERS = ("encoder", "unified encoder", "two-stream encoder", "decoder")
 _TOLD = ("label", "probabilities", "score", "tags", "answer")
 _NOT_MODEL = ("report.html", "metrics.jsonl", "firth.json", PREDICTIONS)
 
@@ -47,28 +44,9 @@ class Labels:
         return replace(self.data, train=self.data.train[:num_train], dev=self.data.dev[:num_dev])
 
 
-# -- settings
-
-
-def fitting_settings(config: TaskConfig, base: Representation, num_train: int, given: frozenset[str]) -> TaskConfig:
-    """The usual settings of a base, for models as small and labels as few as a comparison on one machine has (found by
-    trying on a few hundred film reviews): small Transformers learn with higher rates, an encoder whose first token has
-    not learned to sum up gives the mean, few texts with word vectors need no body, and few labels are read more often."""
-    changes: dict[str, Any] = {"epochs": min(20, max(3, round(16_000 / max(num_train, 1)))), "patience": 4}
-    whole = config.task in ("classify", "score")
-    if base.kind in _TRANSFORMERS:
-        changes["learning_rate"] = next((rate for dim, rate in _RATES if base.dim <= dim), 5e-5)
-        if whole and base.kind == "encoder" and base.reader().pooler is None:
-            changes["pool"] = "mean"
-    elif whole and base.kind in _TABLES and num_train < _FEW:
-        changes |= {"body": "none", "pool": "mean", "learning_rate": 1e-2}
-    config = usual_settings(config, base, set(given))
-    return config.replace(**{name: value for name, value in changes.items() if name not in given})
-
-
 def fit_to_time(labels: Labels, base: Representation, num_train: int, seconds: float) -> dict[str, Any]:
     """How many epochs, and of how many examples, a training may take to keep to its seconds."""
-    config = fitting_settings(labels.config, base, num_train, labels.given)
+    config = usual_settings(labels.config, base, num_train, labels.given)
     sample = labels.some(min(num_train, _TIMED_TRAIN), _TIMED_DEV)
     model = build_model(config, base, sample.pairs)
     model.network.start(torch.Generator().manual_seed(config.seed))
@@ -121,7 +99,7 @@ class Trainings:
         return Ground(self.source, self.data(), None, load_base(self.source.base, self.data(), self.labels.config))
 
     def config(self, base: Representation) -> TaskConfig:
-        config = fitting_settings(self.labels.config, base, self.cell.chosen["num_train"], self.labels.given)
+        config = usual_settings(self.labels.config, base, self.cell.chosen["num_train"], self.labels.given)
         return config.replace(epochs=self.cell.chosen["epochs"])
 
     def train(self, folder: Path, ground: Ground, config: TaskConfig, keep: bool, progress: Progress | None) -> Any:

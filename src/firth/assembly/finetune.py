@@ -8,19 +8,17 @@ import torch
 from firth.assembly.loading import load_model
 from firth.assembly.task_data import TaskData
 from firth.assembly.task_model import TaskModel, build_model
+from firth.assembly.usual_settings import SCRATCH
 from firth.core.configs import TrainingConfig
 from firth.core.task_configs import TaskConfig
 from firth.core.types import Progress
 from firth.representations.base import Representation
 from firth.representations.beside import WordsBeside
-from firth.representations.elmo import ElmoRepresentation
 from firth.representations.scratch import ScratchRepresentation
 from firth.tasks.distillation import Distillation, Teacher, check_distillation
 from firth.tasks.finetuning import Finetuning
 from firth.training.loop import Loop
 
-SCRATCH = "scratch"
-_TRANSFORMERS = ("encoder", "unified encoder", "two-stream encoder", "decoder", "text-to-text")
 _REHEARSED = 2
 
 
@@ -39,25 +37,6 @@ def load_base(base: str, data: TaskData, config: TaskConfig) -> Representation:
         return ScratchRepresentation.of_texts(texts, seed=config.seed)
     found = load_model(Path(base))
     return found.base if isinstance(found, TaskModel) else found
-
-
-def usual_settings(config: TaskConfig, base: Representation, given: set[str]) -> TaskConfig:
-    """What is not said is chosen by the base: Transformers are tuned whole, word vectors get a body to read them."""
-    changes: dict[str, Any] = {}
-    if base.kind not in _TRANSFORMERS:
-        usual = {"body": "bilstm", "dropout_prob": 0.3, "epochs": 10, "patience": 3, "warmup_share": 0.0}
-        if base.kind != SCRATCH:
-            usual["tune"] = False
-        if base.kind == ElmoRepresentation.kind:
-            usual["layers"] = "mix"  # Peters et al. 2018, eq. 1
-        changes = {name: value for name, value in usual.items() if name not in given}
-    if config.place != "input" and "body" not in given:
-        changes["body"] = "bilstm"  # there is no other place without one
-    config = config.replace(**changes) if changes else config
-    if config.learning_rate is None:
-        tuned = base.kind in _TRANSFORMERS and config.tune and config.body == "none"
-        config = config.replace(learning_rate=5e-5 if tuned else 1e-3)
-    return config
 
 
 def rehearse(

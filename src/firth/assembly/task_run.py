@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from firth.assembly.finetune import SCRATCH, load_base, rehearse, train_model, usual_settings
+from firth.assembly.finetune import load_base, rehearse, train_model
 from firth.assembly.sample_efficiency import points_of, share_of
 from firth.assembly.task_data import Reading, TaskData, read_task
 from firth.assembly.task_model import TaskModel, count_trained, load_beside
 from firth.assembly.task_report import write_task_report
 from firth.assembly.teacher import load_teacher
 from firth.assembly.tune_base import plan_tuning, tune_base
+from firth.assembly.usual_settings import SCRATCH, usual_settings
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import checksum, read_json, write_json
 from firth.core.runs import Run
@@ -123,7 +124,7 @@ def start_finetune(
     config = data.configured(config)
     ground = Ground(source, data, None if source.beside is None else load_beside(source.beside), None)
     ground.base = load_base(source.base, data, config)
-    config = usual_settings(config, ground.base, given)
+    config = usual_settings(config, ground.base, len(data.train), given)
     cells = [
         Cell(config.replace(**point, seed=config.seed + number), share)
         for point in (GRID if sweep else [{}])

@@ -54,7 +54,7 @@ class TaskConfig(Config):
     # training
     batch_rows: Positive = 32
     max_batch_tokens: Positive = 16384
-    learning_rate: Annotated[float, Field(gt=0)] | None = None  # none: 5e-5 for tuned Transformers, 1e-3 for the rest
+    learning_rate: Annotated[float, Field(gt=0)] | None = None  # none: by the base, 5e-5 to 1e-3 for tuned Transformers
     epochs: Annotated[int, Field(gt=0, le=1000)] = 3
     warmup_share: Annotated[float, Field(ge=0, le=1)] = 0.1
     weight_decay: Annotated[float, Field(ge=0)] = 0.01

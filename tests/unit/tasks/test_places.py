@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import firth
-from firth.assembly.finetune import usual_settings
 from firth.assembly.loading import load_model
 from firth.assembly.task_model import load_beside
+from firth.assembly.usual_settings import usual_settings
 from firth.core.errors import FirthError
 from firth.core.runs import Run
 from firth.core.task_configs import TaskConfig
@@ -97,7 +97,7 @@ def test_without_a_body_there_is_one_place(run_folder: Path, tmp_path: Path) -> 
     """So there is one, unless it is told not to be there."""
     config = TaskConfig(place="both", labels=("en", "zh"))
     base = load_model(run_folder)
-    assert usual_settings(config, base, {"place"}).body == "bilstm"
+    assert usual_settings(config, base, 20, {"place"}).body == "bilstm"
     with pytest.raises(FirthError, match="place=both is behind a body, and there is none: set body=bilstm"):
         firth.finetune(
             "classify",

@@ -8,10 +8,10 @@ import pytest
 
 import firth
 from firth.assembly.charts import line_chart
-from firth.assembly.finetune import usual_settings
 from firth.assembly.loading import load_model
 from firth.assembly.sample_efficiency import learn_from_shares, points_of
 from firth.assembly.task_data import build_data
+from firth.assembly.usual_settings import usual_settings
 from firth.core.errors import FirthError
 from firth.core.examples import TextExample
 from firth.core.runs import Run
@@ -147,7 +147,7 @@ def test_in_memory(base: str, run_folder: Path) -> None:
     name = "scratch" if base == "scratch" else str(run_folder)
     config = data.configured(TaskConfig.build({"epochs": 1, "body_dim": 4}, "test"))
     if base == "bert":
-        config = usual_settings(config, load_model(run_folder), set())
+        config = usual_settings(config, load_model(run_folder), 20, {"epochs"})
     found = learn_from_shares(config.replace(learning_rate=1e-3), name, data, [1, 0.2], seeds=2)
     assert [point["examples"] for point in found] == [4, 20]
     assert all(len(point["scores"]) == 2 and 0 <= point["mean"] <= 1 for point in found)
