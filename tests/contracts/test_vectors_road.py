@@ -57,9 +57,10 @@ def test_a_table_serves_upper_case_and_leaves_unknown_words_out(words: Path, tmp
     for call in (lambda: model.fill("a [MASK]"), lambda: model.follows("a", "b"), lambda: model.score("a")):
         with pytest.raises(FirthError, match="cannot"):
             call()
-    for wrong in ({"pool": "cls"}, {"layer": 1}):
-        with pytest.raises(FirthError, match="static vectors"):
-            model.encode("a", **wrong)
+    with pytest.raises(FirthError, match="unknown pool 'cls' for this model: choose mean or max"):
+        model.encode("a", pool="cls")
+    with pytest.raises(FirthError, match="static vectors"):
+        model.encode("a", layer=1)
 
 
 def test_commands(words: Path, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
