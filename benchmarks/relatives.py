@@ -7,7 +7,7 @@ speed: contenders take turns; figures are medians of useful tokens (not padding)
 the classes offer: real documents cut to 128 tokens and padded to the longest of the batch, scores at every
 position for ELECTRA (ElectraForMaskedLM of a quarter of the width, its samples, ElectraForPreTraining, tables
 shared, λ 50), DataCollatorForPermutationLanguageModeling and XLNetLMHeadModel for XLNet, T5ForConditionalGeneration on
-documents with their spans taken out for T5 (its rows of text are a little longer than its input); AdamW, no dropout.
+documents with their spans taken out for T5 (its rows of text are a little longer than its input), GPT2LMHeadModel for GPT; AdamW, no dropout.
 train: each recipe gets the same wall-clock time on the same corpus, one after the other; then its held-out
 objective (by ``firth evaluate``; losses of different objectives cannot be compared) and, with --probe, the accuracy of
 a logistic regression on its frozen mean vectors (lines ``label<TAB>text``; three random halves to train on).
@@ -29,6 +29,8 @@ from transformers import (
     ElectraConfig,
     ElectraForMaskedLM,
     ElectraForPreTraining,
+    GPT2Config,
+    GPT2LMHeadModel,
     T5Config,
     T5ForConditionalGeneration,
     XLNetConfig,
@@ -170,6 +172,35 @@ def xlnet_peer(config: RunConfig, corpus: Corpus) -> Step:
     return taking_turns(documents(corpus), step)
 
 
+def gpt_peer(config: RunConfig, corpus: Corpus) -> Step:
+    shape = config.model
+    model = GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=corpus.info.vocab_size,
+            n_embd=shape.hidden_dim,
+            n_layer=shape.num_layers,
+            n_head=shape.num_heads,
+            n_inner=shape.ffn_dim,
+            n_positions=shape.max_positions,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            bos_token_id=None,
+            eos_token_id=None,
+        )
+    ).train()
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(parameters, lr=1e-4)
+
+    def step(rows: list[np.ndarray]) -> int:
+        ids, mask = padded(rows, corpus.pieces.pad_id)
+        labels = ids.masked_fill(mask == 0, -100)
+        finish(model(input_ids=ids, attention_mask=mask, labels=labels).loss, parameters, optimizer)
+        return int(mask.sum())
+
+    return taking_turns(documents(corpus), step)
+
+
 def t5_peer(config: RunConfig, corpus: Corpus) -> Step:
     objective, shape = config.objective, config.model
     pieces = pieces_of(corpus, objective)
@@ -234,7 +265,8 @@ def firth_step(config: RunConfig, corpus: Corpus) -> Step:
 
 def speed(arguments: argparse.Namespace, corpus: Corpus) -> None:
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, rows {ROWS} x {LENGTH}")
-    for name, peer in (("electra-mini", electra_peer), ("xlnet-mini", xlnet_peer), ("t5-mini", t5_peer)):
+    peers = {"electra-mini": electra_peer, "xlnet-mini": xlnet_peer, "t5-mini": t5_peer, "gpt-mini": gpt_peer}
+    for name, peer in peers.items():
         if arguments.only and not name.startswith(arguments.only):
             continue
         config = find_recipe(name).override([f"batch_rows={ROWS}", f"row_len={LENGTH}"])
