@@ -94,7 +94,7 @@ class TokenOutput(nn.Module):
     @torch.no_grad()
     def start(self, std: float, generator: torch.Generator, log_shares_V: torch.Tensor) -> None:
         """Scores begin at how often tokens occur, and so normalised: otherwise the first hundreds of steps go into
-        learning that, and they push all rows of the table, which may be the token vectors, the same way."""
+        learning that."""
         if self.table is not None:
             nn.init.normal_(self.table, std=std, generator=generator)
         self.bias.copy_(log_shares_V)
