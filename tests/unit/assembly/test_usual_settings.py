@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import firth
 from firth.assembly.usual_settings import usual_settings
 from firth.core.task_configs import TaskConfig
@@ -19,6 +21,28 @@ def test_word_vectors(tmp_path: Path) -> None:
     assert (many.body, many.epochs, many.learning_rate) == ("bilstm", 10, 1e-3)
     assert usual_settings(TaskConfig(task="tag", labels=("a", "b")), base, 500, NONE).body == "bilstm"
     assert usual_settings(TaskConfig(), ScratchRepresentation(["a"], 4), 500, NONE).tune
+
+
+def test_a_body_that_is_asked_for_is_there(tmp_path: Path) -> None:
+    base = firth.load(write_vectors(tmp_path / "words.vec"))
+    for given in ({"body_dim"}, {"body"}):
+        config = usual_settings(TaskConfig(body="bilstm", body_dim=4), base, 500, given)
+        assert (config.body, config.pool, config.learning_rate) == ("bilstm", "auto", 1e-3)
+
+
+@pytest.mark.parametrize(("dim", "rate"), [(64, 1e-3), (192, 1e-3), (256, 4e-4), (384, 1e-4), (385, 5e-5), (768, 5e-5)])
+def test_narrow_transformers_learn_faster(dim: int, rate: float, run_folder: Path) -> None:
+    base = firth.load(run_folder)
+    base.dim = dim
+    config = usual_settings(TaskConfig(), base, 500, NONE)
+    assert (config.learning_rate, config.tune, config.body) == (rate, True, "none")
+    frozen = usual_settings(TaskConfig(tune=False), base, 500, {"tune"})
+    assert frozen.learning_rate == 1e-3  # only the head learns
+
+
+@pytest.mark.parametrize(("labels", "epochs"), [(10, 20), (800, 20), (1600, 10), (5_000, 3), (100_000, 3)])
+def test_few_labels_are_read_more_often(labels: int, epochs: int, run_folder: Path) -> None:
+    assert usual_settings(TaskConfig(), firth.load(run_folder), labels, NONE).epochs == epochs
 
 
 def test_transformers_and_what_is_given(run_folder: Path, gpt_folder: Path) -> None:
