@@ -3,7 +3,8 @@
     python benchmarks/recurrent.py cells [--rounds 5]
     python benchmarks/recurrent.py model [--rounds 5]
     python benchmarks/recurrent.py outputs [--rounds 5]
-    python benchmarks/recurrent.py nce --corpus TEXT [--steps 2000]
+    python benchmarks/recurrent.py nce --corpus TEXT [--layout line] [--as-written] [--vocab 50000 200000] [--steps 2000]
+    python benchmarks/recurrent.py nce --data FOLDER [--steps 2000]
     python benchmarks/recurrent.py wikitext --data FOLDER [--budget 30m] [--out FOLDER] [key=value ...]
 
 Contenders take turns; figures are medians, ratios are of medians. ``cells`` trains one layer (forward and
@@ -11,7 +12,8 @@ backward) of each kind beside ``nn.LSTM`` of the same size. ``model`` trains a w
 whole step (clipping, optimizer) beside the loop that PyTorch users write: nn.Embedding, nn.LSTM, nn.Linear with
 tied weights, cross-entropy, clip_grad_norm_, Adam. ``outputs`` times forward and backward of the output layer
 alone. ``nce`` trains the same model twice, by NCE and by the full softmax, equally many steps, and gives the
-perplexity of both by full normalisation. ``wikitext`` wants a folder with a train, a valid and a test part
+perplexity of both by full normalisation, for each size of vocabulary that is asked for; --as-written takes what stands between white
+spaces as words, so that there are many. ``wikitext`` (and ``nce --data``) wants a folder with a train, a valid and a test part
 (wiki.train.tokens, train.txt.gz ...); words seen fewer than three times in the training part become <unk>.
 """
 
@@ -184,15 +186,17 @@ def outputs(rounds: int, size: int = 400, positions: int = 700) -> None:
         show(f"output layer, {positions} positions, vocabulary {vocab_size:,}", interleaved(contenders, rounds), "Firth, full softmax", positions)  # fmt: skip
 
 
-def nce(text: Path, steps: int) -> None:
+def nce(corpus: Path, vocabularies: list[int], steps: int) -> None:
+    """Both outputs on each vocabulary (words beyond it are <unk>), measured on held-out text."""
     with tempfile.TemporaryDirectory() as folder:
-        corpus = Path(folder) / "corpus"
-        api.prepare(text, corpus, tokens="words")
-        for name in ("lstm-lm", "lstm-lm-nce"):
-            run = Path(folder) / name
-            api.pretrain(name, corpus=corpus, out=run, steps=steps, settings=["min_count=3"])
-            facts, found = Run.open(run).facts, api.evaluate(run)
-            print(f"{name:12} {facts['seconds']:7.0f} s  " + "  ".join(f"{key} {value:.4g}" for key, value in found.items()), flush=True)  # fmt: skip
+        for vocab_size in vocabularies or [0]:
+            limit = [f"max_vocab={vocab_size}", "min_count=1"] if vocab_size else ["min_count=3"]
+            for name in ("lstm-lm", "lstm-lm-nce"):
+                run = Path(folder) / f"{name}-{vocab_size}"
+                api.pretrain(name, corpus=corpus, out=run, steps=steps, settings=limit)
+                facts, found = Run.open(run).facts, api.evaluate(run)
+                told = "  ".join(f"{key} {value:.4g}" for key, value in found.items())
+                print(f"{name:12} {facts['config']['model']['vocab_size']:,} words {facts['seconds']:7.0f} s  {told}", flush=True)  # fmt: skip
 
 
 def _lines(folder: Path, part: str) -> list[list[str]]:
@@ -242,17 +246,23 @@ def stream_loss(
     return total, len(labels)
 
 
-def wikitext(data: Path, budget: str, out: Path | None, settings: list[str]) -> None:
-    lines = {part: _lines(data, part) for part in ("train", "valid", "test")}
-    counts = Counter(word for words in lines["train"] for word in words)
+def prepare_wikitext(data: Path, work: Path) -> tuple[Path, set[str]]:
+    """A corpus of the training part, and the words that it knows."""
+    lines = _lines(data, "train")
+    counts = Counter(word for words in lines for word in words)
     known = {word for word, count in counts.items() if count >= 3}
+    (work / "train.txt").write_text("\n".join(_usual(lines, known)) + "\n", encoding="utf-8")
+    api.prepare(work / "train.txt", work / "corpus", tokens="words", word_split="whitespace", lowercase=False, layout="line", heldout=0.01, overwrite=True)  # fmt: skip
+    return work / "corpus", known
+
+
+def wikitext(data: Path, budget: str, out: Path | None, settings: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         work = out or Path(folder)
         work.mkdir(parents=True, exist_ok=True)
-        (work / "train.txt").write_text("\n".join(_usual(lines["train"], known)) + "\n", encoding="utf-8")
-        api.prepare(work / "train.txt", work / "corpus", tokens="words", word_split="whitespace", lowercase=False, layout="line", heldout=0.01, overwrite=True)  # fmt: skip
+        corpus, known = prepare_wikitext(data, work)
         run = work / "run"
-        api.pretrain("lstm-lm-regularised", corpus=work / "corpus", out=run, budget=budget, overwrite=True, settings=settings)  # fmt: skip
+        api.pretrain("lstm-lm-regularised", corpus=corpus, out=run, budget=budget, overwrite=True, settings=settings)  # fmt: skip
         facts = Run.open(run).facts
         print(f"{facts['parameters']:,} parameters, {facts['epochs']:.2f} epochs, {facts['tokens'] / facts['seconds']:,.0f} tokens/s, vocabulary {facts['config']['model']['vocab_size']:,}")  # fmt: skip
         for line in read_history(run / "metrics.jsonl"):
@@ -263,7 +273,7 @@ def wikitext(data: Path, budget: str, out: Path | None, settings: list[str]) -> 
         model = firth.load(run)
         assert isinstance(model, RecurrentRepresentation)
         for part in ("valid", "test"):
-            loss, count = stream_loss(model, _usual(lines[part], known))
+            loss, count = stream_loss(model, _usual(_lines(data, part), known))
             print(f"{part:6} {count:,} tokens, perplexity a token {math.exp(loss / count):.1f}")
 
 
@@ -273,13 +283,25 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--corpus", type=Path, help="a text file, for nce")
-    parser.add_argument("--data", type=Path, help="a folder with train, valid and test, for wikitext")
+    parser.add_argument(
+        "--layout", default="auto", help="how the text file is divided into documents, as of firth prepare"
+    )
+    parser.add_argument("--as-written", action="store_true", help="words are what stands between white spaces")
+    parser.add_argument("--vocab", type=int, nargs="+", default=[], help="sizes of vocabularies, for nce")
+    parser.add_argument("--data", type=Path, help="a folder with train, valid and test, for wikitext and nce")
     parser.add_argument("--budget", default="30m")
     parser.add_argument("--out", type=Path)
     parser.add_argument("settings", nargs="*", help="key=value for lstm-lm-regularised")
     given = parser.parse_args()
     if given.part == "nce":
-        nce(given.corpus, given.steps)
+        with tempfile.TemporaryDirectory() as folder:
+            if given.data is not None:
+                corpus, _ = prepare_wikitext(given.data, Path(folder))
+            else:
+                words: dict[str, Any] = {"word_split": "whitespace", "lowercase": False} if given.as_written else {}
+                corpus = Path(folder) / "corpus"
+                api.prepare(given.corpus, corpus, tokens="words", layout=given.layout, **words)
+            nce(corpus, given.vocab, given.steps)
     elif given.part == "wikitext":
         wikitext(given.data, given.budget, given.out, given.settings)
     else:

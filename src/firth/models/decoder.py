@@ -14,6 +14,7 @@ from firth.core.model_configs import DecoderConfig
 from firth.core.types import Layers
 from firth.nn.blocks import Block
 from firth.nn.cache import KeyValues
+from firth.nn.dropout import dropout
 from firth.nn.masks import visible
 from firth.nn.norms import build_norm
 
@@ -40,9 +41,7 @@ class Decoder(nn.Module):
         """Without positions they count from ``start`` in every row."""
         where = self.positions.weight[start : start + ids_BT.shape[1]]
         hidden = self.tokens(ids_BT) + (where if positions_BT is None else self.positions(positions_BT))
-        if self.training and self.config.dropout_prob:
-            return functional.dropout(hidden, self.config.dropout_prob)
-        return hidden
+        return dropout(hidden, self.config.dropout_prob, self.training)
 
     def _mask(self, blocks_BT: torch.Tensor | None) -> torch.Tensor | None:
         """[B, 1, T, T] where rows hold several documents; None where order alone decides. Padding

@@ -11,6 +11,7 @@ from torch import nn
 from firth.core.model_configs import ElmoConfig
 from firth.core.types import Layers
 from firth.nn.character_cnn import CharacterCNN
+from firth.nn.dropout import dropout
 from firth.nn.lstmp import LSTMP, StackedLSTMP, State
 
 
@@ -59,10 +60,9 @@ class Elmo(nn.Module):
     ) -> tuple[torch.Tensor, list[State]]:
         """For training: each direction reads words of its own in its own order. The last layer's outputs,
         and the states to go on from."""
-        dropout = self.config.dropout_prob
-        outputs, after = self.readers(vectors_GTBP, states, live_GTB, fresh_GTB, dropout)
+        outputs, after = self.readers(vectors_GTBP, states, live_GTB, fresh_GTB, self.config.dropout_prob)
         last = outputs[-1]
-        return nn.functional.dropout(last, dropout) if self.training and dropout else last, after
+        return dropout(last, self.config.dropout_prob, self.training), after
 
     def forward(self, vectors_BTP: torch.Tensor, mask_BT: torch.Tensor) -> Layers:
         """Every layer of whole sentences, from their words' vectors (``tokens``, each distinct word once).

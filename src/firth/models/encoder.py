@@ -11,12 +11,12 @@ from itertools import islice
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from firth.core.model_configs import EncoderConfig
 from firth.core.types import Layers
 from firth.nn.attention import Angles, Groups
 from firth.nn.blocks import Block
+from firth.nn.dropout import dropout
 from firth.nn.norms import build_norm
 from firth.nn.positions import RelativeBias, rotary_angles
 
@@ -49,7 +49,7 @@ class Embeddings(nn.Module):
         if self.tasks is not None:
             hidden = hidden + (self.tasks.weight[0] if tasks_BT is None else self.tasks(tasks_BT))
         hidden = self.norm(hidden)
-        return functional.dropout(hidden, self.dropout_prob) if self.training and self.dropout_prob else hidden
+        return dropout(hidden, self.dropout_prob, self.training)
 
 
 class Encoder(nn.Module):

@@ -15,6 +15,7 @@ from firth.core.types import Layers
 from firth.nn.blocks import Block
 from firth.nn.cache import Past
 from firth.nn.cross_attention import DecoderBlock
+from firth.nn.dropout import dropout
 from firth.nn.masks import visible, with_bias
 from firth.nn.norms import build_norm
 from firth.nn.positions import RelativeBias, sinusoids
@@ -84,9 +85,7 @@ class EncoderDecoder(nn.Module):
         table = self.target_tokens if target and self.target_tokens is not None else self.tokens
         scale = self.config.embedding_scale or self.config.hidden_dim**0.5
         positions = self.decoder_positions if target else self.encoder_positions
-        hidden = positions(table(ids_BT) * scale, first)
-        drop = self.config.dropout_prob if self.training else 0.0
-        return functional.dropout(hidden, drop) if drop else hidden
+        return dropout(positions(table(ids_BT) * scale, first), self.config.dropout_prob, self.training)
 
     def finish(self, norm: nn.Module | None, hidden: torch.Tensor) -> torch.Tensor:
         """The last norm, where norms come first."""

@@ -12,7 +12,8 @@ from torch.nn import functional
 
 from firth.core.model_configs import RecurrentConfig
 from firth.core.types import Layers
-from firth.nn.recurrent import Projection, RecurrentStack, StackDropout, dropout
+from firth.nn.dropout import dropout
+from firth.nn.recurrent import Projection, RecurrentStack, StackDropout, drop_steps
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,15 @@ class Recurrent(nn.Module):
         ids_TB = ids_BT.t()
         found = self.tokens(ids_TB)
         if self.training and config.embedding_dropout_prob:
-            kept_V = functional.dropout(self.tokens.weight.new_ones(config.vocab_size), config.embedding_dropout_prob)
+            kept_V = dropout(self.tokens.weight.new_ones(config.vocab_size), config.embedding_dropout_prob)
             found = found * kept_V[ids_TB][:, :, None]
-        return dropout(found, config.input_dropout_prob, config.variational, self.training)
+        return drop_steps(found, config.input_dropout_prob, config.variational, self.training)
 
     def read(self, ids_BT: torch.Tensor, state: Sequence[torch.Tensor] | None = None) -> Reading:
         """The last layer with the state that it leaves, for training and decoding."""
         outputs, after = self.stack(self.embed(ids_BT), None, state)
         raw = outputs[-1]
-        hidden = dropout(raw, self.config.output_dropout_prob, self.config.variational, self.training)
+        hidden = drop_steps(raw, self.config.output_dropout_prob, self.config.variational, self.training)
         return Reading(hidden, raw, after)
 
     def forward(

@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from firth.core.model_configs import Seq2SeqConfig
 from firth.core.types import Layers
 from firth.nn.alignment import Alignment
+from firth.nn.dropout import dropout
 from firth.nn.start import initialize_uniform
 
 Memory = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # keys, states and mask of the source
@@ -68,8 +69,7 @@ class Seq2Seq(nn.Module):
         return self.config.target_vocab_size or self.config.vocab_size
 
     def _drop(self, hidden: torch.Tensor) -> torch.Tensor:
-        drop = self.config.dropout_prob if self.training else 0.0
-        return functional.dropout(hidden, drop) if drop else hidden
+        return dropout(hidden, self.config.dropout_prob, self.training)
 
     # -- the source
 

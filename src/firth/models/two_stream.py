@@ -14,6 +14,7 @@ from torch.nn import functional
 from firth.core.model_configs import TwoStreamConfig
 from firth.core.types import Layers
 from firth.nn.blocks import FeedForward
+from firth.nn.dropout import dropout
 from firth.nn.relative_attention import Distances, RelativeAttention, distance_table, take
 
 
@@ -41,7 +42,7 @@ class TwoStreamBlock(nn.Module):
         return self.ffn_norm(asking + self._drop(self.ffn(asking)))
 
     def _drop(self, hidden: torch.Tensor) -> torch.Tensor:
-        return functional.dropout(hidden, self.dropout_prob) if self.training and self.dropout_prob else hidden
+        return dropout(hidden, self.dropout_prob, self.training)
 
 
 class Tokens(nn.Module):
@@ -69,8 +70,7 @@ class TwoStream(nn.Module):
                 nn.init.normal_(parameter, std=std, generator=generator)
 
     def _drop(self, hidden: torch.Tensor) -> torch.Tensor:
-        prob = self.config.dropout_prob
-        return functional.dropout(hidden, prob) if self.training and prob else hidden
+        return dropout(hidden, self.config.dropout_prob, self.training)
 
     def _distances(
         self, ids_BT: torch.Tensor, memory_len: int, segments_BT: torch.Tensor | None, backward_B: torch.Tensor | None

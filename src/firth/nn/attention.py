@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from firth.nn.attend import attend, attention_weights
 from firth.nn.cache import KeyValues, Past
 from firth.nn.positions import rotate
 
@@ -96,7 +97,7 @@ class SelfAttention(nn.Module):
             if angles is not None:
                 mine = (angles[0][0, :, first : first + length], angles[1][0, :, first : first + length])
                 query, key = rotate(query, mine), rotate(key, mine)
-            found = functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout, scale=self.scale)
+            found = attend(query, key, value, None, dropout, scale=self.scale)
             mixed.append(found.transpose(1, 2).reshape(count * length, -1))
         return self.out(mixed[0] if len(mixed) == 1 else torch.cat(mixed))
 
@@ -113,11 +114,7 @@ class SelfAttention(nn.Module):
         if query_angles is not None and key_angles is not None:
             query, key = rotate(query, query_angles), rotate(key, key_angles)
         dropout = self.dropout_prob if self.training else 0.0
-        if mask is not None and mask.requires_grad and not dropout:
-            return self.out(attend_with_bias(query, key, value, mask, self.scale).transpose(1, 2).flatten(2))
-        mixed = functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal and mask is None, scale=self.scale
-        )
+        mixed = attend(query, key, value, mask, dropout, causal, self.scale)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def weights(self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None) -> torch.Tensor:
@@ -126,26 +123,3 @@ class SelfAttention(nn.Module):
         if angles is not None:
             query, key = rotate(query, angles), rotate(key, angles)
         return attention_weights(query, key, mask, self.scale)
-
-
-def attend_with_bias(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor, scale: float | None = None
-) -> torch.Tensor:
-    """Attention under a bias that learns, for which there is no fused kernel: the bias is where the product of queries and
-    keys begins, so that nothing but the softmax passes over the scores."""
-    shape = (*query.shape[:3], key.shape[2])
-    factor = query.shape[-1] ** -0.5 if scale is None else scale
-    flat = [part.flatten(0, 1) for part in (query, key, value)]
-    scores = torch.baddbmm(bias.expand(shape).flatten(0, 1), flat[0], flat[1].transpose(1, 2), alpha=factor)
-    return torch.bmm(scores.softmax(-1), flat[2]).view_as(query)
-
-
-def attention_weights(
-    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scale: float | None = None
-) -> torch.Tensor:
-    """softmax(QKᵀ/√K), or with another scale, to be looked at."""
-    scores = query @ key.transpose(-1, -2)
-    scores = scores / query.shape[-1] ** 0.5 if scale is None else scores * scale
-    if mask is not None:
-        scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
-    return scores.softmax(-1)

@@ -13,6 +13,7 @@ from torch.nn import functional
 from firth.core.model_configs import DecoderConfig, EncoderConfig, EncoderDecoderConfig
 from firth.nn.attention import Angles, Groups, SelfAttention
 from firth.nn.cache import KeyValues, Past
+from firth.nn.dropout import dropout
 from firth.nn.norms import build_norm
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -44,9 +45,7 @@ class FeedForward(nn.Module):
             inner = self.activation(gate) * value
         else:
             inner = self.activation(inner)
-        if self.training and self.dropout_prob:
-            inner = functional.dropout(inner, self.dropout_prob)
-        return self.outer(inner)
+        return self.outer(dropout(inner, self.dropout_prob, self.training))
 
 
 class Block(nn.Module):
@@ -72,9 +71,7 @@ class Block(nn.Module):
         self.ffn_norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
 
     def _drop(self, hidden: torch.Tensor) -> torch.Tensor:
-        if self.training and self.dropout_prob:
-            return functional.dropout(hidden, self.dropout_prob)
-        return hidden
+        return dropout(hidden, self.dropout_prob, self.training)
 
     def forward(
         self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None, causal: bool = False

@@ -6,12 +6,13 @@ size, H heads, K head size.
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from firth.core.model_configs import EncoderDecoderConfig
-from firth.nn.attention import SelfAttention, attention_weights
+from firth.nn.attend import attend, attention_weights
+from firth.nn.attention import SelfAttention
 from firth.nn.blocks import FeedForward
 from firth.nn.cache import KeyValues, Past
+from firth.nn.dropout import dropout
 from firth.nn.norms import build_norm
 
 
@@ -47,10 +48,7 @@ class CrossAttention(nn.Module):
     def forward(self, hidden_BTD: torch.Tensor, memory: Past, mask: torch.Tensor | None) -> torch.Tensor:
         """``mask`` as in self-attention, broadcast to [B, H, T, S]."""
         query = self._heads(self.query(hidden_BTD))
-        dropout = self.dropout_prob if self.training else 0.0
-        mixed = functional.scaled_dot_product_attention(
-            query, memory[0], memory[1], attn_mask=mask, dropout_p=dropout, scale=self.scale
-        )
+        mixed = attend(query, *memory, mask, self.dropout_prob if self.training else 0.0, scale=self.scale)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def weights(self, hidden_BTD: torch.Tensor, memory: Past, mask: torch.Tensor | None) -> torch.Tensor:
@@ -81,9 +79,7 @@ class DecoderBlock(nn.Module):
         self.ffn_norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
 
     def _drop(self, hidden: torch.Tensor) -> torch.Tensor:
-        if self.training and self.dropout_prob:
-            return functional.dropout(hidden, self.dropout_prob)
-        return hidden
+        return dropout(hidden, self.dropout_prob, self.training)
 
     def _before(self, norm: nn.Module, hidden: torch.Tensor) -> torch.Tensor:
         """What a sub-layer reads."""

@@ -16,6 +16,8 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
+from firth.nn.dropout import dropout
+
 State = tuple[torch.Tensor, torch.Tensor]  # output [G, B, P] and cells [G, B, C]
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
@@ -237,7 +239,7 @@ class StackedLSTMP(nn.Module):
         after: list[State] = []
         below = inputs_GTBI
         for number, layer in enumerate(self.layers):
-            dropped = nn.functional.dropout(below, dropout_prob) if self.training and dropout_prob else below
+            dropped = dropout(below, dropout_prob, self.training)
             out, state = layer(dropped, None if states is None else states[number], live_GTB, fresh_GTB)
             below = out + dropped if self.residual and number else out
             outputs.append(below)

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from firth.nn.dropout import dropout
 from firth.nn.recurrent_cells import CELLS, ROWS, CellWeights, has_cell_state
 from firth.nn.recurrent_fast import CoupledSteps, GRUSteps, LSTMSteps, SimpleSteps
 from firth.nn.recurrent_projected import ProjectedLayer
@@ -64,9 +65,7 @@ class RecurrentLayer(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Hidden states and, where there are such, cell states of all steps, [T, B, H]; or the last cell state
         alone, [1, B, H], if more is not asked for: the library's LSTM, a tenth faster, knows only that."""
-        weight: torch.Tensor = self.weight_hidden
-        if self.training and self.weight_drop_prob:
-            weight = functional.dropout(weight, self.weight_drop_prob)
+        weight = dropout(self.weight_hidden, self.weight_drop_prob, self.training)
         if self.kind == "gru_after":
             return self._library_gru(inputs_TBI, state_SBH, weight), None
         if self.kind == "lstm" and not all_cells:
@@ -138,13 +137,13 @@ def final_state(
     return torch.where((lens_B > 0)[None, :, None], last, start_SBH)
 
 
-def dropout(values_TBD: torch.Tensor, prob: float, variational: bool, training: bool) -> torch.Tensor:
+def drop_steps(values_TBD: torch.Tensor, prob: float, variational: bool, training: bool) -> torch.Tensor:
     """With ``variational`` one mask for all steps (Gal and Ghahramani 2016)."""
     if not training or not prob:
         return values_TBD
     if not variational:
-        return functional.dropout(values_TBD, prob)
-    return values_TBD * functional.dropout(torch.ones_like(values_TBD[:1]), prob)
+        return dropout(values_TBD, prob)
+    return values_TBD * dropout(torch.ones_like(values_TBD[:1]), prob)
 
 
 @dataclass(frozen=True)
@@ -238,7 +237,7 @@ class RecurrentStack(nn.Module):
         below = inputs_TBI
         for number in range(len(self.layers)):
             if number:
-                below = dropout(below, self.drop.between_prob, self.drop.variational, self.training)
+                below = drop_steps(below, self.drop.between_prob, self.drop.variational, self.training)
             parts = []
             for backward in range(self.num_directions):
                 place = number * self.num_directions + backward

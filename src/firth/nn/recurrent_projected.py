@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from firth.nn.dropout import dropout
 from firth.nn.lstmp import LSTMP
 
 
@@ -47,7 +48,7 @@ class ProjectedLayer(nn.Module):
         """Outputs [T, B, P], zeros beyond the lengths, and the state after each sequence's last step."""
         weight = None
         if self.training and self.weight_drop_prob:
-            weight = functional.dropout(self.lstm.state_weight, self.weight_drop_prob)
+            weight = dropout(self.lstm.state_weight, self.weight_drop_prob)
         live = None
         if lens_B is not None:
             live = (torch.arange(len(inputs_TBI), device=lens_B.device)[:, None] < lens_B)[None]

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.nn import functional
+
+from firth.nn.dropout import dropout
 
 
 def distance_table(num_keys: int, num_queries: int, dim: int, device: torch.device | None = None) -> torch.Tensor:
@@ -76,8 +77,7 @@ class RelativeAttention(nn.Module):
         see nothing gathers zeros.
         """
         weights = self.weights(asking_BPD, answers, distances, seen, picks_BP)
-        if self.training and self.dropout_prob:
-            weights = functional.dropout(weights, self.dropout_prob)
+        weights = dropout(weights, self.dropout_prob, self.training)
         return self.out((weights @ answers[1]).transpose(1, 2).flatten(2))
 
     def weights(

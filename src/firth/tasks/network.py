@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from firth.core.errors import FirthError
 from firth.core.task_configs import TaskConfig
 from firth.core.text_reader import TextReader
 from firth.core.types import Layers
+from firth.nn.dropout import dropout
 from firth.nn.output import Pooler
 from firth.nn.scalar_mix import ScalarMix
 
@@ -148,7 +148,7 @@ class TaskNetwork(nn.Module):
         return layers
 
     def _dropped(self, hidden: torch.Tensor) -> torch.Tensor:
-        return functional.dropout(hidden, self.config.dropout_prob, self.training)
+        return dropout(hidden, self.config.dropout_prob, self.training)
 
     def token_scores(self, tensors: Tensors) -> torch.Tensor:
         """[B, T, K]."""

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from firth.core.model_configs import EncoderConfig
-from firth.nn.attention import SelfAttention, attend_with_bias
+from firth.nn.attend import attend_with_bias
+from firth.nn.attention import SelfAttention
 from firth.nn.blocks import Block
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from firth.nn.recurrent import RecurrentLayer, RecurrentStack, StackDropout, dropout, reverse_within
+from firth.nn.recurrent import RecurrentLayer, RecurrentStack, StackDropout, drop_steps, reverse_within
 from firth.nn.recurrent_cells import CELLS, ROWS, CellWeights, has_cell_state
 
 KIND = pytest.mark.parametrize("kind", sorted(CELLS))
@@ -211,11 +211,11 @@ def test_reverse_within() -> None:
 def test_dropouts() -> None:
     """Variational masks are the same at every step; weight drop is off when not training."""
     ones = torch.ones(6, 2, 50)
-    dropped = dropout(ones, 0.5, variational=True, training=True)
+    dropped = drop_steps(ones, 0.5, variational=True, training=True)
     assert (dropped == dropped[:1]).all()
     assert set(dropped.unique().tolist()) == {0.0, 2.0}
-    assert not (dropout(ones, 0.5, variational=False, training=True)[0] == dropped[0]).all()
-    assert dropout(ones, 0.5, variational=True, training=False) is ones
+    assert not (drop_steps(ones, 0.5, variational=False, training=True)[0] == dropped[0]).all()
+    assert drop_steps(ones, 0.5, variational=True, training=False) is ones
     stack = RecurrentStack("lstm", 3, [8], drop=StackDropout(weight_prob=0.5))
     inputs = torch.randn(4, 2, 3)
     assert not torch.equal(stack(inputs)[0][0][1], stack(inputs)[0][0][1])
