@@ -1,6 +1,6 @@
 """Fine-tuning: Firth against a loop as transformers' Trainer runs it, on the same weights, data and hyper-parameters.
 
-    python benchmarks/finetune.py --data classify:TRAIN:DEV pair:TRAIN:DEV tag:TRAIN:DEV answer:TRAIN:DEV [--seeds 3] [--limit N]
+    python benchmarks/finetune.py --data classify:TRAIN:DEV pair:TRAIN:DEV tag:TRAIN:DEV answer:TRAIN:DEV [--seeds 3] [--limit N] [--answerable WORDS]
     python benchmarks/finetune.py --bases NAME=RUN ... --data classify:TRAIN:DEV [--limit N]
     python benchmarks/finetune.py --long TRAIN[:DEV] [--limit N] [--policies head tail head_tail windows]
 
@@ -52,10 +52,11 @@ def read_data(job: dict[str, Any]) -> TaskData:
     train = read_examples(task, Path(job["train"]), reading)
     if job.get("longer"):  # words, so that hardly one has fewer tokens
         train = [example for example in train if len(example.text.split()) > job["longer"]]
+    train = answerable(train, job.get("answerable"))
     order = generator(0, 0xDA7A).permutation(len(train))
     train = [train[number] for number in order.tolist()]
     if job["dev"]:
-        dev = read_examples(task, Path(job["dev"]), reading, for_scoring=True)
+        dev = answerable(read_examples(task, Path(job["dev"]), reading, for_scoring=True), job.get("answerable"))
     else:
         order = nested_order(strata(train), 0).tolist()
         dev, train = (
@@ -67,6 +68,13 @@ def read_data(job: dict[str, Any]) -> TaskData:
     data = build_data(task, train, dev)
     data.check.refuse()
     return data
+
+
+def answerable(examples: list[Any], num_words: int | None) -> list[Any]:
+    """Questions with an answer in passages of at most so many words; all without a number."""
+    if not num_words:
+        return examples
+    return [one for one in examples if one.answers and not one.impossible and len(one.passage.split()) <= num_words]
 
 
 def configured(job: dict[str, Any], data: TaskData) -> TaskConfig:
@@ -341,6 +349,9 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--rate", type=float, default=5e-5)
     parser.add_argument("--max-len", type=int, default=256)
+    parser.add_argument(
+        "--answerable", type=int, help="answers: only questions that have one, in passages of so many words"
+    )
     parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
@@ -355,7 +366,7 @@ def main() -> None:
     for word in given.data + ([f"classify:{given.long}"] if given.long else []):
         kind, train, *dev = word.split(":")
         job = {"kind": kind, "train": train, "dev": dev[0] if dev else "", "base": str(minilm()), "limit": given.limit}
-        job |= {"settings": settings}
+        job |= {"settings": settings, "answerable": given.answerable if kind == "answer" else None}
         if given.long:
             compare_policies({**job, "longer": 512}, given.policies, given.seeds)
         elif given.bases is not None:
