@@ -1,7 +1,8 @@
 """Translation: training and beam search against a plain nn.Transformer loop and transformers; BLEU by wall-clock.
 
     python benchmarks/translate.py [--corpus PAIRS] [--rounds 5]
-    python benchmarks/translate.py --multi30k DIR --recipe transformer-tiny --budget 2h
+    python benchmarks/translate.py --multi30k DIR --recipe transformer-tiny --budget 2h [--out RUN keep=20]
+    python benchmarks/translate.py --tsv FILE --target zh --recipe transformer-tiny --budget 30m
 
 The first form measures speed on one model size and one set of pairs (toy pairs of real lengths by
 default, or a corpus of ``firth prepare-pairs``). Contenders take turns; figures are medians of
@@ -9,11 +10,14 @@ target tokens a second that are not padding. The plain loops take pairs in rando
 the longest of the batch, as tutorials do; the same loop on batches by length is shown too, so
 that what the batches give can be told from what the model gives. Beam search (5) runs the same weights in
 Firth, transformers' ``generate`` and CTranslate2 (float32 and int8): once over sentences as they end, and once over 1 and
-32 sentences that all get 30 tokens, so that every program does as many steps. The second form trains on Multi30k files (``train.en.gz``, ``train.de.gz``,
-``val.*``, ``test_2016_flickr.*``) and prints BLEU for all, short and long sentences.
+32 sentences that all get 30 tokens, so that every program does as many steps. The other
+forms train, on Multi30k files (``train.en.gz``, ``train.de.gz``, ``val.*``, ``test_2016_flickr.*``) or on a TSV file of pairs (a thousand
+sentences are set aside for each test, with all their translations), and print BLEU for all, short and long sentences, and of
+the checkpoints that are kept (greedily, by seconds of training). A run that is there already is only scored.
 """
 
 import argparse
+import json
 import random
 import statistics
 import tempfile
@@ -23,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional
 from transformers import MarianConfig, MarianMTModel
@@ -34,6 +39,7 @@ from firth.assembly.translation import load_translation
 from firth.core.configs import TrainingConfig
 from firth.core.model_configs import EncoderDecoderConfig
 from firth.core.objective_configs import TranslationConfig
+from firth.core.runs import Run
 from firth.core.types import Batch
 from firth.corpus.pairs import PairsCorpus
 from firth.decoding.settings import Rules
@@ -43,7 +49,7 @@ from firth.objectives.translation import PairSpecials, Translation
 from firth.representations.ctranslate2 import CTranslate2Representation
 from firth.representations.translation import TranslationRepresentation
 from firth.representations.translator import Translator
-from firth.text.parallel import PairsReadingConfig, find_pair_sources, read_pairs
+from firth.text.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
 from firth.training.optimizer import build_optimizer
 
 DIM, LAYERS, HEADS, FFN = 256, 3, 4, 1024
@@ -302,25 +308,42 @@ def compare_steps(
         show(title, "target tokens/s", speeds, "transformers generate")
 
 
-def measure_multi30k(folder: Path, arguments: argparse.Namespace) -> None:
-    data, languages = arguments.multi30k, ("en", arguments.target)
+Parts = dict[str, list[Path]]  # train, dev and test
 
-    def files(name: str) -> list[Path]:
-        return [data / f"{name}.{language}.gz" for language in languages]
 
+def multi30k_parts(data: Path, target: str) -> Parts:
+    names = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
+    return {part: [data / f"{name}.{language}.gz" for language in ("en", target)] for part, name in names.items()}
+
+
+def split_pairs(path: Path, folder: Path, num_apart: int = 1000) -> Parts:
+    """All translations of a sentence stand in one part; of those to test, the first counts."""
+    known: dict[str, list[str]] = {}
+    for pair in read_pairs(find_pair_sources([str(path)]), PairsReadingConfig()):
+        known.setdefault(pair.source, []).append(pair.target)
+    sources = sorted(known)
+    random.Random(0).shuffle(sources)
+    cuts = {"test": sources[:num_apart], "dev": sources[num_apart : 2 * num_apart], "train": sources[2 * num_apart :]}
+    parts: Parts = {}
+    for part, chosen in cuts.items():
+        parts[part] = [folder / f"{part}.tsv"]
+        lines = [f"{one}\t{other}\n" for one in chosen for other in known[one][: None if part == "train" else 1]]
+        parts[part][0].write_text("source\ttarget\n" + "".join(lines), encoding="utf-8")
+    return parts
+
+
+def measure_quality(parts: Parts, folder: Path, arguments: argparse.Namespace) -> None:
     corpus, run = folder / "corpus", arguments.out or folder / "run"
-    api.prepare_pairs(files("train"), corpus, dev=files("val"), vocab_size=arguments.vocab_size)
-    started = time.perf_counter()
-    api.pretrain(arguments.recipe, corpus=corpus, out=run, budget=arguments.budget, settings=arguments.settings)
-    trained = time.perf_counter() - started
-    model = api.load(run)
-    assert isinstance(model, TranslationRepresentation)
-    sources = find_pair_sources([str(path) for path in files("test_2016_flickr")])
-    pairs = list(read_pairs(sources, PairsReadingConfig()))
+    if not (run / "model.safetensors").exists():
+        api.prepare_pairs(parts["train"], corpus, dev=parts["dev"], vocab_size=arguments.vocab_size)
+        api.pretrain(arguments.recipe, corpus=corpus, out=run, budget=arguments.budget, settings=arguments.settings)
+    model = load_translation(run)
+    facts = Run.open(run).facts
+    pairs = list(read_pairs(find_pair_sources([str(path) for path in parts["test"]]), PairsReadingConfig()))
     started = time.perf_counter()
     found = model.translate([pair.source for pair in pairs])
     translated = time.perf_counter() - started
-    print(f"{arguments.recipe}, {arguments.budget}: {trained / 60:.1f} minutes of training with its tests")
+    print(f"{facts['recipe']}: {facts['seconds'] / 60:.1f} minutes of training, {facts['parameters']:,} parameters")
     print(f"  {len(pairs) / translated:.1f} sentences/s with a beam of 5")
     long = [len(pair.source.split()) >= LONG for pair in pairs]
     for title, chosen in (
@@ -329,9 +352,25 @@ def measure_multi30k(folder: Path, arguments: argparse.Namespace) -> None:
         (f"{LONG} words and more", long),
     ):
         rows = [(one, pair.target) for one, pair, take in zip(found, pairs, chosen, strict=True) if take]
-        scores = score_translations([row[0] for row in rows], [row[1] for row in rows], arguments.target)
-        print(f"  {title:<20} {len(rows):>5} sentences   BLEU {scores['bleu']:5.2f}   chrF {scores['chrf']:5.2f}")
+        if rows:
+            scores = score_translations([row[0] for row in rows], [row[1] for row in rows], arguments.target)
+            print(f"  {title:<20} {len(rows):>5} sentences   BLEU {scores['bleu']:5.2f}   chrF {scores['chrf']:5.2f}")
     print(f"  {scores['bleu_signature']}")
+    for pair, one in list(zip(pairs, found, strict=True))[:3]:
+        print(f"  {pair.source}\n    {one}\n    ({pair.target})")
+    show_curve(run, model, pairs, arguments.target)
+
+
+def show_curve(run: Path, model: TranslationRepresentation, pairs: list[Pair], target: str) -> None:
+    """BLEU of every checkpoint that is there; changes the model."""
+    folders = sorted(run.glob("checkpoints/step-*"), key=lambda folder: int(folder.name.removeprefix("step-")))
+    for folder in folders:
+        weights = load_file(folder / "model.safetensors")
+        model.model.load_state_dict({name.removeprefix("model."): weight for name, weight in weights.items()})
+        found = model.translate([pair.source for pair in pairs], beams=1)
+        bleu = score_translations(found, [pair.target for pair in pairs], target)["bleu"]
+        seconds = json.loads((folder / "state.json").read_text())["seconds"]
+        print(f"  after {seconds / 60:6.1f} minutes, {folder.name}, greedy: BLEU {bleu:5.2f}", flush=True)
 
 
 def main() -> None:
@@ -342,6 +381,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=200, help="sentences for beam search")
     parser.add_argument("--moment", default="3m", help="how long the model that is searched with is trained")
     parser.add_argument("--multi30k", type=Path, help="a folder with the files of Multi30k, task 1, raw")
+    parser.add_argument("--tsv", type=Path, help="or a file of pairs")
     parser.add_argument("--target", default="de")
     parser.add_argument("--recipe", default="transformer-tiny")
     parser.add_argument("--budget", default="30m")
@@ -352,8 +392,10 @@ def main() -> None:
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if arguments.multi30k is not None:
-            measure_multi30k(folder, arguments)
+        if arguments.multi30k is not None or arguments.tsv is not None:
+            data = arguments.multi30k
+            parts = multi30k_parts(data, arguments.target) if data else split_pairs(arguments.tsv, folder)
+            measure_quality(parts, folder, arguments)
             return
         path = arguments.corpus
         if path is None:
