@@ -24,14 +24,13 @@ def attend(
 ) -> torch.Tensor:
     """[B, H, T, K]. ``mask`` is boolean (true: may look) or a number to add; ``causal`` without a mask lets a token
     look at itself and what is before it; ``scale`` multiplies the scores in place of 1/√K."""
-    learns = mask is not None and mask.requires_grad
     if query.device.type == "cpu" and dropout_prob:
         if causal and mask is None:
             mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
         factor = query.shape[-1] ** -0.5 if scale is None else scale
         mixed: torch.Tensor = DroppedAttention.apply(query, key, value, mask, dropout_prob, factor)
         return mixed
-    if learns and mask is not None and not dropout_prob:
+    if mask is not None and mask.requires_grad and not dropout_prob:
         return attend_with_bias(query, key, value, mask, scale)
     return functional.scaled_dot_product_attention(
         query, key, value, attn_mask=mask, dropout_p=dropout_prob, is_causal=causal and mask is None, scale=scale
@@ -96,7 +95,7 @@ class _Scratch:
 
     def __init__(self, shape: torch.Size, dtype: torch.dtype, number: int) -> None:
         heads = shape[0] * shape[1]
-        size = min(heads, max(1, _AT_ONCE // max(1, shape[2:].numel())))
+        size = max(1, min(heads, _AT_ONCE // max(1, shape[2:].numel())))
         self.parts = [slice(first, min(first + size, heads)) for first in range(0, heads, size)]
         self.places = [torch.empty((size, *shape[2:]), dtype=dtype) for _ in range(number)]
 
@@ -113,11 +112,12 @@ def _as_bias(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | No
 
 def _of(bias: torch.Tensor | None, shape: torch.Size, part: slice) -> torch.Tensor | None:
     """The bias of some heads of all sequences."""
-    if bias is None or bias.ndim < 3 or bias.shape[:-2].numel() == 1:
-        return bias if bias is None or bias.ndim < 3 else bias.flatten(0, -3)
+    if bias is None or bias.ndim == 2:
+        return bias
+    if bias.shape[:-2].numel() == 1:
+        return bias.flatten(0, -3)
     heads = torch.arange(part.start, part.stop)
-    wide = bias.expand(*shape[:2], *bias.shape[-2:])
-    return wide[heads // shape[1], heads % shape[1]]
+    return bias.expand(*shape[:2], *bias.shape[-2:])[heads // shape[1], heads % shape[1]]
 
 
 def _weights(

@@ -95,3 +95,27 @@ def test_the_mean_over_masks_is_attention_without_dropout() -> None:
     torch.manual_seed(10)
     many = [attend(*given, None, PROB) for _ in range(4000)]
     torch.testing.assert_close(torch.stack(many).mean(0), attend(*given), rtol=0.0, atol=0.06)
+
+
+def test_nothing_to_attend_to_or_from() -> None:
+    for num_rows, num_tokens in ((0, T), (B, 0)):
+        given = parts((num_rows, H, num_tokens, K), (num_rows, H, num_tokens, K), (num_rows, H, num_tokens, K))
+        mixed = attend(*given, None, PROB)
+        mixed.sum().backward()
+        assert mixed.shape == (num_rows, H, num_tokens, K)
+
+
+def test_half_precision() -> None:
+    """As autocast runs it, under a bias in full precision that learns."""
+    torch.manual_seed(11)
+    layer, hidden = torch.nn.Linear(K, 3 * H * K), torch.randn(B, T, K)
+    bias = torch.randn(1, H, T, T, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        query, key, value = layer(hidden).view(B, T, 3, H, K).permute(2, 0, 3, 1, 4)
+        mixed = attend(query, key, value, bias, PROB)
+    mixed.float().sum().backward()
+    assert mixed.dtype == torch.bfloat16
+    assert layer.weight.grad is not None
+    assert bias.grad is not None
+    assert torch.isfinite(layer.weight.grad).all()
+    assert bias.grad.dtype == torch.float32
