@@ -18,12 +18,15 @@ _READ = 16_000  # texts that a training reads at least, in at most 20 epochs
 def usual_settings(config: TaskConfig, base: Representation, num_train: int, given: Set[str]) -> TaskConfig:
     """Transformers are tuned whole, with higher rates if they are small; word vectors get a body to read them, but few
     texts need none, and an encoder whose first token has not learned to sum up gives the mean; few labels are read more
-    often (Mosbach et al. 2021). Found by trying on a few hundred film reviews."""
+    often (Mosbach et al. 2021), and a tagger reads a few of them at a time. Found by trying on a few hundred film reviews; the
+    tagger on 600 sentences of news."""
     transformer, whole = base.kind in _TRANSFORMERS, config.task in ("classify", "score")
     fewest = 3 if transformer else 10
     usual: dict[str, Any] = {"epochs": min(20, max(fewest, round(_READ / max(num_train, 1)))), "patience": 4}
     if not transformer:
         usual |= {"body": "bilstm", "dropout_prob": 0.3, "warmup_share": 0.0, "tune": base.kind == SCRATCH}
+        if config.task == "tag" and num_train < _FEW:
+            usual["batch_rows"] = 8
     if base.kind == ElmoRepresentation.kind:
         usual["layers"] = "mix"  # Peters et al. 2018, eq. 1
     if whole and base.kind == "encoder" and base.reader().pooler is None:

@@ -42,7 +42,8 @@ def seq2seq_attention() -> RunConfig:
 
 def transformer_tiny() -> RunConfig:
     """4 + 4 layers of 128 with much dropout: for some ten thousand pairs (Wu et al. 2021). Norms come first:
-    with the norm after each sub-layer a short training stays at word frequencies for long."""
+    with the norm after each sub-layer a short training stays at word frequencies for long. Small batches, since in a
+    short training it is steps that count."""
     model = EncoderDecoderConfig(
         hidden_dim=128,
         num_layers=4,
@@ -55,8 +56,8 @@ def transformer_tiny() -> RunConfig:
     return RunConfig(
         recipe="transformer-tiny",
         model=model,
-        objective=TranslationConfig(batch_tokens=4096),
-        training=_training(3e-3, average=3),
+        objective=TranslationConfig(batch_tokens=1024),
+        training=_training(2e-3, average=3),
     )
 
 

@@ -128,7 +128,8 @@ class Finetuning:
         scores = self.task.score(self.dev, self.dev_items, predictions)
         if self.task.metric not in scores:
             raise FirthError(f"metric: no score '{self.task.metric}' in this task; choose among {', '.join(scores)}")
-        self.waited += 1
+        if self.best is not None and self.best[self.task.metric] > 0:
+            self.waited += 1  # not yet, while nothing is found: a tagger begins by calling every word outside
         if self.best is None or scores[self.task.metric] > self.best[self.task.metric]:
             self.best, self.waited = {**scores, **_threshold_of(self.task)}, 0
             self.predictions = predictions

@@ -19,7 +19,9 @@ def test_word_vectors(tmp_path: Path) -> None:
     assert (few.body, few.pool, few.tune, few.epochs, few.patience) == ("none", "mean", False, 20, 4)
     many = usual_settings(TaskConfig(), base, 50_000, NONE)
     assert (many.body, many.epochs, many.learning_rate) == ("bilstm", 10, 1e-3)
-    assert usual_settings(TaskConfig(task="tag", labels=("a", "b")), base, 500, NONE).body == "bilstm"
+    tags = TaskConfig(task="tag", labels=("a", "b"))
+    tagger, taught = (usual_settings(tags, base, labels, NONE) for labels in (500, 50_000))
+    assert (tagger.body, tagger.batch_rows, taught.batch_rows) == ("bilstm", 8, tags.batch_rows)
     assert usual_settings(TaskConfig(), ScratchRepresentation(["a"], 4), 500, NONE).tune
 
 

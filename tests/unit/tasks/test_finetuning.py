@@ -83,6 +83,18 @@ def test_the_best_weights_are_kept(bert_reader: TextReader, monkeypatch: pytest.
     assert bias.tolist() == [1.0, 1.0]
 
 
+def test_patience_begins_with_the_first_thing_found(bert_reader: TextReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tagger finds nothing in its first epochs."""
+    found = trainee(bert_reader, patience=2)
+    values = iter([0.0, 0.0, 0.0, 0.0, 0.3, 0.2, 0.1])
+    monkeypatch.setattr(found.task, "score", lambda *_: {"accuracy": next(values)})
+    ended = []
+    for _ in range(7):
+        found.evaluate()
+        ended.append(found.enough())
+    assert ended == [False] * 6 + [True]
+
+
 def test_an_unknown_metric(bert_reader: TextReader) -> None:
     with pytest.raises(FirthError, match="no score 'acuracy' in this task; choose among accuracy"):
         trainee(bert_reader, metric="acuracy").evaluate()
