@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from firth.nn.dropout import growth, kept
+from firth.nn.masks import with_bias
 
 _AT_ONCE = 1 << 18  # scores that stay in the cache
 
@@ -104,10 +105,10 @@ class _Scratch:
 
 
 def _as_bias(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
-    """Numbers to add; finite, so that a row that may look at nothing has an even softmax and not NaN."""
+    """Numbers to add to the scores."""
     if mask is None or mask.dtype != torch.bool:
         return mask
-    return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
+    return with_bias(torch.zeros(mask.shape, dtype=dtype), mask)
 
 
 def _of(bias: torch.Tensor | None, shape: torch.Size, part: slice) -> torch.Tensor | None:
