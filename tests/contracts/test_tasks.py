@@ -8,7 +8,6 @@ import pytest
 import firth
 from firth import api
 from firth.assembly.task_model import TaskModel
-from firth.core.errors import FirthError
 from firth.recipes.registry import find_recipe
 from task_text import files, write_vectors
 
@@ -21,7 +20,6 @@ INPUTS: dict[str, list[Any]] = {
     "tag": [["the", "old", "nurse", "found", "a", "map"], "The old nurse.", "", []],
     "answer": [("What did the nurse find?", "The nurse found a map."), ("What?", "")],
 }
-READS_PAIRS = ("bert", "modern", "gpt")
 
 
 @pytest.fixture(scope="session")
@@ -60,21 +58,14 @@ def bases(
 def test_train_save_load_same_predictions(kind: str, base: str, bases: dict[str, str], tmp_path: Path) -> None:
     task = TASKS.get(kind, kind)
 
-    def train() -> Any:
-        return firth.finetune(
-            task,
-            base=bases[base],
-            **files(tmp_path, kind, 12, 6),  # type: ignore[arg-type]
-            out=tmp_path / "run",
-            epochs=1,
-            crf=True if kind == "crf" else None,
-        )
-
-    if kind == "answer" and base not in READS_PAIRS:
-        with pytest.raises(FirthError, match="reads question and passage together"):
-            train()
-        return
-    trained = train()
+    trained = firth.finetune(
+        task,
+        base=bases[base],
+        **files(tmp_path, kind, 12, 6),  # type: ignore[arg-type]
+        out=tmp_path / "run",
+        epochs=1,
+        crf=True if kind == "crf" else None,
+    )
     loaded = firth.load(tmp_path / "run")
     assert isinstance(loaded, TaskModel)
     texts = INPUTS.get(kind, INPUTS[task])

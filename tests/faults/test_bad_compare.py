@@ -69,12 +69,6 @@ def test_tokens_that_do_not_fit(given: list[object], corpus_folder: Path, words_
     refused([*given, "--recipes", "word2vec,bert-tiny"], capsys, "bert-tiny learns from wordpiece", "holds words")
 
 
-def test_answers_by_who_cannot(given: list[object], work: Path, capsys: Told) -> None:
-    files(work, "answer", 8, 4)
-    words = ["compare", "answer", "--corpus", "news.txt", "--train", "train.json", "--dev", "dev.json", "--out", "out"]
-    refused([*words, "--recipes", "word2vec"], capsys, "word2vec: cannot answer questions")
-
-
 def test_a_folder_that_is_no_comparison(given: list[object], work: Path, capsys: Told) -> None:
     (work / "out").mkdir()
     (work / "out" / "cells.json").write_text("[1]")

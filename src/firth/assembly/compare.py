@@ -23,7 +23,6 @@ from firth.assembly.compare_bases import (
     find_base,
     is_finished,
     pretrain_base,
-    require_answers,
     spent_s,
 )
 from firth.assembly.compare_book import Book, Cell, fingerprint, lock_folder
@@ -44,7 +43,6 @@ from firth.probes.comparison import PRETRAIN_SHARE, Row, Shares, mark, share_bud
 Stage = Callable[[str], AbstractContextManager[Progress | None]]
 SMALL = ("word2vec", "fasttext", "elmo-tiny", "bert-tiny-modern", SCRATCH)
 USUAL = ("word2vec", "fasttext", "glove", "lstm-lm", "elmo-tiny", "bert-mini-modern", SCRATCH)
-ANSWERING = {True: ("bert-tiny-modern", "electra-tiny"), False: ("bert-mini-modern", "electra-mini")}
 _SMALL_S = 900.0
 
 
@@ -73,17 +71,16 @@ class Comparison:
 
     def _find_bases(self) -> list[Base]:
         wish, small = self.wish, self.budget_s < _SMALL_S
-        usual = ANSWERING[small] if wish.task == "answer" else SMALL if small else USUAL
         bases = (
-            self._usual(usual) if wish.recipes is None else [find_base(word) for word in dict.fromkeys(wish.recipes)]
+            self._usual(SMALL if small else USUAL)
+            if wish.recipes is None
+            else [find_base(word) for word in dict.fromkeys(wish.recipes)]
         )
         for base in bases:
             if not self.corpora.serves(base):
                 if wish.recipes is not None:
                     raise FirthError(self.corpora.refusal(base))
                 self.note(f"left out: {self.corpora.refusal(base)}")
-            if wish.task == "answer":
-                require_answers(base, self.labels.config)
         bases = [base for base in bases if self.corpora.serves(base)]
         if not bases:
             raise FirthError("nothing to compare: name at least one recipe or model with --recipes")

@@ -10,22 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from firth.assembly.compare_book import Book, Cell, fingerprint
-from firth.assembly.finetune import load_base
 from firth.assembly.pretrain import resume_run, start_run
-from firth.assembly.task_data import TaskData
-from firth.assembly.task_model import build_task
 from firth.assembly.usual_settings import SCRATCH
 from firth.assembly.vectors import resume_vectors, start_vectors
 from firth.core.configs import RunConfig, TokensConfig
 from firth.core.errors import FirthError
 from firth.core.runs import Run
-from firth.core.task_configs import TaskConfig
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
 from firth.interop.elmo import require_h5py
 from firth.recipes.registry import VECTOR_RECIPES, find_recipe
-from firth.tasks.checking import check_examples
 from firth.text.readers import ReadingConfig
 from firth.text.sources import find_sources
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig
@@ -41,7 +36,6 @@ _FITS = {
 }
 """Kinds of tokens that serve a need; the first is prepared where none is there."""
 _MEASURED_S = 4.0
-_POINTING = ("encoder", "two_stream", "decoder")  # kinds of models that read question and passage as one row
 _BRIEF = ("training.evaluations=2", "training.evaluation_batches=4", "training.checkpoints=2")
 _LONG_S = 300.0  # a shorter training is tested and saved less often: time is short
 _LENGTHS = ("steps", "epochs", "budget")
@@ -93,16 +87,6 @@ def _pretrained(name: str, word: str) -> RunConfig:
     if config.model.kind == "elmo":
         require_h5py()  # now, not when all others are trained
     return config
-
-
-def require_answers(base: Base, config: TaskConfig) -> None:
-    """Refuses what cannot point at an answer in a passage, before it is trained."""
-    if base.path is not None:
-        build_task(config, load_base(str(base.path), TaskData([], [], check_examples([])), config).reader())
-    elif not isinstance(base.config, RunConfig) or base.config.model.kind not in _POINTING:
-        raise FirthError(
-            f"{base.name}: cannot answer questions, since it does not read question and passage together; leave it out"
-        )
 
 
 def split_recipes(text: str) -> list[str]:

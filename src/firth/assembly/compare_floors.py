@@ -1,7 +1,6 @@
 """The floors of a comparison as rows of its table, scored as everything else is."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,7 @@ FLOORS = "floors"
 
 def score_by(config: TaskConfig) -> Task:
     """The task without a model: how predictions are scored."""
-    reader = replace(ScratchRepresentation([], 1).reader(), joins_pairs=True, summary="first")
-    return build_task(config, reader)
+    return build_task(config, ScratchRepresentation([], 1).reader())
 
 
 def floor_rows(labels: Labels, out: Path) -> tuple[str, list[Row]]:

@@ -98,7 +98,7 @@ def _prepared(
     if teacher is None:
         trainee = Finetuning(config, model.task, network, train, dev)
     else:
-        check_distillation(config, teacher, network.reader.num_layers)
+        check_distillation(config, teacher, network)
         trainee = Distillation(config, model.task, network, train, dev, teacher)
     assert config.learning_rate is not None
     training = TrainingConfig(

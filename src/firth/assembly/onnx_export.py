@@ -21,6 +21,7 @@ from firth.interop.onnx_graph import GraphWriter
 from firth.interop.onnx_task import Head, write_head
 from firth.representations.base import Representation
 from firth.representations.encoder import EncoderRepresentation
+from firth.tasks.answer_apart import ComparingNetwork
 from firth.tasks.tag import TagNetwork
 
 SAMPLES = (
@@ -86,7 +87,8 @@ def _head(source: Path, model: TaskModel) -> Head:
         raise FirthError(
             f"{source}: a task with body=bilstm or vectors beside its base is not exported; train it with neither"
         )
-    if model.pairs and not model.task.reader.joins_pairs:  # type: ignore[attr-defined]
+    apart = model.pairs and not model.task.reader.joins_pairs  # type: ignore[attr-defined]
+    if apart or isinstance(network, ComparingNetwork):
         raise FirthError(f"{source}: a task that reads two texts apart is not exported; use a base with [SEP]")
     weights = {f"out.{name}": tensor for name, tensor in network.out.state_dict().items()}
     if network.pooler is not None:

@@ -28,6 +28,7 @@ from firth.representations.encoder import EncoderRepresentation
 from firth.representations.scratch import ScratchRepresentation
 from firth.representations.static import StaticRepresentation
 from firth.tasks.answer import AnswerQuestions
+from firth.tasks.answer_apart import AnswerApart, ComparingNetwork
 from firth.tasks.classify import Classify
 from firth.tasks.network import TaskNetwork
 from firth.tasks.predicting import Task, predict_items, predict_stream
@@ -44,7 +45,9 @@ _NOT_COPIED = shutil.ignore_patterns(
 
 
 def build_task(config: TaskConfig, reader: TextReader) -> Task:
-    task: Task = _TASKS[config.task](config, reader)
+    apart = not reader.joins_pairs or reader.summary == "mean"  # "no answer" is for the token to say that sums up
+    kind = AnswerApart if config.task == "answer" and apart else _TASKS[config.task]
+    task: Task = kind(config, reader)
     return task
 
 
@@ -146,7 +149,7 @@ class TaskModel(Representation):
     def _is_published(self) -> bool:
         """Whether transformers has a class for exactly this network."""
         usual = self.config.tune and self.config.layers == "last" and self.config.body == "none" and not self.config.crf
-        usual = usual and self.beside is None
+        usual = usual and self.beside is None and not isinstance(self.network, ComparingNetwork)
         plain = (
             isinstance(self.base, EncoderRepresentation)
             and isinstance(self.base.config, EncoderConfig)

@@ -16,29 +16,27 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from firth.core.errors import FirthError
 from firth.core.examples import AnswerExample
 from firth.core.task_configs import TaskConfig
 from firth.core.text_reader import TextReader
-from firth.core.types import Batch, Losses
+from firth.core.types import Batch, Encoding, Losses
 from firth.tasks.answer_metrics import answer_scores, best_threshold
 from firth.tasks.bootstrap import Interval, mean_interval
 from firth.tasks.long_text import pieces_of
 from firth.tasks.network import TaskNetwork
-from firth.tasks.rows import Item, Row, by_owner, collate, frame_row
+from firth.tasks.rows import Ints, Item, Row, by_owner, collate, frame_row
 from firth.tasks.spans import Found, answer_tokens, find_answers
 
 _NUM_BEST = 20
 
 
 class AnswerQuestions:
-    """Rows of examples, loss, predictions and scores of extractive answers."""
+    """Rows of examples, loss, predictions and scores of extractive answers.
+
+    Each window has columns, one a token and one that says "no answer"; scores are by column.
+    """
 
     def __init__(self, config: TaskConfig, reader: TextReader) -> None:
-        if not reader.joins_pairs or reader.summary == "mean":  # "no answer" is for the token to say that sums up
-            raise FirthError(
-                f"answers need a model that reads question and passage together, which this one ({reader.kind}) does not: use BERT"
-            )
         self.config = config
         self.reader = reader
         self.weights = {"task": 1.0}
@@ -64,51 +62,68 @@ class AnswerQuestions:
 
     def item(self, example: AnswerExample, number: int) -> Item:
         most = max(1, min(self.config.max_question_len, self.limit // 2))
-        question = self.reader.tokenize(example.question).ids[:most]
-        passage = self.reader.tokenize(example.passage)
-        room = self.limit - len(question)
+        question, passage = self.reader.tokenize(example.question), self.reader.tokenize(example.passage)
+        room = self._room(min(most, len(question.ids)))
         stride = self.config.stride or max(1, room - min(128, room // 2))  # 128 tokens shared by neighbours
         answer = None
         if example.answers and not example.impossible:
             text, start = example.answers[0]
             answer = answer_tokens(passage.offsets, start, start + len(text))
-        rows, places = [], []
-        for piece in pieces_of(len(passage.ids), room, "windows", min(stride, room)):
-            rows.append(frame_row(self.reader.frame, question, passage.ids[piece], piece))
-            begin = len(self.reader.frame.before) + len(question) + len(self.reader.frame.between)
-            if answer is not None and len(piece) and piece[0] <= answer[0] and answer[1] <= piece[-1]:
-                places.append((begin + answer[0] - int(piece[0]), begin + answer[1] - int(piece[0])))
-            else:
-                places.append((self._null(rows[-1]), self._null(rows[-1])))
-        return Item(tuple(rows), (places, passage.offsets), number)
+        windows = pieces_of(len(passage.ids), room, "windows", min(stride, room))
+        rows = self._rows(example, question, passage, most, windows)
+        places = []
+        for source in self._sources(rows):
+            found = [np.flatnonzero(source == token) for token in answer or ()]
+            inside = bool(found) and all(map(len, found))
+            places.append((int(found[0][0]), int(found[1][0])) if inside else (self._null(source),) * 2)
+        return Item(rows, (places, passage.offsets), number)
 
-    def _null(self, row: Row) -> int:
+    def _room(self, question_len: int) -> int:
+        """Tokens of the passage in one window."""
+        return self.limit - question_len
+
+    def _rows(
+        self, example: AnswerExample, question: Encoding, passage: Encoding, most: int, windows: Sequence[Ints]
+    ) -> tuple[Row, ...]:
+        """As many a window for each window; ``most`` tokens of the question."""
+        frame, asked = self.reader.frame, question.ids[:most]
+        return tuple(frame_row(frame, asked, passage.ids[piece], piece) for piece in windows)
+
+    def _sources(self, rows: Sequence[Row]) -> list[Ints]:
+        """For every window and column the number of the passage's token that stands there, -1 for others."""
+        return [row.source for row in rows]
+
+    def _null(self, source: Ints) -> int:
         """Where a window says that it has no answer."""
-        return 0 if self.reader.summary == "first" else len(row.ids) - 1
+        return 0 if self.reader.summary == "first" else len(source) - 1
 
     def lessons(self, item: Item) -> list[Item]:
         """Windows say nothing about one another, so a long passage need not fit into one batch."""
         places, offsets = item.target
-        return [Item((row,), ([place], offsets), item.number) for row, place in zip(item.rows, places, strict=True)]
+        each = len(item.rows) // len(places)
+        return [
+            Item(item.rows[each * window : each * (window + 1)], ([place], offsets), item.number)
+            for window, place in enumerate(places)
+        ]
 
     def batch(self, items: Sequence[Item]) -> Batch:
         rows = [row for item in items for row in item.rows]
-        arrays = collate(rows, self.reader.pad_id)
-        allowed = np.zeros(arrays["blocks"].shape, np.bool_)
-        for number, row in enumerate(rows):
-            allowed[number, : len(row.source)] = row.source >= 0
-        arrays["allowed"] = allowed
-        arrays["owner"] = np.repeat(np.arange(len(items)), [len(item.rows) for item in items])
+        arrays: dict[str, NDArray[Any]] = collate(rows, self.reader.pad_id)
+        arrays["owner"] = np.repeat(np.arange(len(items)), [len(item.target[0]) for item in items])
         arrays["spans"] = np.asarray([place for item in items for place in item.target[0]], np.int64)
-        return Batch(arrays, {"task": len(rows)}, int(arrays["blocks"].sum()))
+        return Batch(arrays, {"task": len(arrays["spans"])}, int(arrays["blocks"].sum()))
 
     # -- learning
 
     def _scores(self, network: TaskNetwork, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         start, end = network.token_scores(batch.tensors).unbind(-1)
-        gone = batch.tensors["blocks"] == 0
+        gone = self._gone(batch.tensors["blocks"])
         lowest = torch.finfo(start.dtype).min
         return start.masked_fill(gone, lowest), end.masked_fill(gone, lowest)
+
+    def _gone(self, blocks: torch.Tensor) -> torch.Tensor:
+        """Columns that are padding."""
+        return blocks == 0
 
     def loss(self, network: TaskNetwork, batch: Batch) -> Losses:
         """Half the sum of both cross-entropies, over all tokens of the window."""
@@ -145,14 +160,15 @@ class AnswerQuestions:
 
     def _found(self, example: AnswerExample, item: Item, output: NDArray[np.float32]) -> Found:
         """``output`` [windows, 2, T]; every window's tokens with their characters in the passage."""
-        offsets = np.zeros((len(item.rows), output.shape[2], 2), np.int64)
+        sources = self._sources(item.rows)
+        offsets = np.zeros((len(sources), output.shape[2], 2), np.int64)
         allowed = np.zeros(offsets.shape[:2], np.bool_)
-        for number, row in enumerate(item.rows):
-            inside = row.source >= 0
+        for number, source in enumerate(sources):
+            inside = source >= 0
             allowed[number, : len(inside)] = inside
-            offsets[number, : len(inside)][inside] = item.target[1][row.source[inside]]
+            offsets[number, : len(inside)][inside] = item.target[1][source[inside]]
         scores = output.astype(np.float64)
-        nulls = np.asarray([self._null(row) for row in item.rows])
+        nulls = np.asarray([self._null(source) for source in sources])
         return find_answers(
             example.passage, scores[:, 0], scores[:, 1], allowed, offsets, self.config.max_answer_len, _NUM_BEST, nulls
         )

@@ -22,6 +22,7 @@ from torch.nn import functional
 from firth.core.errors import FirthError
 from firth.core.task_configs import TaskConfig
 from firth.core.types import Batch, Losses
+from firth.tasks.answer_apart import ComparingNetwork
 from firth.tasks.buckets import batches_longest_first
 from firth.tasks.finetuning import Finetuning
 from firth.tasks.network import TaskNetwork
@@ -280,11 +281,15 @@ class Distillation(Finetuning):
         return soft_loss(both[0], both[1], temperature) / 2  # as the task's loss: the mean of start and end
 
 
-def check_distillation(config: TaskConfig, teacher: Teacher, num_layers: int) -> None:
-    """Refuses what cannot be learned from this teacher."""
+def check_distillation(config: TaskConfig, teacher: Teacher, network: TaskNetwork) -> None:
+    """Refuses what this student cannot learn from this teacher."""
     if config.crf:
         raise FirthError(
             "a student with crf=true cannot learn from a teacher's single tags: leave out crf or the teacher"
+        )
+    if any(isinstance(one, ComparingNetwork) for one in (network, teacher.network)):
+        raise FirthError(
+            "one of the two models reads question and passage apart, so it is no teacher or student: use BERT"
         )
     if config.task == "answer" and not teacher.same_tokens:
         raise FirthError(
@@ -297,5 +302,5 @@ def check_distillation(config: TaskConfig, teacher: Teacher, num_layers: int) ->
             )
         if not config.tune:
             raise FirthError("hidden_weight is for a student whose layers learn: leave out tune=false or hidden_weight")
-        if num_layers < 2 or teacher.network.reader.num_layers < 2:
+        if network.reader.num_layers < 2 or teacher.network.reader.num_layers < 2:
             raise FirthError("hidden_weight compares layers, which one of the two models has not: leave it out")

@@ -29,7 +29,7 @@ _FIXED = "reader_module.beside."  # vectors beside the representation are used a
 class TaskNetwork(nn.Module):
     """What all tasks share: token vectors of a batch, and a vector a text."""
 
-    def __init__(self, config: TaskConfig, reader: TextReader, num_outputs: int) -> None:
+    def __init__(self, config: TaskConfig, reader: TextReader, num_outputs: int, compares: bool = False) -> None:
         super().__init__()
         self.config = config
         self.reader_module = reader.module
@@ -44,7 +44,8 @@ class TaskNetwork(nn.Module):
         )
         token_layer = "input" not in places and not reader.beside_dim  # the body must read something
         self.all_layers = bool(self.mixes) or token_layer
-        below_dim = reader.beside_dim + (reader.dim if "input" in places or token_layer else 0)
+        self.below_dim = reader.beside_dim + (reader.dim if "input" in places or token_layer else 0)
+        below_dim = 2 * self.below_dim + 1 if compares else self.below_dim  # what is like it in the other text
         self.body = (
             nn.LSTM(below_dim, config.body_dim, batch_first=True, bidirectional=True)
             if config.body == "bilstm"
@@ -79,8 +80,7 @@ class TaskNetwork(nn.Module):
 
     def start(self, generator: torch.Generator) -> None:
         """Small random weights for what is new."""
-        new = [self.out, self.body] + ([self.pooler] if self.reader.pooler is None else [])
-        for part in new:
+        for part in self._new_parts():
             if isinstance(part, nn.LSTM):
                 bound = self.config.body_dim**-0.5
                 for parameter in part.parameters():
@@ -89,6 +89,9 @@ class TaskNetwork(nn.Module):
                 if isinstance(module, nn.Linear):
                     nn.init.normal_(module.weight, std=0.02, generator=generator)
                     nn.init.zeros_(module.bias)
+
+    def _new_parts(self) -> list[nn.Module | None]:
+        return [self.out, self.body] + ([self.pooler] if self.reader.pooler is None else [])
 
     def keeps(self, name: str) -> bool:
         """Whether a weight of that name is written with the task: not what stays as it was."""
@@ -110,11 +113,18 @@ class TaskNetwork(nn.Module):
 
     def tokens(self, tensors: Tensors) -> torch.Tensor:
         """A vector a token, [B, T, D]."""
-        layers, places = self._read(tensors), PLACES[self.config.place]
+        layers = self._read(tensors)
+        return self._above(self._below(tensors, layers), tensors, layers)
+
+    def _below(self, tensors: Tensors, layers: Layers) -> torch.Tensor:
+        """What the body reads."""
         below = [self._beside(tensors)] if self.reader.beside_dim else []
-        if "input" in places:
+        if "input" in PLACES[self.config.place]:
             below.append(self._at("input", layers))
-        hidden = torch.cat(below, -1) if below else layers.hidden[0]
+        return torch.cat(below, -1) if below else layers.hidden[0]
+
+    def _above(self, hidden: torch.Tensor, tensors: Tensors, layers: Layers) -> torch.Tensor:
+        """What the body says."""
         if self.body is None:
             return hidden
         lens = tensors["blocks"].sum(1).cpu()
@@ -123,7 +133,7 @@ class TaskNetwork(nn.Module):
         )
         out, _ = self.body(packed)
         found, _ = nn.utils.rnn.pad_packed_sequence(out, batch_first=True, total_length=hidden.shape[1])
-        return torch.cat((found, self._at("output", layers)), -1) if "output" in places else found
+        return torch.cat((found, self._at("output", layers)), -1) if "output" in PLACES[self.config.place] else found
 
     def _at(self, place: str, layers: Layers) -> torch.Tensor:
         if place not in self.mixes:
@@ -153,13 +163,13 @@ class TaskNetwork(nn.Module):
     def token_scores(self, tensors: Tensors) -> torch.Tensor:
         """[B, T, K]."""
         limit = self.config.max_batch_tokens
-        return _by_parts(lambda part: self.out(self._dropped(self.tokens(part))), tensors, limit)
+        return by_parts(lambda part: self.out(self._dropped(self.tokens(part))), tensors, limit)
 
     # -- a vector a text
 
     def texts(self, tensors: Tensors, num_texts: int, window_pool: str) -> torch.Tensor:
         """[N, D or 4D]: rows pooled, windows of one text put together, pairs compared."""
-        pooled_BD = _by_parts(self._pooled, tensors, self.config.max_batch_tokens)
+        pooled_BD = by_parts(self._pooled, tensors, self.config.max_batch_tokens)
         owner_B, part_B = tensors["owner"], tensors["part"]
         if len(pooled_BD) == num_texts:
             return pooled_BD  # a row a text, in their order
@@ -179,8 +189,7 @@ class TaskNetwork(nn.Module):
             place = (mask.sum(1) - 1).clamp(min=0)
             return hidden[torch.arange(len(hidden), device=hidden.device), place]
         if self.pool == "max":
-            found = hidden.masked_fill(~mask[:, :, None], float("-inf")).amax(1)
-            return found.masked_fill(~mask.any(1)[:, None], 0.0)  # an empty text
+            return greatest(hidden, mask)
         weights = mask[:, :, None].to(hidden.dtype)
         return (hidden * weights).sum(1) / weights.sum(1).clamp(min=1)
 
@@ -200,21 +209,30 @@ class TaskNetwork(nn.Module):
         return scores
 
 
-def _by_parts(compute: Callable[[Tensors], torch.Tensor], tensors: Tensors, max_tokens: int) -> torch.Tensor:
+def greatest(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
+    """The largest number of each column over a row's tokens, [B, D]; 0 for an empty row."""
+    found = hidden_BTD.masked_fill(~mask_BT[:, :, None], float("-inf")).amax(1)
+    return found.masked_fill(~mask_BT.any(1)[:, None], 0.0)
+
+
+def by_parts(
+    compute: Callable[[Tensors], torch.Tensor], tensors: Tensors, max_tokens: int, together: int = 1
+) -> torch.Tensor:
     """The same in parts of a bounded number of tokens: a long text has many windows, and all belong to one example.
+    So many rows stay ``together``.
 
     Where something is learned, what is in a part is computed once more on the way back instead of being kept (Chen et
     al. 2016): the gradient is that of the whole, in the memory of one part.
     """
     num_rows, longest = tensors["blocks"].shape
-    size = max(1, max_tokens // longest)
+    size = together * max(1, max_tokens // (together * longest))
     if num_rows <= size:
         return compute(tensors)
     parts = [
         {
             name: tensor[:, start : start + size] if name == "features" else tensor[start : start + size]
             for name, tensor in tensors.items()
-            if name in ("ids", "blocks", "segments", "features")
+            if name in ("ids", "blocks", "segments", "shared", "features")
         }
         for start in range(0, num_rows, size)
     ]

@@ -24,6 +24,7 @@ class Row:
     segments: Ints
     source: Ints
     part: int = 0  # 1: the second text of a pair that is read apart
+    shared: Ints | None = None  # of a pair that is read apart: 1 where a token stands in the other text, too
 
 
 @dataclass(frozen=True)
