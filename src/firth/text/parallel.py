@@ -8,6 +8,7 @@ import itertools
 import json
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,8 +37,10 @@ class Pair(NamedTuple):
 
 
 def find_pair_sources(inputs: list[str]) -> list[Source]:
-    """Two plain files line by line, or any number of TSV, jsonl and TMX files."""
+    """Two plain files line by line, any number of TSV, jsonl and TMX files, or one plain file with tabs."""
     found = [_source(Path(word)) for word in inputs]
+    if len(found) == 1 and found[0].format == "txt" and _has_columns(found[0]):
+        return [replace(found[0], format="tsv")]  # whatever its name: Tatoeba's pairs come as .txt
     plain = [source for source in found if source.format == "txt"]
     if not found or (plain and len(found) != 2) or len(plain) == 1:
         raise FirthError(
@@ -54,6 +57,11 @@ def _source(path: Path) -> Source:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packing = suffixes.pop() if suffixes and suffixes[-1] in PACKINGS else ""
     return Source(path, _FORMATS.get(suffixes[-1] if suffixes else "", "txt"), packing, str(path))
+
+
+def _has_columns(source: Source) -> bool:
+    """Whether the first line has a tab, whatever it is written in."""
+    return any("\t" in line for _, line in itertools.islice(numbered_lines(source, "latin-1"), 1))
 
 
 def read_pairs(sources: list[Source], config: PairsReadingConfig) -> Iterator[Pair]:

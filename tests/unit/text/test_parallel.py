@@ -40,6 +40,7 @@ def test_two_files_also_packed(tmp_path: Path) -> None:
 def test_tsv_with_and_without_header(tmp_path: Path) -> None:
     body = "".join(f"{pair.source}\t{pair.target}\tnote\n" for pair in PAIRS)
     assert read(write(tmp_path / "a.tsv", body)) == PAIRS
+    assert read(write(tmp_path / "a.txt", "\ufeff" + body)) == PAIRS  # as Tatoeba's come
     assert read(write(tmp_path / "b.tsv", f"target\tsource\tnote\n{body}")) == [Pair(*pair[::-1]) for pair in PAIRS]
     assert read(write(tmp_path / "c.tsv", f"en\tde\tx\n{body}"), source="en", target="de") == PAIRS
 
