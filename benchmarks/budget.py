@@ -5,7 +5,8 @@
 Both train the same shape on the same corpus and vocabulary for the same wall-clock time, one after
 the other; the loss of both is then measured by the same function on the same held-out rows with the
 same masks. The peer: BertForMaskedLM, rows of 128 cut from the joined text, batch 8, AdamW at 5e-5 with
-linear decay, dropout 0.1, no weight decay: the defaults of run_mlm (--peer-rate, --peer-batch change them).
+linear decay, dropout 0.1, no weight decay: the defaults of run_mlm (--peer-rate, --peer-batch change them). --only runs
+one of the two, so that each may have a core of its own at the same time.
 """
 
 import argparse
@@ -82,6 +83,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, help="a corpus of wordpiece; by default the English sample is prepared")
     parser.add_argument("--recipe", default="bert-mini")
     parser.add_argument("--settings", nargs="*", default=[])
+    parser.add_argument("--only", choices=("firth", "transformers"))
     parser.add_argument("--peer-rate", type=float, default=5e-5)
     parser.add_argument("--peer-batch", type=int, default=8)
     arguments = parser.parse_args()
@@ -96,17 +98,19 @@ def main() -> None:
         plain = configure(find_recipe(arguments.recipe), corpus)
         print(f"{'minutes':>7}  {'':<36} {'loss':>7} {'accuracy':>8} {'tokens':>12}")
         for minutes in arguments.minutes:
-            out = folder / f"firth-{minutes:g}"
-            api.pretrain(
-                arguments.recipe, corpus=path, out=out, budget=f"{minutes * 60:.0f}s", settings=arguments.settings
-            )
-            config = RunConfig.build(Run.open(out).facts["config"], out)
-            rows = [
-                (f"firth {arguments.recipe} {' '.join(arguments.settings)}", config, out, Run.open(out).facts["tokens"])
-            ]
-            peer = folder / f"peer-{minutes:g}"
-            seen = train_peer(plain, corpus, minutes * 60, arguments.peer_rate, arguments.peer_batch, peer)
-            rows.append((f"transformers, {arguments.peer_rate:g}, batch {arguments.peer_batch}", plain, peer, seen))
+            rows: list[tuple[str, RunConfig, Path, int]] = []
+            if arguments.only != "transformers":
+                out = folder / f"firth-{minutes:g}"
+                api.pretrain(
+                    arguments.recipe, corpus=path, out=out, budget=f"{minutes * 60:.0f}s", settings=arguments.settings
+                )
+                facts = Run.open(out).facts
+                title = f"firth {arguments.recipe} {' '.join(arguments.settings)}"
+                rows.append((title, RunConfig.build(facts["config"], out), out, facts["tokens"]))
+            if arguments.only != "firth":
+                peer = folder / f"peer-{minutes:g}"
+                seen = train_peer(plain, corpus, minutes * 60, arguments.peer_rate, arguments.peer_batch, peer)
+                rows.append((f"transformers, {arguments.peer_rate:g}, batch {arguments.peer_batch}", plain, peer, seen))
             for title, shape, where, tokens in rows:
                 found = heldout(shape, corpus, where)
                 print(
