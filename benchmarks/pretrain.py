@@ -1,6 +1,6 @@
 """Masked-token pre-training: Firth against transformers' usual loop, same model, data and batch.
 
-    python benchmarks/pretrain.py [--corpus CORPUS] [--rounds 5] [--tricks]
+    python benchmarks/pretrain.py [--corpus CORPUS] [--rounds 5] [--only WORDS] [--tricks]
 
 Contenders take turns; figures are medians. Useful tokens are those that are not padding.
 transformers: BertForMaskedLM, AdamW, dropout 0.1, rows padded to the longest, the head on every
@@ -242,6 +242,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, help="a corpus of wordpiece; by default the English sample is prepared")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tricks", action="store_true", help="Firth without one of its tricks at a time")
+    parser.add_argument("--only", default="", help="comparisons that have this in their title")
     parser.add_argument("--steps", type=int, default=3, help="steps of a contender in a round")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -257,7 +258,8 @@ def main() -> None:
                 measure_tricks(name, size, paragraphs(corpus, size[2], False, 0), corpus, arguments.rounds)
                 continue
             for kind, full in (("full rows", True), ("real paragraphs", False)):
-                compare(f"{name}, {kind}", size, paragraphs(corpus, size[2], full, 0), corpus, arguments)
+                if arguments.only in f"{name}, {kind}":
+                    compare(f"{name}, {kind}", size, paragraphs(corpus, size[2], full, 0), corpus, arguments)
 
 
 def compare(

@@ -27,8 +27,8 @@ def seq2seq() -> RunConfig:
     return RunConfig(
         recipe="seq2seq",
         model=Seq2SeqConfig(hidden_dim=256, dropout_prob=0.3),
-        objective=TranslationConfig(batch_tokens=2048),
-        training=_training(2e-3),
+        objective=TranslationConfig(batch_tokens=1024),
+        training=_training(1e-3),
     )
 
 
