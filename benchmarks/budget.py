@@ -2,9 +2,9 @@
 
     python benchmarks/budget.py --minutes 10 30 [--corpus CORPUS] [--recipe bert-mini] [--settings pairs=none]
 
-Both train the same shape on the same corpus and vocabulary for the same wall-clock time, one after
+Both train on the same corpus and vocabulary for the same wall-clock time, one after
 the other; the loss of both is then measured by the same function on the same held-out rows with the
-same masks. The peer: BertForMaskedLM, rows of 128 cut from the joined text, batch 8, AdamW at 5e-5 with
+same masks. The peer: BertForMaskedLM in the shape of --peer-recipe, rows of 128 cut from the joined text, batch 8, AdamW at 5e-5 with
 linear decay, dropout 0.1, no weight decay: the defaults of run_mlm (--peer-rate, --peer-batch change them). --only runs
 one of the two, so that each may have a core of its own at the same time.
 """
@@ -84,6 +84,7 @@ def main() -> None:
     parser.add_argument("--recipe", default="bert-mini")
     parser.add_argument("--settings", nargs="*", default=[])
     parser.add_argument("--only", choices=("firth", "transformers"))
+    parser.add_argument("--peer-recipe", default="bert-mini")
     parser.add_argument("--peer-rate", type=float, default=5e-5)
     parser.add_argument("--peer-batch", type=int, default=8)
     arguments = parser.parse_args()
@@ -95,7 +96,7 @@ def main() -> None:
             write_sample("en", folder / "text.txt")
             api.prepare(folder / "text.txt", path, layout="line")
         corpus = Corpus.open(path)
-        plain = configure(find_recipe(arguments.recipe), corpus)
+        plain = configure(find_recipe(arguments.peer_recipe), corpus)
         print(f"{'minutes':>7}  {'':<36} {'loss':>7} {'accuracy':>8} {'tokens':>12}")
         for minutes in arguments.minutes:
             rows: list[tuple[str, RunConfig, Path, int]] = []
