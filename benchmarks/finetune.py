@@ -11,7 +11,7 @@ the last dev score: tokenizing, training, and a test on the dev set after each e
 The peer takes examples in random order padded to the longest of the batch, AutoModelFor..., AdamW with decay groups,
 warm-up and linear decay, gradients cut at norm 1. Without a DEV file a fifth of the examples is set aside.
 
---bases: one table over representations ("scratch" and MiniLM are always there): score, parameters, seconds, ms a text.
+--bases: one table over representations ("scratch" and MiniLM are there, too, but for --alone): score, parameters, seconds, ms a text.
 --long: the four policies for texts longer than the model, on the documents of more than 512 tokens.
 """
 
@@ -311,7 +311,7 @@ def compare(job: dict[str, Any], seeds: int) -> None:
 
 
 def compare_bases(job: dict[str, Any], bases: list[str], seeds: int) -> None:
-    named = dict(base.split("=", 1) for base in bases) | {"scratch": "scratch", "MiniLM": str(minilm())}
+    named = dict(base.split("=", 1) for base in bases)
     kept = {name: value for name, value in job["settings"].items() if name == "max_len"}  # the rest as each base likes
     for name, base in named.items():
         own = {**job, "who": "firth", "base": base, "settings": kept}
@@ -341,6 +341,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", default=[], help="KIND:TRAIN[:DEV]")
     parser.add_argument("--bases", nargs="*", help="NAME=PATH: one table over representations instead")
+    parser.add_argument("--alone", action="store_true", help="only the bases that are named")
     parser.add_argument("--long", help="TRAIN[:DEV] of long documents with classes: the four policies")
     parser.add_argument("--policies", nargs="+", default=list(POLICIES), choices=POLICIES)
     parser.add_argument("--seeds", type=int, default=3)
@@ -370,7 +371,8 @@ def main() -> None:
         if given.long:
             compare_policies({**job, "longer": 512}, given.policies, given.seeds)
         elif given.bases is not None:
-            compare_bases(job, given.bases, given.seeds)
+            others = [] if given.alone else ["scratch=scratch", f"MiniLM={minilm()}"]
+            compare_bases(job, given.bases + others, given.seeds)
         else:
             compare(job, given.seeds)
 

@@ -1,7 +1,7 @@
 """BERT's relatives: training speed beside transformers' classes in a plain loop, and what equal time buys.
 
     python benchmarks/relatives.py speed [--corpus CORPUS] [--rounds 5]
-    python benchmarks/relatives.py train --minutes 30 [--corpus CORPUS] [--recipes bert-tiny electra-tiny ...] [--probe labelled.tsv]
+    python benchmarks/relatives.py train --minutes 30 [--corpus CORPUS] [--recipes bert-tiny electra-tiny ...] [--probe labelled.tsv] [--out RUNS]
 
 speed: contenders take turns; figures are medians of useful tokens (not padding) a second. The peers are what
 the classes offer: real documents cut to 128 tokens and padded to the longest of the batch, scores at every
@@ -10,7 +10,8 @@ shared, λ 50), DataCollatorForPermutationLanguageModeling and XLNetLMHeadModel 
 documents with their spans taken out for T5 (its rows of text are a little longer than its input), GPT2LMHeadModel for GPT; AdamW, no dropout.
 train: each recipe gets the same wall-clock time on the same corpus, one after the other; then its held-out
 objective (by ``firth evaluate``; losses of different objectives cannot be compared) and, with --probe, the accuracy of
-a logistic regression on its frozen mean vectors (lines ``label<TAB>text``; three random halves to train on).
+a logistic regression on its frozen mean vectors (lines ``label<TAB>text``; three random halves to train on). Runs in --out are kept, and
+those that are there and finished are only tested; ``finetune.py --bases bert=RUNS/bert-tiny ... --alone`` tunes them on tasks.
 """
 
 import argparse
@@ -311,8 +312,9 @@ def probe(run: Path, path: Path) -> float:
 def train(arguments: argparse.Namespace, corpus: Corpus, folder: Path) -> None:
     print(f"{arguments.minutes} minutes each, {torch.get_num_threads()} threads, {corpus.info.train.tokens:,} tokens")
     for name in arguments.recipes:
-        out = folder / name
-        api.pretrain(name, corpus=corpus.folder, out=out, budget=f"{arguments.minutes}m")
+        out = (arguments.out or folder) / name
+        if not (out / "firth.json").is_file() or Run.open(out).facts["status"] != "finished":
+            api.pretrain(name, corpus=corpus.folder, out=out, budget=f"{arguments.minutes}m", overwrite=True)
         facts = Run.open(out).facts
         scores = {key: value for key, value in api.evaluate(out).items() if isinstance(value, float)}
         shown = "  ".join(f"{key} {value:.4f}" for key, value in scores.items())
@@ -332,6 +334,7 @@ def main() -> None:
     long = commands.add_parser("train")
     long.add_argument("--minutes", type=float, default=30)
     long.add_argument("--recipes", nargs="+", default=RECIPES)
+    long.add_argument("--out", type=Path, help="keep the runs here")
     long.add_argument("--probe", type=Path, help="label<TAB>text lines")
     for command in (fast, long):
         command.add_argument("--corpus", type=Path, help="of wordpiece; by default the English sample is prepared")
