@@ -91,8 +91,6 @@ def test_a_base_that_cannot(run_folder: Path, work: Path, capsys: Told) -> None:
         capsys,
         "stride 900",
     )
-    write(work / "questions", questions(4))
-    refused(start("answer", "questions.json"), capsys, "reads question and passage together")
 
 
 def test_the_wrong_run(run_folder: Path, task_run: Path, work: Path, capsys: Told) -> None:

@@ -8,7 +8,7 @@ import pytest
 import firth
 from firth.assembly import finetune as finetune_file
 from firth.core.errors import FirthError
-from task_text import files, write_vectors
+from task_text import files
 
 
 @pytest.fixture
@@ -27,6 +27,7 @@ def old(run_folder: Path, tmp_path: Path) -> Path:
     ("settings", "message"),
     [
         (["metric=acuracy"], "no score 'acuracy' in this task"),
+        (["place=output", "body=none"], "is behind a body, and there is none"),
         (["device=nowhere"], "device 'nowhere' cannot be used"),
         (["long_text=windows", "stride=900", "max_len=8"], "stride 900 is not between"),
     ],
@@ -45,20 +46,6 @@ def test_bad_settings_leave_the_old_run(
             overwrite=True,
         )
     assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
-
-
-def test_a_base_that_cannot_do_it_leaves_the_old_run(old: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "more"
-    folder.mkdir()
-    with pytest.raises(FirthError, match="reads question and passage together"):
-        firth.finetune(
-            "answer",
-            base=write_vectors(folder / "words.vec"),
-            **files(folder, "answer", 12, 6),  # type: ignore[arg-type]
-            out=old,
-            overwrite=True,
-        )
-    assert firth.load(old).predict(["The map."])
 
 
 def test_what_lies_in_the_run_is_not_removed(old: Path, tmp_path: Path) -> None:
