@@ -28,7 +28,7 @@ def seq2seq() -> RunConfig:
         recipe="seq2seq",
         model=Seq2SeqConfig(hidden_dim=256, dropout_prob=0.3),
         objective=TranslationConfig(batch_tokens=1024),
-        training=_training(1e-3),
+        training=_training(3e-3),
     )
 
 
