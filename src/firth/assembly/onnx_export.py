@@ -87,8 +87,7 @@ def _head(source: Path, model: TaskModel) -> Head:
         raise FirthError(
             f"{source}: a task with body=bilstm or vectors beside its base is not exported; train it with neither"
         )
-    apart = model.pairs and not model.task.reader.joins_pairs  # type: ignore[attr-defined]
-    if apart or isinstance(network, ComparingNetwork):
+    if (model.pairs and not network.reader.joins_pairs) or isinstance(network, ComparingNetwork):
         raise FirthError(f"{source}: a task that reads two texts apart is not exported; use a base with [SEP]")
     weights = {f"out.{name}": tensor for name, tensor in network.out.state_dict().items()}
     if network.pooler is not None:

@@ -85,7 +85,7 @@ class AnswerQuestions:
     def _rows(
         self, example: AnswerExample, question: Encoding, passage: Encoding, most: int, windows: Sequence[Ints]
     ) -> tuple[Row, ...]:
-        """As many a window for each window; ``most`` tokens of the question."""
+        """The rows of all windows, in order, as many for each; of the question the first ``most`` tokens."""
         frame, asked = self.reader.frame, question.ids[:most]
         return tuple(frame_row(frame, asked, passage.ids[piece], piece) for piece in windows)
 
