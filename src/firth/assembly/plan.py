@@ -23,8 +23,7 @@ def plan_run(config: RunConfig, corpus_path: Path, budget: str) -> dict[str, flo
     batch = trainee.batch(0)
     with tempfile.TemporaryDirectory() as folder:
         timing = Loop(trainee, config.training, Path(folder)).time_steps(_TIMED_S)
-    left = seconds - timing.evaluation_s * max(config.training.evaluations, 1)
-    steps = max(1, int(left / timing.step_s))
+    steps, _ = timing.fit(seconds, config.training.evaluations)
     rows = steps * trainee.rows_per_step
     weights = 4 * parameters
     return {

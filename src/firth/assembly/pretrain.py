@@ -93,18 +93,20 @@ def _train(run: Run, trainee: Family, loop: Loop) -> Run:
         loop.ranks.wait()
         loop.resume()
         if "steps" not in run.facts:
+            evaluations = config.evaluations
             if config.budget is not None:
-                steps = loop.measure(parse_duration(config.budget))
+                steps, evaluations = loop.measure(parse_duration(config.budget))
             elif config.epochs is not None:
                 steps = max(1, round(config.epochs * len(trainee.rows) / (trainee.rows_per_step * loop.ranks.size)))
             else:
                 assert config.steps is not None
                 steps = config.steps
             if loop.ranks.first:
-                run.save(steps=steps)
+                run.save(steps=steps, evaluations=evaluations)
             else:
-                run.facts["steps"] = steps
-        metrics = loop.run(run.facts["steps"], f"firth pretrain --resume {run.folder}")
+                run.facts |= {"steps": steps, "evaluations": evaluations}
+        hint = f"firth pretrain --resume {run.folder}"
+        metrics = loop.run(run.facts["steps"], hint, run.facts.get("evaluations"))
         if loop.ranks.first:
             _finish(run, trainee, loop, metrics)
         loop.ranks.wait()

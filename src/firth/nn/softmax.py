@@ -10,7 +10,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-_CHUNK = 1 << 24  # scores held at a time where nothing is learned
+_SCANNED = (512, 1024)  # positions and words of which the scores are looked at together where nothing is learned
 _ROWS = 256  # positions at a time: fewer would spend their time adding up the table's gradient, more on fresh memory
 
 
@@ -67,6 +67,38 @@ class FusedCrossEntropy(torch.autograd.Function):
         return *(part if part is None else part.mul_(grad) for part in found), None, None
 
 
+@torch.no_grad()
+def judge_labels(
+    hidden_ND: torch.Tensor, table_VD: torch.Tensor, bias_V: torch.Tensor | None, labels_N: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """At each position: log-probability of the label, log Z (the logarithm of the sum of exp(scores)), and whether
+    the label is the likeliest. Scores are looked at block by block while they are in the cache; no row of them is
+    ever whole."""
+    precision = torch.promote_types(torch.promote_types(hidden_ND.dtype, table_VD.dtype), torch.float32)
+    hidden_ND, table_VD = hidden_ND.to(precision), table_VD.to(precision)
+    bias_V = table_VD.new_zeros(len(table_VD)) if bias_V is None else bias_V.to(precision)
+    highest_N = hidden_ND.new_full((len(hidden_ND),), -torch.inf)
+    sums_N, likeliest_N = torch.zeros_like(highest_N), torch.zeros_like(labels_N)
+    rows, words = _SCANNED
+    buffer = hidden_ND.new_empty(min(rows, len(hidden_ND)) * min(words, len(table_VD)))
+    for first in range(0, len(hidden_ND), rows):
+        hidden, highest, sums, likeliest = (
+            part[first : first + rows] for part in (hidden_ND, highest_N, sums_N, likeliest_N)
+        )
+        for word in range(0, len(table_VD), words):
+            table = table_VD[word : word + words]
+            scores = buffer[: len(hidden) * len(table)].view(len(hidden), len(table))
+            torch.addmm(bias_V[word : word + words], hidden, table.t(), out=scores)
+            top, places = scores.max(1)
+            likeliest.copy_(torch.where(top > highest, places + word, likeliest))
+            top = torch.maximum(top, highest)
+            sums.mul_((highest - top).exp_()).add_(scores.sub_(top[:, None]).exp_().sum(1))
+            highest.copy_(top)
+    log_z_N = highest_N + sums_N.log()
+    goal_N = (hidden_ND * table_VD[labels_N]).sum(-1) + bias_V[labels_N]
+    return goal_N - log_z_N, log_z_N, likeliest_N == labels_N
+
+
 def cross_entropy_sum(
     hidden_ND: torch.Tensor,
     table_VD: torch.Tensor,
@@ -75,7 +107,16 @@ def cross_entropy_sum(
     smoothing: float = 0.0,
 ) -> torch.Tensor:
     """The sum over positions of the cross-entropy under a table, fused where it can be."""
-    if torch.is_autocast_enabled(hidden_ND.device.type) or not torch.is_grad_enabled():
+    if not torch.is_grad_enabled():
+        log_probs_N, log_z_N, _ = judge_labels(hidden_ND, table_VD, bias_V, labels_N)
+        if not smoothing:
+            return -log_probs_N.sum()
+        # the mean of the scores of all words is the score of the mean word
+        mean_N = hidden_ND.to(log_z_N.dtype) @ table_VD.to(log_z_N.dtype).mean(0) - log_z_N
+        if bias_V is not None:
+            mean_N = mean_N + bias_V.mean()
+        return -((1.0 - smoothing) * log_probs_N + smoothing * mean_N).sum()
+    if torch.is_autocast_enabled(hidden_ND.device.type):
         scores_NV = functional.linear(hidden_ND, table_VD, bias_V).float()
         return functional.cross_entropy(scores_NV, labels_N, reduction="sum", label_smoothing=smoothing)
     total: torch.Tensor = FusedCrossEntropy.apply(hidden_ND, table_VD, bias_V, labels_N, smoothing)
@@ -118,19 +159,9 @@ class TokenOutput(nn.Module):
     def judge(
         self, hidden_ND: torch.Tensor, labels_N: torch.Tensor, table_VD: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """At each position: log-probability of the label by full normalisation, log Z (the logarithm of the sum
-        of exp(scores), 0 where scores are normalised already), and whether the label is the likeliest."""
-        found: list[tuple[torch.Tensor, ...]] = []
-        size = max(1, _CHUNK // self.vocab_size)
-        for first in range(0, len(hidden_ND), size):
-            scores = self.scores(hidden_ND[first : first + size], table_VD).float()
-            labels = labels_N[first : first + size]
-            log_z = scores.logsumexp(-1)
-            found.append((scores.gather(1, labels[:, None])[:, 0] - log_z, log_z, scores.argmax(-1) == labels))
-        if not found:
-            return hidden_ND.new_zeros(0), hidden_ND.new_zeros(0), labels_N.bool()
-        log_probs, log_z, hits = (torch.cat(parts) for parts in zip(*found, strict=True))
-        return log_probs, log_z, hits
+        """At each position: log-probability of the label by full normalisation, log Z (0 where scores are normalised
+        already), and whether the label is the likeliest."""
+        return judge_labels(hidden_ND, self.rows(table_VD), self.bias, labels_N)
 
 
 class AdaptiveOutput(TokenOutput):
@@ -166,3 +197,10 @@ class AdaptiveOutput(TokenOutput):
 
     def scores(self, hidden_ND: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
         return self.inner.log_prob(hidden_ND).index_select(1, self.ranks)
+
+    def judge(
+        self, hidden_ND: torch.Tensor, labels_N: torch.Tensor, table_VD: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        ranks_N = self.ranks[labels_N]
+        log_probs_N = self.inner(hidden_ND, ranks_N).output
+        return log_probs_N, torch.zeros_like(log_probs_N), self.inner.predict(hidden_ND) == ranks_N

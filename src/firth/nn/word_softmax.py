@@ -12,9 +12,6 @@ from torch import nn
 from torch.nn import functional
 
 from firth.nn.character_cnn import CharacterCNN
-from firth.nn.softmax import FusedCrossEntropy
-
-_TOGETHER = 1024  # positions scored at once in a test
 
 
 class TableSoftmax(nn.Module):
@@ -51,21 +48,6 @@ class CharacterSoftmax(nn.Module):
     def rows(self, words_U: torch.Tensor, spelt_UP: torch.Tensor) -> torch.Tensor:
         """[U, P] from what the network gives for the words."""
         return spelt_UP + self.widen(self.correction(words_U))
-
-
-def full_loss(
-    hidden_NP: torch.Tensor, rows_VP: torch.Tensor, bias_V: torch.Tensor, targets_N: torch.Tensor
-) -> torch.Tensor:
-    """The sum of cross-entropy over all words."""
-    if torch.is_autocast_enabled(hidden_NP.device.type) or not torch.is_grad_enabled():
-        parts = zip(hidden_NP.split(_TOGETHER), targets_N.split(_TOGETHER), strict=True)
-        sums = [
-            functional.cross_entropy(functional.linear(some, rows_VP, bias_V).float(), goals, reduction="sum")
-            for some, goals in parts
-        ]
-        return torch.stack(sums).sum()
-    total: torch.Tensor = FusedCrossEntropy.apply(hidden_NP, rows_VP, bias_V, targets_N)
-    return total
 
 
 def sampled_loss(

@@ -27,7 +27,8 @@ from firth.corpus.spellings import Spellings
 from firth.nn.character_cnn import CharacterCNN
 from firth.nn.lstmp import State
 from firth.nn.noise import log_unigram
-from firth.nn.word_softmax import CharacterSoftmax, TableSoftmax, full_loss, sampled_loss
+from firth.nn.softmax import cross_entropy_sum
+from firth.nn.word_softmax import CharacterSoftmax, TableSoftmax, sampled_loss
 from firth.objectives.log_uniform import draw_log_uniform, log_expected_counts
 
 _NOISE = 41  # what the random numbers here are for
@@ -231,13 +232,13 @@ class BothDirections(nn.Module):
         rows_VP = self._all_rows if self._all_rows is not None else self.all_rows(model.tokens)
         if not self.training:
             self._all_rows = rows_VP.detach()
-        bias_V = self.softmax.bias if isinstance(self.softmax, TableSoftmax) else rows_VP.new_zeros(len(rows_VP))
+        bias_V = self.softmax.bias if isinstance(self.softmax, TableSoftmax) else None
         sums = []
         for number in range(2):
             hidden, targets = hidden_GNP[number], targets_GN[number]
             if live is not None:
                 hidden, targets = hidden[live[number].flatten()], targets[live[number].flatten()]
-            sums.append(full_loss(hidden, rows_VP, bias_V, targets))
+            sums.append(cross_entropy_sum(hidden, rows_VP, bias_V, targets))
         return sums
 
     def all_rows(self, tokens: nn.Module) -> torch.Tensor:

@@ -12,10 +12,8 @@ B rows, T tokens, N predicted tokens, D hidden size.
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
-from torch.nn import functional
 
 from firth.core.errors import FirthError
 from firth.core.objective_configs import NextTokenConfig
@@ -23,7 +21,7 @@ from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows, cut_documents
 from firth.corpus.token_stream import StreamRows, TokenStream
-from firth.nn.softmax import FusedCrossEntropy
+from firth.nn.softmax import cross_entropy_sum, judge_labels
 
 LOSS = "next_token"
 
@@ -80,14 +78,10 @@ class NextToken(nn.Module):
         if "read" in tensors:
             hidden_ND = hidden_ND[tensors["read"]]
         table_VD = model.tokens.weight
-        if torch.is_grad_enabled() and not torch.is_autocast_enabled(hidden_ND.device.type):
-            total: torch.Tensor = FusedCrossEntropy.apply(hidden_ND, table_VD, None, labels_N)
-            return Losses({LOSS: total})
-        scores_NV = functional.linear(hidden_ND, table_VD).float()
-        sums = {LOSS: functional.cross_entropy(scores_NV, labels_N, reduction="sum")}
         if self.training:
-            return Losses(sums)
-        return Losses(sums, {"accuracy": (float((scores_NV.argmax(-1) == labels_N).sum()), float(len(labels_N)))})
+            return Losses({LOSS: cross_entropy_sum(hidden_ND, table_VD, None, labels_N)})
+        log_probs, _, hits = judge_labels(hidden_ND, table_VD, None, labels_N)
+        return Losses({LOSS: -log_probs.sum()}, {"accuracy": (float(hits.sum()), float(len(labels_N)))})
 
 
 def _lay_out(

@@ -20,7 +20,7 @@ def elmo_tiny() -> RunConfig:
 def elmo_small() -> RunConfig:
     """1024 cells, 128 numbers a direction: the published small size."""
     model = ElmoConfig(num_highway=1, projection_dim=128, cell_dim=1024, dropout_prob=0.0)
-    return _elmo("elmo-small", model, 4e-3, 2048, 50_000)
+    return _elmo("elmo-small", model, 4e-3, 2048, 50_000, batch_rows=16, evaluation_batches=64)
 
 
 def elmo_medium() -> RunConfig:
@@ -35,13 +35,24 @@ def elmo_original() -> RunConfig:
 
 
 def _elmo(
-    name: str, model: ElmoConfig, learning_rate: float, num_samples: int, max_vocab: int, batch_rows: int = 64
+    name: str,
+    model: ElmoConfig,
+    learning_rate: float,
+    num_samples: int,
+    max_vocab: int,
+    batch_rows: int = 64,
+    evaluation_batches: int = 16,
 ) -> RunConfig:
     return RunConfig(
         recipe=name,
         model=model,
         objective=BothDirectionsConfig(num_samples=num_samples, max_vocab=max_vocab),
         training=TrainingConfig(
-            batch_rows=batch_rows, learning_rate=learning_rate, weight_decay=0.0, clip_norm=10.0, schedule="cosine"
+            batch_rows=batch_rows,
+            learning_rate=learning_rate,
+            weight_decay=0.0,
+            clip_norm=10.0,
+            schedule="cosine",
+            evaluation_batches=evaluation_batches,
         ),
     )

@@ -32,6 +32,7 @@ from firth.training.ranks import Ranks
 _REPORT_S = 1.0
 _SAVE_S = 300.0
 _MEASURED_STEPS = 9
+_TESTING = 0.2  # of a budget
 
 
 @dataclass
@@ -60,6 +61,13 @@ class Timing:
     step_s: float
     evaluation_s: float
     spent_s: float
+
+    def fit(self, budget_s: float, evaluations: int) -> tuple[int, int]:
+        """How many steps fit into so much time, and how many tests of those that are wanted: they may take a
+        fifth of it, but the last is always made."""
+        most = int(_TESTING * budget_s / max(self.evaluation_s, 1e-9))
+        tests = max(1, min(evaluations, most))
+        return max(1, int((budget_s - tests * self.evaluation_s) / self.step_s)), tests
 
 
 def precision_context(config: TrainingConfig) -> AbstractContextManager[Any]:
@@ -129,12 +137,12 @@ class Loop:
         self.best, self.last, self.tested = state["best"], state["last"], state.get("tested", [])
         return True
 
-    def measure(self, budget_s: float) -> int:
-        """How many steps fit into the budget, with its evaluations."""
+    def measure(self, budget_s: float) -> tuple[int, int]:
+        """How many steps fit into the budget, and how many tests."""
         timing = self.time_steps(0.1 * budget_s)
-        left = budget_s - timing.spent_s - timing.evaluation_s * max(self.config.evaluations, 1)
-        steps = max(1, int(left / timing.step_s))
-        return int(self.ranks.sum_values({"steps": steps})["steps"] / self.ranks.size)
+        steps, tests = timing.fit(budget_s - timing.spent_s, self.config.evaluations)
+        sums = self.ranks.sum_values({"steps": steps, "tests": tests})
+        return int(sums["steps"] / self.ranks.size), int(sums["tests"] / self.ranks.size)
 
     def time_steps(self, limit_s: float) -> Timing:
         """Times the first steps (at least two, the very first apart) and a test, then puts everything back."""
@@ -168,10 +176,11 @@ class Loop:
 
     # -- training
 
-    def run(self, steps: int, resume_hint: str) -> dict[str, float]:
-        """Trains up to ``steps``; returns the last metrics."""
+    def run(self, steps: int, resume_hint: str, evaluations: int | None = None) -> dict[str, float]:
+        """Trains up to ``steps``, tested ``evaluations`` times (as configured, if not said); returns the last metrics."""
         history = History(self.folder / "metrics.jsonl", self.step) if self.ranks.first else None
-        every = math.ceil(steps / self.config.evaluations) if self.config.evaluations else steps
+        tests = self.config.evaluations if evaluations is None else evaluations
+        every = math.ceil(steps / tests) if tests else steps
         save_every = self._save_every(steps)
         self.averaged = self.averaged_steps(steps)
         saved = time.perf_counter()

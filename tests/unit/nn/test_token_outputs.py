@@ -43,7 +43,7 @@ def test_starts_at_how_often_tokens_occur(kind: str) -> None:
 @pytest.mark.parametrize("tied", [False, True])
 def test_fused_loss_is_cross_entropy(rows: int, tied: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(softmax, "_ROWS", rows)
-    monkeypatch.setattr(softmax, "_CHUNK", 10 * rows)
+    monkeypatch.setattr(softmax, "_SCANNED", (rows, rows))
     layer = started(TokenOutput(4, 10, tied)).double()
     torch.nn.init.normal_(layer.bias)
     hidden = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
@@ -56,10 +56,28 @@ def test_fused_loss_is_cross_entropy(rows: int, tied: bool, monkeypatch: pytest.
     for one, two in zip(torch.autograd.grad(fused * 3, wanted), torch.autograd.grad(plain * 3, wanted), strict=True):
         torch.testing.assert_close(one, two)
     with torch.no_grad():
-        torch.testing.assert_close(layer.loss(hidden, labels, table), plain.float())
+        torch.testing.assert_close(layer.loss(hidden, labels, table), plain)
         log_probs, log_z, hits = layer.judge(hidden, labels, table)
-    torch.testing.assert_close(-log_probs.sum(), plain.float(), check_dtype=False)
-    assert log_z.shape == hits.shape == (7,)
+        scores = layer.scores(hidden, table)
+    torch.testing.assert_close(-log_probs.sum(), plain)
+    torch.testing.assert_close(log_z, scores.logsumexp(-1))
+    assert torch.equal(hits, scores.argmax(-1) == labels)
+
+
+def test_equal_scores_are_no_hits() -> None:
+    """The first of the likeliest counts, as argmax has it."""
+    labels = torch.tensor([0, 1, 6])
+    log_probs, log_z, hits = softmax.judge_labels(torch.randn(3, 4), torch.zeros(7, 4), None, labels)
+    torch.testing.assert_close(log_z, torch.full((3,), 7.0).log())
+    torch.testing.assert_close(log_probs, -log_z)
+    assert hits.tolist() == [True, False, False]
+
+
+def test_half_precision_is_judged_in_single() -> None:
+    hidden, table = torch.randn(3, 4).bfloat16(), torch.randn(7, 4)
+    log_probs, log_z, _ = softmax.judge_labels(hidden, table, None, torch.tensor([0, 1, 6]))
+    assert log_probs.dtype == log_z.dtype == torch.float32
+    torch.testing.assert_close(log_z, (hidden.float() @ table.t()).logsumexp(-1))
 
 
 def test_no_positions() -> None:

@@ -110,7 +110,8 @@ def test_alignment_by_its_formula(kind: str) -> None:
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_the_fused_loss_smooths_as_torch_does(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("firth.nn.softmax._CHUNK", 40)  # several parts
+    monkeypatch.setattr("firth.nn.softmax._ROWS", 4)  # several parts
+    monkeypatch.setattr("firth.nn.softmax._SCANNED", (4, 6))
     torch.manual_seed(2)
     parts = [torch.randn(9, 5), torch.randn(13, 5), torch.randn(13)]
     labels = torch.randint(13, (9,))
@@ -124,6 +125,8 @@ def test_the_fused_loss_smooths_as_torch_does(bias: bool, monkeypatch: pytest.Mo
             scores = nn.functional.linear(hidden, table, used)
             loss = nn.functional.cross_entropy(scores, labels, reduction="sum", label_smoothing=0.1)
         (3 * loss).backward()
+        with torch.no_grad():
+            torch.testing.assert_close(cross_entropy_sum(hidden, table, used, labels, 0.1), loss)
         found.append([loss.detach(), hidden.grad, table.grad, *([offset.grad] if bias else [])])
     for one, two in zip(*found, strict=True):
         torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-5)

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from firth.nn.character_cnn import CharacterCNN
-from firth.nn.word_softmax import CharacterSoftmax, TableSoftmax, full_loss, sampled_loss
+from firth.nn.softmax import cross_entropy_sum
+from firth.nn.word_softmax import CharacterSoftmax, TableSoftmax, sampled_loss
 from firth.objectives.log_uniform import draw_log_uniform, log_expected_counts, log_uniform_shares
 
 N, P, V = 6, 4, 40
@@ -40,9 +41,9 @@ def test_full_loss_is_cross_entropy() -> None:
     hidden, head, targets = torch.randn(N, P), TableSoftmax(V, P), torch.randint(0, V, (N,))
     scores = (hidden @ head.rows.weight.T + head.bias).log_softmax(-1)
     wanted = -scores[torch.arange(N), targets]
-    torch.testing.assert_close(full_loss(hidden, head.rows.weight, head.bias, targets), wanted.sum())
+    torch.testing.assert_close(cross_entropy_sum(hidden, head.rows.weight, head.bias, targets), wanted.sum())
     with torch.inference_mode():
-        torch.testing.assert_close(full_loss(hidden, head.rows.weight, head.bias, targets), wanted.sum())
+        torch.testing.assert_close(cross_entropy_sum(hidden, head.rows.weight, head.bias, targets), wanted.sum())
 
 
 def test_sampled_loss_by_hand() -> None:
@@ -58,12 +59,12 @@ def test_sampled_loss_by_hand() -> None:
     torch.testing.assert_close(sampled_loss(hidden, rows, bias, log_expected, targets, samples), wanted)
 
 
-def test_all_words_as_noise_give_the_full_loss() -> None:
+def test_all_words_as_noise_give_the_cross_entropy_sum() -> None:
     torch.manual_seed(1)
     hidden, head, targets = torch.randn(N, P), TableSoftmax(V, P), torch.randint(0, V, (N,))
     everything = torch.arange(V)
     found = sampled_loss(hidden, head.rows.weight, head.bias, torch.zeros(V), targets, everything)
-    torch.testing.assert_close(found.sum(), full_loss(hidden, head.rows.weight, head.bias, targets))
+    torch.testing.assert_close(found.sum(), cross_entropy_sum(hidden, head.rows.weight, head.bias, targets))
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -17,7 +17,7 @@ from firth.core.errors import FirthError, Interrupted
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Corpus
 from firth.training.checkpoints import list_checkpoints, read_state
-from firth.training.loop import Loop
+from firth.training.loop import Loop, Timing
 from firth.training.prefetch import prefetched
 
 
@@ -201,9 +201,19 @@ def test_budget_fixes_the_steps(
     assert read_state(tmp_path / "run" / "checkpoints" / "step-4")["step"] == 4
 
 
+def test_slow_tests_take_a_fifth_of_the_budget() -> None:
+    assert Timing(0.5, 1.0, 0.0).fit(100.0, 8) == (184, 8)
+    assert Timing(0.5, 10.0, 0.0).fit(100.0, 8) == (160, 2)
+    assert Timing(0.5, 40.0, 0.0).fit(100.0, 8) == (120, 1)  # the last is always made
+    assert Timing(0.5, 200.0, 0.0).fit(100.0, 8) == (1, 1)
+    assert Timing(0.5, 1.0, 0.0).fit(100.0, 0) == (198, 1)
+
+
 def test_measuring_puts_everything_back(tiny_config: RunConfig, corpus: Corpus, tmp_path: Path) -> None:
     plain, measured = (build_loop(tiny_config, corpus, tmp_path) for _ in range(2))
-    assert measured.measure(0.5) >= 1
+    steps, tests = measured.measure(0.5)
+    assert steps >= 1
+    assert tests >= 1
     assert train(plain, 2) == train(measured, 2)
     assert measured.step == measured.tokens == 0
 
