@@ -14,7 +14,7 @@ def elmo_tiny() -> RunConfig:
         cell_dim=256,
         dropout_prob=0.0,
     )
-    return _elmo("elmo-tiny", model, 8e-3, 1024, 20_000)
+    return _elmo("elmo-tiny", model, 8e-3, 1024, 20_000, batch_rows=16, evaluation_batches=64)
 
 
 def elmo_small() -> RunConfig:
