@@ -3,7 +3,7 @@
     python benchmarks/elmo.py words TEXT... [--recipe elmo-small] [--repeats 5] [--settings key=value ...]
     python benchmarks/elmo.py softmax TEXT... [--recipe elmo-small] [--minutes 10] [--settings key=value ...]
     python benchmarks/elmo.py tasks --elmo RUN --vectors FILE --data tag:TRAIN:DEV classify:TRAIN:DEV [--seeds 3]
-                                    [--shares 0.01,0.05,0.1,0.25,1] [--limit N] [--task-settings key=value ...]
+                                    [--shares 0.01,0.05,0.1,0.25,1] [--limit N] [--task-settings key=value ...] [--plot FILE.html]
 
 ``words``: tokens/s of whole training steps (batch, forward, backward, update), contenders in turn, medians: every
 word of both directions by itself over all 50 characters, as the original graph has it; once a distinct word; once a
@@ -13,11 +13,13 @@ vocabulary on the same held-out text, the softmax's parameters, and tokens/s.
 ``tasks``: a BiLSTM over word vectors alone, and with a mix of ELMo's layers below it, above it and in both places (Peters et
 al. 2018, §3.3, §5.1, §5.2), each with λ = 1 and λ = 0.001 on the mix; dev score of the best epoch, mean and standard deviation
 over seeds, the learned mix of the first seed. Then the same task from shares of the labels (§5.4, figure 1) with and without
-ELMo. ELMo and the vectors are not tuned. ``--limit`` takes about so many examples of every file; ``--shares ""`` leaves that out.
+ELMo. ELMo and the vectors are not tuned. ``--limit`` takes about so many examples of every file; ``--shares ""`` leaves that out,
+and ``--plot`` draws them.
 Held-out text is set apart by ``firth prepare``; a corpus folder may be given instead of text.
 """
 
 import argparse
+import html
 import statistics
 import tempfile
 import time
@@ -30,11 +32,13 @@ import torch
 from firth import api
 from firth.assembly.elmo import ElmoFamily
 from firth.assembly.finetune import load_base, train_model
-from firth.assembly.sample_efficiency import learn_from_shares
+from firth.assembly.report import page
+from firth.assembly.sample_efficiency import learn_from_shares, share_chart
 from firth.assembly.task_data import Reading, TaskData, build_data, read_examples
 from firth.assembly.task_model import load_beside
 from firth.assembly.usual_settings import usual_settings
 from firth.core.configs import RunConfig
+from firth.core.files import write_text
 from firth.core.runs import Run
 from firth.core.task_configs import TaskConfig
 from firth.corpus.format import Corpus
@@ -159,6 +163,7 @@ def prepared(kind: str, data: TaskData, settings: dict[str, Any], own: dict[str,
 def compare_tasks(arguments: argparse.Namespace) -> None:
     vectors = load_beside(Path(arguments.vectors))
     settings = dict(word.split("=", 1) for word in arguments.task_settings)
+    charts = []
     for word in arguments.data:
         kind, data = read_data(word, arguments.limit)
         print(f"\n{word}: {len(data.train):,} examples to learn from, {len(data.dev):,} to test", flush=True)
@@ -186,23 +191,32 @@ def compare_tasks(arguments: argparse.Namespace) -> None:
                 flush=True,
             )
         if arguments.shares:
-            compare_shares(kind, data, settings, arguments)
+            curves = compare_shares(kind, data, settings, arguments)
+            metric = trainee.task.metric
+            charts.append(
+                f"<h2>{html.escape(kind)}: {metric} by labels</h2><figure>{share_chart(curves, metric)}</figure>"
+            )
+    if arguments.plot and charts:
+        write_text(arguments.plot, page("With and without ELMo", "".join(charts)))
 
 
-def compare_shares(kind: str, data: TaskData, settings: dict[str, Any], arguments: argparse.Namespace) -> None:
+def compare_shares(
+    kind: str, data: TaskData, settings: dict[str, Any], arguments: argparse.Namespace
+) -> dict[str, list[dict[str, Any]]]:
     vectors = load_beside(Path(arguments.vectors))
     shares = [float(word) for word in arguments.shares.split(",")]
-    named = contenders()
+    named, curves = contenders(), {}
     for name in ("word vectors only", "+ ELMo, both, λ 0.001"):
         own = named[name]
         base = arguments.elmo if own else arguments.vectors
         config = prepared(kind, data, settings, own, base)
-        points = learn_from_shares(config, base, data, shares, arguments.seeds, vectors if own else None)
-        for point in points:
+        curves[name] = learn_from_shares(config, base, data, shares, arguments.seeds, vectors if own else None)
+        for point in curves[name]:
             print(
                 f"  {name:<26} {100 * point['share']:5.4g} % {point['examples']:7,}  {point['mean']:.4f} ± {point['deviation']:.4f}",
                 flush=True,
             )
+    return curves
 
 
 def main() -> None:
@@ -220,6 +234,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=0, help="tasks: about so many examples of every file")
     parser.add_argument("--shares", default="0.01,0.05,0.1,0.25,1")
     parser.add_argument("--task-settings", nargs="*", default=[])
+    parser.add_argument("--plot", type=Path, help="tasks: a page with the curves of the shares")
     arguments = parser.parse_args()
     if arguments.what == "tasks":
         if not (arguments.elmo and arguments.vectors and arguments.data):
