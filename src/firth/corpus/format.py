@@ -57,8 +57,8 @@ class CorpusInfo(Config):
     checksums: dict[str, str]
 
 
-class Split:
-    """One part of a corpus as memory-mapped arrays."""
+class MappedFiles:
+    """A folder of memory-mapped arrays; ``dtype`` is that of token ids."""
 
     def __init__(self, folder: Path, dtype: str) -> None:
         self.folder = folder
@@ -67,6 +67,10 @@ class Split:
     def _map(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         path = self.folder / name
         return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype)
+
+
+class Split(MappedFiles):
+    """One part of a corpus."""
 
     @cached_property
     def tokens(self) -> NDArray[np.integer]:
@@ -120,11 +124,7 @@ class Corpus:
             raise FirthError(
                 f"{folder}: not a corpus (no corpus.json in it); make one with: firth prepare FILE... --out NEW_FOLDER"
             )
-        data = read_json(folder / "corpus.json")
-        if isinstance(data, dict) and data.get("format") != FORMAT:
-            raise FirthError(
-                f"{folder / 'corpus.json'}: made by another version of Firth (format {data.get('format')}, wanted {FORMAT}); prepare it again"
-            )
+        data = read_facts(folder)
         if isinstance(data, dict) and data.get("kind") == "pairs":
             raise FirthError(
                 f"{folder}: a corpus of sentence pairs, which only translation recipes read; prepare plain text"
@@ -146,6 +146,16 @@ class Corpus:
     def fingerprint(self) -> str:
         """Equal for corpora with equal content."""
         return fingerprint_of(self.info.checksums)
+
+
+def read_facts(folder: Path) -> Any:
+    """What ``corpus.json`` says, of any kind of corpus that this version reads."""
+    data = read_json(folder / "corpus.json")
+    if isinstance(data, dict) and data.get("format") != FORMAT:
+        raise FirthError(
+            f"{folder / 'corpus.json'}: made by another version of Firth (format {data.get('format')}, wanted {FORMAT}); prepare it again"
+        )
+    return data
 
 
 def fingerprint_of(checksums: dict[str, str]) -> str:

@@ -10,7 +10,7 @@
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from firth.core.config import Config
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.core.files import check_files, read_json
-from firth.corpus.format import FORMAT, SourceInfo, fingerprint_of
+from firth.corpus.format import FORMAT, MappedFiles, SourceInfo, fingerprint_of, read_facts
 from firth.text.pieces import Pieces
 
 SIDES = ("source", "target")
@@ -60,16 +60,8 @@ class PairsInfo(Config):
         return "+".join(self.tokenizers)
 
 
-class PairSplit:
-    """One part of a parallel corpus as memory-mapped arrays."""
-
-    def __init__(self, folder: Path, dtype: str) -> None:
-        self.folder = folder
-        self.dtype = np.dtype(dtype)
-
-    def _map(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        path = self.folder / name
-        return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype)
+class PairSplit(MappedFiles):
+    """One part of a parallel corpus."""
 
     @cached_property
     def ids(self) -> dict[str, NDArray[np.integer]]:
@@ -114,12 +106,7 @@ class PairsCorpus:
             raise FirthError(f"{folder}: no such corpus; make one with: {make} {folder}")
         if not is_pairs(folder):
             raise FirthError(f"{folder}: not a corpus of sentence pairs; make one with: {make} NEW_FOLDER")
-        data = read_json(folder / "corpus.json")
-        if data.get("format") != FORMAT:
-            raise FirthError(
-                f"{folder / 'corpus.json'}: made by another version of Firth (format {data.get('format')}, wanted {FORMAT}); prepare it again"
-            )
-        info = PairsInfo.build(data, folder / "corpus.json")
+        info = PairsInfo.build(read_facts(folder), folder / "corpus.json")
         if verify:
             check_files(folder, info.checksums, "prepare the corpus again")
         return cls(folder, info)

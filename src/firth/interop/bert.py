@@ -14,7 +14,8 @@ import torch
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.model_configs import EncoderConfig
-from firth.core.tensors import load_tensors, save_tensors
+from firth.core.tensors import save_tensors
+from firth.interop.published import Published, Weights
 
 _ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 _OUTSIDE = {  # ours: theirs, with the prefix of the encoder
@@ -177,59 +178,30 @@ def save_bert(
     write_json(folder / "config.json", config_to_json(kind, config, set(heads), pad_id) | (more or {}))
 
 
-def load_bert(
-    folder: Path, kind: Format = BERT
-) -> tuple[EncoderConfig, dict[str, torch.Tensor], dict[str, dict[str, torch.Tensor]]]:
+def load_bert(folder: Path, kind: Format = BERT) -> tuple[EncoderConfig, Weights, dict[str, Weights]]:
     """Config, the encoder's weights, and the heads that are there; nothing missing, nothing left over."""
     config = config_from_json(kind, read_json(folder / "config.json"), folder / "config.json")
-    path = next(
-        (folder / name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).is_file()), None
-    )
-    if path is None:
-        raise FirthError(
-            f"{folder}: no weights here (neither model.safetensors nor pytorch_model.bin); copy them beside config.json"
-        )
-    tensors = _published(load_tensors(path), kind)
-    encoder: dict[str, torch.Tensor] = {}
-    for ours, theirs in _names(kind, config.num_layers).items():
-        if ours in kind.outside and theirs not in tensors:
-            continue  # not every model of the kind has it; the model will say if this one should
-        parts = [_take(tensors, name, path, kind) for name in ([theirs] if isinstance(theirs, str) else theirs)]
-        if len({part.shape for part in parts}) > 1:
-            raise FirthError(f"{path}: {', '.join(theirs)} differ in shape; are the files of one model?")
-        encoder[ours] = parts[0] if len(parts) == 1 else torch.cat(parts)
-    output = tensors.pop(kind.output, None)
-    if output is not None and not torch.equal(output, encoder["embeddings.tokens.weight"]):
-        raise FirthError(
-            f"{path}: an output table of its own (untied), which Firth does not read; tie it to the tokens"
-        )
-    heads: dict[str, dict[str, torch.Tensor]] = {}
-    for part, names in kind.heads.items():
-        if any(name in tensors for name in names.values()):
-            heads[part] = {ours: _take(tensors, theirs, path, kind) for ours, theirs in names.items()}
-    left = sorted(set(tensors) - set(_BIASES) - {f"{kind.model_type}.embeddings.position_ids"})
-    if left:
-        raise FirthError(
-            f"{path}: weights that are not part of a {kind.title} ({', '.join(left[:3])}); is this another architecture?"
-        )
+    published = Published(folder, f"a {kind.title}", lambda name: _spelling(name, kind))
+    tensors = published.tensors
+    for repeated, bias in _BIASES.items():
+        if bias not in tensors and repeated in tensors:
+            tensors[bias] = tensors[repeated]
+    # not every model of the kind has all of what is outside; the model will say if this one should
+    names = _names(kind, config.num_layers)
+    encoder = published.gather({ours: its for ours, its in names.items() if ours not in kind.outside or its in tensors})
+    published.drop_tied(kind.output, encoder["embeddings.tokens.weight"])
+    heads = {
+        part: published.gather(names)
+        for part, names in kind.heads.items()
+        if any(name in tensors for name in names.values())
+    }
+    known = {*_BIASES, f"{kind.model_type}.embeddings.position_ids"}
+    published.finish(known.__contains__)
     return config, encoder, heads
 
 
-def _published(tensors: dict[str, torch.Tensor], kind: Format) -> dict[str, torch.Tensor]:
+def _spelling(name: str, kind: Format) -> str:
     """Older spellings (gamma, beta) and a missing ``bert.`` prefix put right."""
-    found = {}
-    for name, tensor in tensors.items():
-        name = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
-        if name.startswith(("embeddings.", "embeddings_project.", "encoder.", "pooler.")):
-            name = f"{kind.model_type}.{name}"
-        found[name] = tensor.float() if tensor.is_floating_point() else tensor
-    for repeated, bias in _BIASES.items():
-        if bias not in found and repeated in found:
-            found[bias] = found[repeated]
-    return found
-
-
-def _take(tensors: dict[str, torch.Tensor], name: str, path: Path, kind: Format) -> torch.Tensor:
-    if name not in tensors:
-        raise FirthError(f"{path}: '{name}' is missing; is the file whole and a {kind.title}?")
-    return tensors.pop(name)
+    name = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+    bare = name.startswith(("embeddings.", "embeddings_project.", "encoder.", "pooler."))
+    return f"{kind.model_type}.{name}" if bare else name

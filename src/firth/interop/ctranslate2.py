@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderDecoderConfig, Seq2SeqConfig
+from firth.interop.published import Weights
 from firth.models.encoder_decoder import PositionTable
 from firth.text.pieces import Pieces
 
@@ -21,7 +22,6 @@ MODEL, KIND = "model.bin", "ctranslate2"
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 _POSITIONS = 2048  # rows of the table of sinusoids, which here does not grow with the text
 _MAX_DISTANCE = 128
-Weights = dict[str, torch.Tensor]
 
 
 def import_ctranslate2() -> ModuleType:

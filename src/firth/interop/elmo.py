@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.core.files import disk_errors, read_json, sync_folder, write_json
 from firth.core.model_configs import ElmoConfig
+from firth.interop.published import Weights
 
-Weights = dict[str, torch.Tensor]
 Arrays = dict[str, NDArray[np.float32]]
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
 

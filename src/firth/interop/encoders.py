@@ -3,8 +3,6 @@ names. Heads for which the published format has no place lie beside it in ``head
 
 from pathlib import Path
 
-import torch
-
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.model_configs import EncoderConfig
@@ -12,11 +10,11 @@ from firth.core.tensors import load_tensors, save_tensors
 from firth.interop.bert import BERT, Format, has_plain_blocks, load_bert, save_bert
 from firth.interop.electra import ELECTRA, fits_electra
 from firth.interop.ernie import ERNIE
+from firth.interop.published import Weights
 
 _OWN = "firth-encoder"
 _PUBLISHED = {kind.model_type: kind for kind in (BERT, ELECTRA, ERNIE)}
 _HEADS = "heads.safetensors"
-Weights = dict[str, torch.Tensor]
 
 
 def _format(config: EncoderConfig, heads: set[str]) -> Format | None:

@@ -6,12 +6,11 @@ There the matrices of a block are stored input first (Conv1D); here as in every 
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.model_configs import DecoderConfig
-from firth.core.tensors import load_tensors, save_tensors
+from firth.core.tensors import save_tensors
+from firth.interop.published import Published, Weights
 
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"}
 _OUTSIDE = {  # ours: theirs
@@ -83,7 +82,7 @@ def config_from_json(data: Any, where: Path) -> DecoderConfig:
     return DecoderConfig.build({**given, "activation": activation}, where)
 
 
-def save_gpt2(folder: Path, config: DecoderConfig, weights: dict[str, torch.Tensor], eos_id: int | None) -> None:
+def save_gpt2(folder: Path, config: DecoderConfig, weights: Weights, eos_id: int | None) -> None:
     """``config.json`` and ``model.safetensors`` with the published names."""
     tensors = {
         f"{_PREFIX}{theirs}": weights[ours].t() if turned else weights[ours]
@@ -93,32 +92,15 @@ def save_gpt2(folder: Path, config: DecoderConfig, weights: dict[str, torch.Tens
     write_json(folder / "config.json", config_to_json(config, eos_id))
 
 
-def load_gpt2(folder: Path) -> tuple[DecoderConfig, dict[str, torch.Tensor]]:
+def load_gpt2(folder: Path) -> tuple[DecoderConfig, Weights]:
     """Config and weights; nothing missing, nothing left over."""
     config = config_from_json(read_json(folder / "config.json"), folder / "config.json")
-    path = next(
-        (folder / name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).is_file()), None
-    )
-    if path is None:
-        raise FirthError(
-            f"{folder}: no weights here (neither model.safetensors nor pytorch_model.bin); copy them beside config.json"
-        )
-    tensors = {name.removeprefix(_PREFIX): tensor for name, tensor in load_tensors(path).items()}
-    weights: dict[str, torch.Tensor] = {}
+    published = Published(folder, "a GPT-2", lambda name: name.removeprefix(_PREFIX))
+    weights: Weights = {}
     for ours, (theirs, turned) in _names(config.num_layers).items():
-        if theirs not in tensors:
-            raise FirthError(f"{path}: '{theirs}' is missing; is the file whole and a GPT-2?")
-        found = tensors.pop(theirs).float()
+        found = published.take(theirs)
         weights[ours] = found.t().contiguous() if turned and found.ndim == 2 else found
-    head = tensors.pop("lm_head.weight", None)
-    if head is not None and not torch.equal(head.float(), weights["tokens.weight"]):
-        raise FirthError(
-            f"{path}: an output table of its own (untied), which Firth does not read; tie it to the tokens"
-        )
-    # Older files also hold the causal mask, which is no weight.
-    left = sorted(name for name in tensors if not name.endswith((".attn.bias", ".attn.masked_bias")))
-    if left:
-        raise FirthError(
-            f"{path}: weights that are not part of a GPT-2 ({', '.join(left[:3])}); is this another architecture?"
-        )
+    published.drop_tied("lm_head.weight", weights["tokens.weight"])
+    # older files also hold the causal mask, which is no weight
+    published.finish(lambda name: name.endswith((".attn.bias", ".attn.masked_bias")))
     return config, weights

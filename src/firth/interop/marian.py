@@ -11,7 +11,8 @@ import torch
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.model_configs import EncoderDecoderConfig
-from firth.core.tensors import load_tensors, save_tensors
+from firth.core.tensors import save_tensors
+from firth.interop.published import Published, Weights
 
 _ACTIVATIONS = {
     "gelu": "gelu",
@@ -41,7 +42,6 @@ _REPEATED = {
     "model.decoder.embed_tokens.weight",
     "lm_head.weight",
 }
-Weights = dict[str, torch.Tensor]
 
 
 def is_marian(config: EncoderDecoderConfig) -> bool:
@@ -151,27 +151,9 @@ def config_from_json(data: Any, where: Path) -> tuple[EncoderDecoderConfig, dict
 def load_marian(folder: Path) -> tuple[EncoderDecoderConfig, Weights, dict[str, int]]:
     """Config, weights and ids; nothing missing, nothing left over."""
     config, ids = config_from_json(read_json(folder / "config.json"), folder / "config.json")
-    names = ("model.safetensors", "pytorch_model.bin")
-    path = next((folder / name for name in names if (folder / name).is_file()), None)
-    if path is None:
-        raise FirthError(f"{folder}: no weights here (neither {' nor '.join(names)}); copy them beside config.json")
-    tensors = {name: tensor.float() for name, tensor in load_tensors(path).items()}
-    weights: Weights = {}
-    for ours, theirs in _names(config).items():
-        parts = [_take(tensors, name, path) for name in ([theirs] if isinstance(theirs, str) else theirs)]
-        if len({part.shape for part in parts}) > 1:
-            raise FirthError(f"{path}: {', '.join(theirs)} differ in shape; are the files of one model?")
-        weights[ours] = parts[0] if len(parts) == 1 else torch.cat(parts)
+    published = Published(folder, "a Marian")
+    weights = published.gather(_names(config))
     size = config.target_vocab_size or config.vocab_size
-    bias = tensors.pop("final_logits_bias", torch.zeros(1, size))
-    weights["output_bias"] = bias.reshape(-1)
-    left = sorted(set(tensors) - _REPEATED)
-    if left:
-        raise FirthError(f"{path}: weights that are not part of a Marian ({', '.join(left[:3])}); is it another model?")
+    weights["output_bias"] = published.tensors.pop("final_logits_bias", torch.zeros(1, size)).reshape(-1)
+    published.finish(_REPEATED.__contains__)
     return config, weights, ids
-
-
-def _take(tensors: Weights, name: str, path: Path) -> torch.Tensor:
-    if name not in tensors:
-        raise FirthError(f"{path}: '{name}' is missing; is the file whole and a Marian?")
-    return tensors.pop(name)

@@ -6,15 +6,12 @@
 from pathlib import Path
 from typing import Literal
 
-import torch
-
 from firth.core.config import Config
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.model_configs import RecurrentConfig
 from firth.core.tensors import load_tensors, save_tensors
-
-Weights = dict[str, torch.Tensor]
+from firth.interop.published import Weights
 
 
 class RecurrentFolder(Config):

@@ -6,12 +6,11 @@ Where queries, keys and values are one matrix with us they are three there.
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.model_configs import EncoderDecoderConfig
-from firth.core.tensors import load_tensors, save_tensors
+from firth.core.tensors import save_tensors
+from firth.interop.published import Published, Weights
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "silu": "silu"}
 _SETTINGS = {
@@ -40,7 +39,6 @@ _REPEATED = {
     "decoder.embed_tokens.weight",
     "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
 }
-Weights = dict[str, torch.Tensor]
 
 
 def is_t5(config: EncoderDecoderConfig) -> bool:
@@ -131,28 +129,12 @@ def config_from_json(data: Any, where: Path) -> tuple[EncoderDecoderConfig, dict
 def load_t5(folder: Path) -> tuple[EncoderDecoderConfig, Weights, dict[str, int]]:
     """Config, weights and ids; nothing missing, nothing left over."""
     config, ids = config_from_json(read_json(folder / "config.json"), folder / "config.json")
-    names = ("model.safetensors", "pytorch_model.bin")
-    path = next((folder / name for name in names if (folder / name).is_file()), None)
-    if path is None:
-        raise FirthError(f"{folder}: no weights here (neither {' nor '.join(names)}); copy them beside config.json")
-    tensors = {name: tensor.float() for name, tensor in load_tensors(path).items()}
+    published = Published(folder, "a T5")
+    tensors = published.tensors
     if config.tied_output:
         tensors.pop("lm_head.weight", None)
     elif "lm_head.weight" not in tensors and "shared.weight" in tensors:  # transformers 5 ties them always
         tensors["lm_head.weight"] = tensors["shared.weight"]
-    weights: Weights = {}
-    for ours, theirs in _names(config).items():
-        parts = [_take(tensors, name, path) for name in ([theirs] if isinstance(theirs, str) else theirs)]
-        if len({part.shape for part in parts}) > 1:
-            raise FirthError(f"{path}: {', '.join(theirs)} differ in shape; are the files of one model?")
-        weights[ours] = parts[0] if len(parts) == 1 else torch.cat(parts)
-    left = sorted(set(tensors) - _REPEATED)
-    if left:
-        raise FirthError(f"{path}: weights that are not part of a T5 ({', '.join(left[:3])}); is it another model?")
+    weights = published.gather(_names(config))
+    published.finish(_REPEATED.__contains__)
     return config, weights, ids
-
-
-def _take(tensors: Weights, name: str, path: Path) -> torch.Tensor:
-    if name not in tensors:
-        raise FirthError(f"{path}: '{name}' is missing; is the file whole and a T5?")
-    return tensors.pop(name)

@@ -6,13 +6,12 @@ The tokenizer's files lie beside the weights; where the target has a tokenizer o
 
 from pathlib import Path
 
-import torch
-
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.model_configs import EncoderDecoderConfig, Seq2SeqConfig
 from firth.core.tensors import load_tensors, save_tensors
 from firth.interop.marian import is_marian, load_marian, save_marian
+from firth.interop.published import Weights
 from firth.interop.t5 import is_t5, load_t5, save_t5
 from firth.text.pieces import Pieces
 
@@ -21,7 +20,6 @@ _KINDS: dict[str, type[EncoderDecoderConfig] | type[Seq2SeqConfig]] = {
     "firth-encoder-decoder": EncoderDecoderConfig,
     "firth-seq2seq": Seq2SeqConfig,
 }
-Weights = dict[str, torch.Tensor]
 
 
 def save_translator(

@@ -11,9 +11,9 @@ import torch
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.model_configs import TwoStreamConfig
-from firth.core.tensors import load_tensors, save_tensors
+from firth.core.tensors import save_tensors
+from firth.interop.published import Published, Weights
 
-Weights = dict[str, torch.Tensor]
 _ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "relu": "relu"}
 _SETTINGS = {
     "vocab_size": "vocab_size",
@@ -94,20 +94,8 @@ def _config(data: Any, where: Path) -> TwoStreamConfig:
 def load_xlnet(folder: Path) -> tuple[TwoStreamConfig, Weights, torch.Tensor | None]:
     """Config, weights and the bias of the output; nothing missing, nothing left over."""
     config = _config(read_json(folder / "config.json"), folder / "config.json")
-    names = ("model.safetensors", "pytorch_model.bin")
-    path = next((folder / name for name in names if (folder / name).is_file()), None)
-    if path is None:
-        raise FirthError(f"{folder}: no weights here (neither {' nor '.join(names)}); copy them beside config.json")
-    tensors = {
-        name if name.startswith(("transformer.", "lm_loss.")) else f"transformer.{name}": tensor.float()
-        for name, tensor in load_tensors(path).items()
-    }
-
-    def take(name: str) -> torch.Tensor:
-        if name not in tensors:
-            raise FirthError(f"{path}: '{name}' is missing; is the file whole and an XLNet?")
-        return tensors.pop(name)
-
+    published = Published(folder, "an XLNet", _prefixed)
+    take = published.take
     model = {
         "embeddings.tokens.weight": take("transformer.word_embedding.weight"),
         "embeddings.unseen": take("transformer.mask_emb")[0, 0],
@@ -122,14 +110,12 @@ def load_xlnet(folder: Path) -> tuple[TwoStreamConfig, Weights, torch.Tensor | N
         model[f"{attention}segments"] = take(f"{its}seg_embed").transpose(0, 1)
         model |= {attention + mine: take(its + name)[:, None] for mine, name in _BIASES.items()}
         model |= {ours + mine: take(theirs + name) for mine, name in _PLAIN.items()}
-    output = tensors.pop("lm_loss.weight", None)
-    if output is not None and not torch.equal(output, model["embeddings.tokens.weight"]):
-        raise FirthError(
-            f"{path}: an output table of its own (untied), which Firth does not read; tie it to the tokens"
-        )
-    bias = tensors.pop("lm_loss.bias", None)
-    if tensors:
-        raise FirthError(
-            f"{path}: weights that are not part of an XLNet ({', '.join(sorted(tensors)[:3])}); is this another architecture?"
-        )
+    published.drop_tied("lm_loss.weight", model["embeddings.tokens.weight"])
+    bias = published.tensors.pop("lm_loss.bias", None)
+    published.finish()
     return config, model, bias
+
+
+def _prefixed(name: str) -> str:
+    """The model alone is saved without its prefix."""
+    return name if name.startswith(("transformer.", "lm_loss.")) else f"transformer.{name}"

@@ -1,0 +1,60 @@
+"""The weights of a published directory, taken out one by one, so that nothing is missing and nothing is left over."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+
+from firth.core.errors import FirthError
+from firth.core.tensors import load_tensors
+
+Weights = dict[str, torch.Tensor]
+_FILES = ("model.safetensors", "pytorch_model.bin")
+
+
+class Published:
+    """``title`` is what the weights should be, with its article: "a BERT"."""
+
+    def __init__(self, folder: Path, title: str, rename: Callable[[str], str] = str) -> None:
+        path = next((folder / name for name in _FILES if (folder / name).is_file()), None)
+        if path is None:
+            raise FirthError(
+                f"{folder}: no weights here (neither {' nor '.join(_FILES)}); copy them beside config.json"
+            )
+        self.path = path
+        self.title = title
+        self.tensors = {
+            rename(name): tensor.float() if tensor.is_floating_point() else tensor
+            for name, tensor in load_tensors(path).items()
+        }
+
+    def take(self, name: str) -> torch.Tensor:
+        if name not in self.tensors:
+            raise FirthError(f"{self.path}: '{name}' is missing; is the file whole and {self.title}?")
+        return self.tensors.pop(name)
+
+    def gather(self, names: Mapping[str, str | list[str]]) -> Weights:
+        """Weights by our names; where there are several of theirs they become one matrix."""
+        found: Weights = {}
+        for ours, theirs in names.items():
+            parts = [self.take(name) for name in ([theirs] if isinstance(theirs, str) else theirs)]
+            if len({part.shape for part in parts}) > 1:
+                raise FirthError(f"{self.path}: {', '.join(theirs)} differ in shape; are the files of one model?")
+            found[ours] = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return found
+
+    def drop_tied(self, name: str, table: torch.Tensor) -> None:
+        """An output table that is there as well must be the token table."""
+        output = self.tensors.pop(name, None)
+        if output is not None and not torch.equal(output, table):
+            raise FirthError(
+                f"{self.path}: an output table of its own (untied), which Firth does not read; tie it to the tokens"
+            )
+
+    def finish(self, known: Callable[[str], bool] = lambda name: False) -> None:
+        """Refuses what was not taken, but for what is ``known`` to say nothing new."""
+        left = sorted(name for name in self.tensors if not known(name))
+        if left:
+            raise FirthError(
+                f"{self.path}: weights that are not part of {self.title} ({', '.join(left[:3])}); is this another architecture?"
+            )
