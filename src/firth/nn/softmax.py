@@ -19,7 +19,8 @@ class FusedCrossEntropy(torch.autograd.Function):
     ``smoothing`` is the share of the probability that is spread over all labels.
 
     The scores of a part of the positions exist at a time, and they become their own gradient in place, so
-    that neither memory nor passes over it grow with N x V.
+    that neither memory nor passes over it grow with N x V. They are never divided by their sum: the rows of the
+    hidden vectors are. What smoothing adds is that of the mean word, so no pass is spent on it either.
     """
 
     @staticmethod
@@ -37,25 +38,30 @@ class FusedCrossEntropy(torch.autograd.Function):
         grad_bias = None if bias_V is None else torch.zeros_like(bias_V)
         if not len(hidden_ND):
             grad_table.zero_()
-        buffers = hidden_ND.new_empty(2, min(_ROWS, len(hidden_ND)), len(table_VD))
+        buffer = hidden_ND.new_empty(min(_ROWS, len(hidden_ND)), len(table_VD))
         for first in range(0, len(hidden_ND), _ROWS):
             hidden, labels = hidden_ND[first : first + _ROWS], labels_N[first : first + _ROWS, None]
-            raw, scores = buffers[:, : len(hidden)]
+            scores = buffer[: len(hidden)]
             if bias_V is None:
-                torch.mm(hidden, table_VD.t(), out=raw)
+                torch.mm(hidden, table_VD.t(), out=scores)
             else:
-                torch.addmm(bias_V, hidden, table_VD.t(), out=raw)
-            torch.log_softmax(raw, 1, out=scores)
-            total -= (1.0 - smoothing) * scores.gather(1, labels).sum()
-            if smoothing:
-                total -= smoothing * scores.mean(1).sum()
-            scores.exp_().scatter_add_(1, labels, scores.new_full(labels.shape, smoothing - 1.0))
-            if smoothing:
-                scores -= smoothing / len(table_VD)
-            torch.mm(scores, table_VD, out=grad_hidden[first : first + _ROWS])
-            torch.addmm(grad_table, scores.t(), hidden, beta=float(first > 0), out=grad_table)
+                torch.addmm(bias_V, hidden, table_VD.t(), out=scores)
+            goal, top = scores.gather(1, labels), scores.amax(1, keepdim=True)
+            sums = scores.sub_(top).exp_().sum(1, keepdim=True)
+            total += (sums.log() + top - (1.0 - smoothing) * goal).sum()
+            scores.scatter_add_(1, labels, (smoothing - 1.0) * sums)
+            torch.mm(scores, table_VD, out=grad_hidden[first : first + _ROWS]).div_(sums)
+            torch.addmm(grad_table, scores.t(), hidden / sums, beta=float(first > 0), out=grad_table)
             if grad_bias is not None:
-                grad_bias += scores.sum(0)
+                grad_bias.addmv_(scores.t(), 1.0 / sums[:, 0])
+        if smoothing:
+            mean_D, share = table_VD.mean(0), smoothing / len(table_VD)
+            total -= smoothing * (hidden_ND.sum(0) @ mean_D)
+            grad_hidden -= smoothing * mean_D
+            grad_table -= share * hidden_ND.sum(0)
+            if bias_V is not None and grad_bias is not None:
+                total -= smoothing * len(hidden_ND) * bias_V.mean()
+                grad_bias -= share * len(hidden_ND)
         ctx.grads = grad_hidden, grad_table, grad_bias
         return total
 
