@@ -1,4 +1,4 @@
-"""Sample efficiency: the score of a task against the share of its labels that it has learned from (SPEC 7).
+"""Sample efficiency: the score of a task against the share of its labels that it has learned from (Peters et al. 2018, 5.4).
 
 ``learn_from_shares`` trains in memory, for comparisons of representations; ``firth finetune --shares`` does the same as a run.
 """

@@ -30,7 +30,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "own": "your own files:     firth compare classify --corpus TEXT --train F.tsv --dev F.tsv --budget 30m --out DIR",
     },
     "zh": {
-        "text": "1. 哪种表示值得它的代价？学习用的文本 {text}，{train:,} 条带标注，{test:,} 条用来评分；",
+        "text": "1. 哪种表示最划算？学习用的文本 {text}，{train:,} 条带标注，{test:,} 条用来评分；",
         "start": "   全部训练合计约 {budget}",
         "cached": "   没有重新训练：结果都已在此（{seconds}）",
         "table": "2. 好评还是差评？每种表示的成绩和代价",

@@ -191,7 +191,7 @@ class ElmoConfig(Config):
 
 
 class RecurrentConfig(Config):
-    """A recurrent network over tokens (SPEC 2)."""
+    """A recurrent network over tokens."""
 
     kind: Literal["recurrent"] = "recurrent"
     vocab_size: Annotated[int, Field(gt=2)] = 10000

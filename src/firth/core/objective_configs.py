@@ -26,7 +26,7 @@ class MaskingConfig(Config):
 
 
 class MaskedTokensConfig(MaskingConfig):
-    """Masked-token prediction (SPEC 5), and the pairs that go with it."""
+    """Masked-token prediction (Devlin et al. 2019), and the pairs that go with it."""
 
     kind: Literal["masked_tokens"] = "masked_tokens"
     pairs: Literal["none", "next_sentence", "sentence_order"] = "none"
@@ -36,7 +36,7 @@ class MaskedTokensConfig(MaskingConfig):
 
 
 class ReplacedTokensConfig(MaskingConfig):
-    """Replaced-token detection with a small masked generator (SPEC 6, ELECTRA)."""
+    """Replaced-token detection with a small masked generator (ELECTRA, Clark et al. 2020)."""
 
     kind: Literal["replaced_tokens"] = "replaced_tokens"
     mask_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.85
@@ -46,7 +46,7 @@ class ReplacedTokensConfig(MaskingConfig):
 
 
 class UnifiedMasksConfig(MaskingConfig):
-    """Hidden tokens under four kinds of attention mask, each with its share of the rows (SPEC 6, UniLM)."""
+    """Hidden tokens under four kinds of attention mask, each with its share of the rows (UniLM, Dong et al. 2019)."""
 
     kind: Literal["unified_masks"] = "unified_masks"
     both_ways_share: Annotated[float, Field(ge=0)] = 2.0
@@ -62,14 +62,14 @@ class UnifiedMasksConfig(MaskingConfig):
 
 
 class MaskedTargetsConfig(MaskingConfig):
-    """Hidden tokens of a target that is written after its source (SPEC 6, UniLM's fine-tuning)."""
+    """Hidden tokens of a target that is written after its source (UniLM's fine-tuning, Dong et al. 2019)."""
 
     kind: Literal["masked_targets"] = "masked_targets"
     mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.7
 
 
 class KnowledgeMaskingConfig(MaskingConfig):
-    """Tokens, phrases and entities hidden as wholes, and several tasks on pairs at once (SPEC 6, ERNIE)."""
+    """Tokens, phrases and entities hidden as wholes, and several tasks on pairs at once (ERNIE, Sun et al. 2019, 2020)."""
 
     kind: Literal["knowledge_masking"] = "knowledge_masking"
     schedule: Literal["mixed", "stages"] = "mixed"
@@ -96,7 +96,7 @@ class KnowledgeMaskingConfig(MaskingConfig):
 
 
 class PermutedOrderConfig(Config):
-    """Tokens predicted in a random order (SPEC 6, XLNet)."""
+    """Tokens predicted in a random order (XLNet, Yang et al. 2019)."""
 
     kind: Literal["permuted_order"] = "permuted_order"
     row_len: Annotated[int, Field(ge=8)] = 128
@@ -117,7 +117,7 @@ class TranslationConfig(Config):
 
 
 class CorruptedSpansConfig(Config):
-    """Spans of text taken out and written by the decoder (SPEC 6, T5)."""
+    """Spans of text taken out and written by the decoder (T5, Raffel et al. 2020)."""
 
     kind: Literal["corrupted_spans"] = "corrupted_spans"
     row_len: Annotated[int, Field(ge=8)] = 128  # of the encoder's input
@@ -127,7 +127,7 @@ class CorruptedSpansConfig(Config):
 
 
 class BothDirectionsConfig(Config):
-    """The next word and the one before, jointly (SPEC 3). ``batch_rows`` of training is the number of lanes."""
+    """The next word and the one before, jointly (Peters et al. 2018). ``batch_rows`` of training is the number of lanes."""
 
     kind: Literal["both_directions"] = "both_directions"
     window_len: Positive = 20  # words until backpropagation is cut; the state goes on
@@ -141,7 +141,7 @@ class BothDirectionsConfig(Config):
 
 
 class NextTokenStreamsConfig(Config):
-    """Each token from all before it, in streams with carried state (SPEC 2)."""
+    """Each token from all before it, in streams with carried state."""
 
     kind: Literal["next_token_streams"] = "next_token_streams"
     row_len: Annotated[int, Field(ge=2)] = 70  # how far gradients reach back

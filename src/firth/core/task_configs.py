@@ -75,7 +75,7 @@ class TaskConfig(Config):
 
 
 class WritingConfig(Config):
-    """A task as text to text (SPEC 6, T5): what the examples are and how they are put into words. It is stored in the
+    """A task as text to text (T5, Raffel et al. 2020): what the examples are and how they are put into words. It is stored in the
     run and obeyed again when it writes."""
 
     form: Literal["text", "classify", "tag"] = "text"  # source and target; text and label; words and tags

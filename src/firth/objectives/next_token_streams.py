@@ -1,4 +1,4 @@
-"""The next token from all before it, read in streams with carried state: the recurrent language model (SPEC 2).
+"""The next token from all before it, read in streams with carried state: the recurrent language model (Mikolov et al. 2010).
 
 The text is one sequence, cut into as many streams as a batch has rows. Gradients reach back over one window,
 the state goes on to the next (truncated back-propagation through time); at the end of an epoch it begins

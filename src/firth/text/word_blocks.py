@@ -35,7 +35,7 @@ class WordBlock:
 
 
 class WordEncoder:
-    """Splits text into words (SPEC 0: token = word); Chinese is segmented first."""
+    """Splits text into words, where a token is a word; Chinese is segmented first."""
 
     def __init__(self, rules: WordRules) -> None:
         self.rules = rules

@@ -17,7 +17,7 @@ def sigmoid(x: Array) -> Array:
 
 
 def numpy_step(kind: str, x: Array, h: Array, c: Array, layer: RecurrentLayer) -> tuple[Array, Array]:
-    """The equations of SPEC 2, gate by gate with matrices of their own."""
+    """The published equations, gate by gate with matrices of their own."""
     size = layer.hidden_dim
     named = {name: slice(at * size, (at + 1) * size) for at, name in enumerate(ROWS[kind])}
     weight_in, weight_hidden, bias = (
