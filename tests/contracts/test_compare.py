@@ -126,6 +126,14 @@ def test_changed_labels_make_new_tasks_only(done: tuple[Path, dict[str, Any]]) -
     assert firth.compare("classify", **settings(folder))["cached"]  # the old ones are still there
 
 
+def test_a_setting_that_is_named_counts_even_if_it_is_usual(done: tuple[Path, dict[str, Any]]) -> None:
+    """Settings that nobody names are chosen by the base and the number of labels."""
+    folder, _ = done
+    wish = settings(folder)
+    found = firth.compare("classify", **(wish | {"settings": [*wish["settings"], "batch_rows=32"]}))
+    assert not found["cached"]
+
+
 @pytest.mark.parametrize("kind", ["pair", "score", "tag", "answer"])
 def test_every_task(kind: str, tmp_path: Path) -> None:
     task = "classify" if kind == "pair" else kind

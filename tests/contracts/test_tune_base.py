@@ -131,3 +131,17 @@ def test_the_rate_is_lower_than_the_base_had(elmo: Path) -> None:
     assert plan.training.learning_rate == pytest.approx(0.1 * had)
     assert (plan.training.epochs, plan.training.steps, plan.training.seed) == (2.0, None, 7)
     assert tune_file.plan_tuning(str(elmo), config.replace(tune_base_rate=0.5)).training.learning_rate == 0.5
+
+
+def test_a_mistake_later_does_not_cost_the_tuned_base(
+    elmo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*words: Any, **more: Any) -> Any:
+        raise FirthError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("firth.assembly.task_run.train_model", broken)
+        with pytest.raises(FirthError, match="no space left"):
+            finetune(elmo, tmp_path, tune_base_epochs=1)
+    monkeypatch.setattr(tune_file, "start_run", None)  # it is not begun anew
+    assert finetune(elmo, tmp_path, tune_base_epochs=1)["status"] == "finished"

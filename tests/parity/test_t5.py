@@ -138,3 +138,16 @@ def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
     theirs(tmp_path, relative_attention_num_buckets=16)
     with pytest.raises(FirthError, match="another relative_attention_num_buckets"):
         load_t5(tmp_path)
+
+
+def test_what_is_ours_alone_comes_back(corpus_folder: Path, tmp_path: Path) -> None:
+    shape = ["hidden_dim=16", "num_heads=2", "ffn_dim=24", "row_len=32", "batch_rows=4", "gated=true"]
+    more = ["max_positions=640", "attention_dropout_prob=0.2"]
+    run = tmp_path / "run"
+    with pytest.raises(FirthError, match="the gated GELU of a T5 is the tanh one"):
+        firth.pretrain("t5-tiny", corpus=corpus_folder, out=run, steps=2, settings=[*shape, "activation=gelu"])
+    firth.pretrain("t5-tiny", corpus=corpus_folder, out=run, steps=2, settings=[*shape, *more, "activation=gelu_tanh"])
+    config, _, _ = load_t5(run)
+    assert (config.activation, config.max_positions, config.attention_dropout_prob) == ("gelu_tanh", 640, 0.2)
+    assert is_t5(config)
+    assert not is_t5(config.replace(activation="gelu"))

@@ -108,7 +108,7 @@ def test_firth_reads_transformers(published: Path, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def xlnet_run(tiny_settings: list[str], corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("xlnet") / "run"
-    config = find_recipe("xlnet-tiny").override([*tiny_settings, "steps=3", "memory_len=8"])
+    config = find_recipe("xlnet-tiny").override([*tiny_settings, "steps=3", "memory_len=8", "max_positions=640"])
     api.pretrain(config, corpus=corpus_folder, out=folder)
     return folder
 
@@ -120,6 +120,7 @@ def test_transformers_reads_a_run(xlnet_run: Path) -> None:
     assert not info["unexpected_keys"]
     same_layers(xlnet_run, model.eval())
     ours = firth.load(xlnet_run)
+    assert load_xlnet(xlnet_run)[0].max_positions == 640  # ours alone
     encoding = ours.pieces.encode("The old [MASK] found it.")
     ids = torch.from_numpy(encoding.ids)[None]
     place = int((ids[0] == ours.pieces.mask_id).nonzero()[0, 0])

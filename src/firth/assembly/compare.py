@@ -25,7 +25,7 @@ from firth.assembly.compare_bases import (
     pretrain_base,
     spent_s,
 )
-from firth.assembly.compare_book import Book, Cell, fingerprint, lock_folder
+from firth.assembly.compare_book import Book, Cell, lock_folder
 from firth.assembly.compare_floors import floor_rows
 from firth.assembly.compare_report import write_compare_report
 from firth.assembly.compare_tasks import Trainings, fit_to_time, model_files
@@ -34,7 +34,7 @@ from firth.assembly.finetune import load_base
 from firth.assembly.task_run import PREDICTIONS, Source
 from firth.assembly.usual_settings import SCRATCH
 from firth.core.errors import FirthError, Interrupted
-from firth.core.files import disk_errors, read_json, write_json
+from firth.core.files import disk_errors, fingerprint, read_json, write_json
 from firth.core.runs import Run, versions
 from firth.core.types import Progress
 from firth.core.units import parse_duration, show_duration
@@ -185,6 +185,7 @@ class Comparison:
             "base": base,
             **{name: None if path is None else fingerprint(path) for name, path in files.items()},
             "settings": wish.config.model_dump(mode="json"),
+            "given": sorted(wish.given),
             "reading": vars(wish.reading),
             "seeds": wish.seeds,
             "budget": wish.budget,

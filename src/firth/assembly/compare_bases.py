@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firth.assembly.compare_book import Book, Cell, fingerprint
+from firth.assembly.compare_book import Book, Cell
 from firth.assembly.pretrain import resume_run, start_run
 from firth.assembly.usual_settings import SCRATCH
 from firth.assembly.vectors import resume_vectors, start_vectors
 from firth.core.configs import RunConfig, TokensConfig
 from firth.core.errors import FirthError
+from firth.core.files import fingerprint
 from firth.core.runs import Run
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
@@ -180,9 +181,8 @@ def pretrain_base(base: Base, cell: Cell, corpus: Path, book: Book, seconds: flo
     elif isinstance(base.config, RunConfig):
         config = base.config
         if not base.has_length:
-            config = config.override(
-                [f"training.budget={max(seconds, 1):.0f}s", *(_BRIEF if seconds < _LONG_S else ())]
-            )
+            brief = seconds < _LONG_S and config.training.optimizer != "averaged_sgd"  # which goes by its tests
+            config = config.override([f"training.budget={max(seconds, 1):.0f}s", *(_BRIEF if brief else ())])
         book.choose(cell, seconds=None if base.has_length else seconds)
         run = start_run(config, corpus, cell.folder, progress=progress)
     else:

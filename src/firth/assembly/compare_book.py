@@ -6,7 +6,6 @@ epochs). The same inputs find the same folder; changed ones get a new folder bes
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from firth.core.errors import FirthError
-from firth.core.files import checksum, read_json, write_json
+from firth.core.files import read_json, write_json
 
 _FILE = "cells.json"
 
@@ -71,21 +70,6 @@ class Book:
 def slug(name: str) -> str:
     """A name that a folder can have."""
     return re.sub(r"[^\w.=-]+", "-", name).strip("-.")[:80] or "unnamed"
-
-
-def fingerprint(path: Path) -> str:
-    """Of a file, or of all files in a folder (hidden ones and checkpoints apart): equal for equal content."""
-    if path.is_file():
-        return checksum(path)[:16]
-    names = sorted(name for name in path.rglob("*") if name.is_file() and not _passed_over(name.relative_to(path)))
-    found = hashlib.sha256()
-    for name in names:
-        found.update(f"{name.relative_to(path)}\0{checksum(name)}\0".encode())
-    return found.hexdigest()[:16]
-
-
-def _passed_over(path: Path) -> bool:
-    return any(part.startswith(".") or part == "checkpoints" for part in path.parts)
 
 
 @contextlib.contextmanager

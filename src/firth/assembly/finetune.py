@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from firth.assembly.loading import load_model
-from firth.assembly.task_data import TaskData
+from firth.assembly.task_data import TaskData, texts_of
 from firth.assembly.task_model import TaskModel, build_model
 from firth.assembly.usual_settings import SCRATCH
 from firth.core.configs import TrainingConfig
@@ -26,13 +26,7 @@ def load_base(base: str, data: TaskData, config: TaskConfig) -> Representation:
     """The representation below the task; ``scratch`` is none at all."""
     if base == SCRATCH:
         texts = [
-            text
-            for example in data.train
-            for text in (
-                [example.words]
-                if config.task == "tag"
-                else [part for part in (getattr(example, "text", None), getattr(example, "second", None)) if part]
-            )
+            text for example in data.train for text in ([example.words] if config.task == "tag" else texts_of(example))
         ]
         return ScratchRepresentation.of_texts(texts, seed=config.seed)
     found = load_model(Path(base))

@@ -14,6 +14,7 @@ from firth.core.types import Progress
 from firth.core.units import parse_duration
 from firth.corpus.format import Corpus
 from firth.training.averaging import load_average
+from firth.training.checkpoints import list_checkpoints
 from firth.training.loop import Loop
 
 
@@ -78,7 +79,8 @@ def resume_run(folder: Path, progress: Progress | None = None) -> Run:
         )
     trainee = find_family(config)(config, corpus)
     if "base" in run.facts:
-        trainee.resume_from(Path(run.facts["base"]))
+        begun = list_checkpoints(folder / "checkpoints")  # stopped before the first one it begins with its base again
+        (trainee.resume_from if begun else trainee.start_from)(Path(run.facts["base"]))
     loop = Loop(trainee, trainee.config.training, folder, progress)
     if run.facts.get("processes", 1) != loop.ranks.size:
         raise FirthError(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from firth.core.errors import FirthError
-from firth.core.examples import TagExample
+from firth.core.examples import AnswerExample, TagExample
 from firth.core.task_configs import TaskConfig
 from firth.tasks.checking import Check, check_examples
 from firth.tasks.schemes import convert, repair
@@ -14,6 +14,7 @@ from firth.text.answers import read_answers
 from firth.text.columns import Columns
 from firth.text.labelled import read_texts
 from firth.text.tagged import TagColumns, read_tagged
+from firth.text.word_tokens import join_words
 from firth.text.words import has_han
 
 
@@ -94,6 +95,15 @@ def build_data(task: str, train: Sequence[Any], dev: Sequence[Any], repair_tags:
         train, dev = ([_repaired(example, check.scheme) for example in some] for some in (train, dev))
         check = check_examples(train, dev or None, task)
     return TaskData(list(train), list(dev), check)
+
+
+def texts_of(example: Any) -> list[str]:
+    """Everything that is to be read in an example."""
+    if isinstance(example, TagExample):
+        return [example.text or join_words(example.words)]
+    if isinstance(example, AnswerExample):
+        return [example.passage, example.question]
+    return [part for part in (example.text, example.second) if part]
 
 
 def _repaired(example: TagExample, scheme: str) -> TagExample:

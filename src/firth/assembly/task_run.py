@@ -18,7 +18,7 @@ from firth.assembly.teacher import load_teacher
 from firth.assembly.tune_base import plan_tuning, tune_base
 from firth.assembly.usual_settings import SCRATCH, usual_settings
 from firth.core.errors import FirthError, Interrupted
-from firth.core.files import checksum, read_json, write_json
+from firth.core.files import checksum, fingerprint, read_json, write_json
 from firth.core.runs import Run
 from firth.core.task_configs import TaskConfig
 from firth.core.types import Progress
@@ -51,6 +51,10 @@ class Source:
     def paths(self) -> list[Path]:
         named = [self.train, self.dev, self.beside, self.teacher, None if self.base == SCRATCH else Path(self.base)]
         return [path for path in named if path is not None]
+
+    def fingerprints(self) -> dict[str, Any]:
+        """What the same result needs: the content of the files, and how they are read."""
+        return {"files": [fingerprint(path) for path in self.paths()], "reading": vars(self.reading)}
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -141,7 +145,9 @@ def start_finetune(
         "recipe": config.task,
         "config": config.model_dump(),
         **source.facts(),
+        "made_from": source.fingerprints(),
         "cells": len(cells),
+        "sweep": sweep,
         "shares": check_shares(shares),
     }
     run = _open_or_create(out, facts, overwrite)
@@ -151,8 +157,9 @@ def start_finetune(
                 _tune(run, config, ground, progress)
             return _train_cells(run, cells, ground, progress)
         except FirthError as error:
-            if not isinstance(error, Interrupted) and not any(run.folder.glob(f"seeds/*/{RESULT}")):
-                shutil.rmtree(run.folder)  # a mistake in the settings: nothing was learned yet
+            learned = [*run.folder.glob(f"seeds/*/{RESULT}"), *run.folder.glob(f"{_TUNED}/run/firth.json")]
+            if not isinstance(error, Interrupted) and not learned:
+                shutil.rmtree(run.folder)  # a mistake in the settings: nothing is lost
             raise
 
 

@@ -70,6 +70,8 @@ class TextToText(Family):
         assert isinstance(config.objective, CorruptedSpansConfig)
         if from_base:
             return config
+        if config.model.gated and config.model.activation == "gelu":
+            raise FirthError("activation=gelu with gated=true: the gated GELU of a T5 is the tanh one; set gelu_tanh")
         model = config.model.replace(vocab_size=pieces_of(corpus, config.objective).vocab_size)
         return config.replace(model=model.replace(**scaled(model)).model_dump())
 

@@ -5,17 +5,15 @@ cut by its own tokenizer; how well it knows text of that kind is measured before
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from firth.assembly.families import find_family
 from firth.assembly.loading import load_model
 from firth.assembly.pretrain import configure, resume_run, start_run
-from firth.assembly.task_data import TaskData
+from firth.assembly.task_data import TaskData, texts_of
 from firth.core.configs import RunConfig, TokensConfig
 from firth.core.errors import FirthError
-from firth.core.examples import AnswerExample, TagExample
 from firth.core.files import read_json, write_json, write_text
 from firth.core.runs import Run
 from firth.core.task_configs import TaskConfig
@@ -25,7 +23,7 @@ from firth.recipes.registry import find_recipe
 from firth.representations.elmo import ElmoRepresentation
 from firth.representations.recurrent import RecurrentRepresentation
 from firth.text.readers import ReadingConfig
-from firth.text.word_tokens import WordTokens, join_words
+from firth.text.word_tokens import WordTokens
 
 _RECIPES = {
     "bert": "bert-mini",
@@ -99,23 +97,13 @@ def _prepare_text(base: Path, data: TaskData, corpus: Path, progress: Progress |
         split = "whitespace" if model.tokens.whitespace_only else "words"
         tokens = TokensConfig.build({"kind": "words", "lowercase": model.tokens.lowercase, "word_split": split}, base)
     text = corpus.with_suffix(".jsonl")
-    lines = [json.dumps({"text": text}, ensure_ascii=False) for text in dict.fromkeys(_texts(data))]
+    texts = dict.fromkeys(text for example in data.train for text in texts_of(example))
+    lines = [json.dumps({"text": text}, ensure_ascii=False) for text in texts]
     write_text(text, "".join(f"{line}\n" for line in lines))
     words = tokens.kind == "words"
     reading = ReadingConfig.build({"format": "jsonl"}, "reading")
     prepare([str(text)], corpus, tokens, reading, None if words else tokenizer, _HELDOUT, workers=1, progress=progress)
     text.unlink()
-
-
-def _texts(data: TaskData) -> Iterator[str]:
-    """Everything that is to be read in the training examples."""
-    for example in data.train:
-        if isinstance(example, TagExample):
-            yield example.text or join_words(example.words)
-        elif isinstance(example, AnswerExample):
-            yield from (example.passage, example.question)
-        else:
-            yield from (part for part in (example.text, example.second) if part)
 
 
 def _scores_before(base: Path, plan: RunConfig, corpus_path: Path) -> dict[str, float]:

@@ -132,3 +132,18 @@ def check_files(folder: Path, expected: dict[str, str], remedy: str) -> None:
             raise FirthError(f"{path}: missing; {remedy}")
         if checksum(path) != wanted:
             raise FirthError(f"{path}: damaged (its checksum is not the one it was written with); {remedy}")
+
+
+def fingerprint(path: Path) -> str:
+    """Of a file, or of all files in a folder (hidden ones and checkpoints apart): equal for equal content."""
+    if path.is_file():
+        return checksum(path)[:16]
+    names = sorted(name for name in path.rglob("*") if name.is_file() and not _passed_over(name.relative_to(path)))
+    found = hashlib.sha256()
+    for name in names:
+        found.update(f"{name.relative_to(path)}\0{checksum(name)}\0".encode())
+    return found.hexdigest()[:16]
+
+
+def _passed_over(path: Path) -> bool:
+    return any(part.startswith(".") or part == "checkpoints" for part in path.parts)

@@ -23,6 +23,8 @@ _SETTINGS = {
     "num_heads": "num_heads",
     "dropout_prob": "dropout_rate",
     "norm_eps": "layer_norm_epsilon",
+    "max_positions": "n_positions",
+    "attention_dropout_prob": "attention_dropout_rate",  # ours alone
 }
 _FIXED = {  # what makes a Transformer a T5
     "positions": "relative",
@@ -44,6 +46,8 @@ _REPEATED = {
 def is_t5(config: EncoderDecoderConfig) -> bool:
     """Whether transformers' T5 can hold this model."""
     wanted = {**_FIXED, "target_vocab_size": None, "window": None}
+    if config.gated and config.activation == "gelu":
+        return False  # there a gated GELU is the tanh one
     scale = config.hidden_dim**-0.5 if config.tied_output else 1.0
     return all(getattr(config, name) == value for name, value in wanted.items()) and config.output_scale == scale
 

@@ -24,6 +24,7 @@ _SETTINGS = {
     "dropout_prob": "dropout",
     "norm_eps": "layer_norm_eps",
     "init_std": "initializer_range",
+    "max_positions": "max_positions",  # ours alone
 }
 _DEFAULTS = {"d_model": 1024, "n_layer": 24, "n_head": 16, "d_inner": 4096, "vocab_size": 32000}
 _PLAIN = {

@@ -28,6 +28,8 @@ def attend(
     if query.device.type == "cpu" and dropout_prob:
         if causal and mask is None:
             mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
+        if query.dtype != value.dtype:  # under autocast, rotated queries and keys stay in single precision
+            query, key = query.to(value.dtype), key.to(value.dtype)
         factor = query.shape[-1] ** -0.5 if scale is None else scale
         mixed: torch.Tensor = DroppedAttention.apply(query, key, value, mask, dropout_prob, factor)
         return mixed
@@ -107,7 +109,7 @@ class _Scratch:
 def _as_bias(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
     """Numbers to add to the scores."""
     if mask is None or mask.dtype != torch.bool:
-        return mask
+        return None if mask is None else mask.to(dtype)
     return with_bias(torch.zeros(mask.shape, dtype=dtype), mask)
 
 

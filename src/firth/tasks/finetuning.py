@@ -12,6 +12,7 @@ from firth.core.errors import FirthError
 from firth.core.task_configs import TaskConfig
 from firth.core.types import Batch, Losses
 from firth.tasks.buckets import shuffled_batches
+from firth.tasks.metrics import SMALL_IS_GOOD
 from firth.tasks.network import TaskNetwork
 from firth.tasks.predicting import Task, item_cost, predict_items
 from firth.tasks.rows import Item, Row, collate
@@ -126,8 +127,10 @@ class Finetuning:
                 vars(self.task)["threshold"] = threshold
                 predictions = [_withheld(found, threshold) for found in predictions]
         scores = self.task.score(self.dev, self.dev_items, predictions)
-        if self.task.metric not in scores:
-            raise FirthError(f"metric: no score '{self.task.metric}' in this task; choose among {', '.join(scores)}")
+        choices = [name for name in scores if name not in SMALL_IS_GOOD]
+        if self.task.metric not in choices:
+            reason = "is best when it is small" if self.task.metric in scores else "is no score of this task"
+            raise FirthError(f"metric: '{self.task.metric}' {reason}; choose among {', '.join(choices)}")
         if self.best is not None and self.best[self.task.metric] > 0:
             self.waited += 1  # not yet, while nothing is found: a tagger begins by calling every word outside
         if self.best is None or scores[self.task.metric] > self.best[self.task.metric]:

@@ -113,6 +113,9 @@ def classify_scores(true: ArrayLike, guessed: ArrayLike, num_classes: int) -> di
     return found
 
 
+SMALL_IS_GOOD = ("mean_squared_error",)  # told, but nothing is chosen by them
+
+
 def number_scores(true: ArrayLike, guessed: ArrayLike) -> dict[str, float]:
     """What is told of scores such as likeness."""
     true_N, guessed_N = np.asarray(true, np.float64), np.asarray(guessed, np.float64)

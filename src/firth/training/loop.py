@@ -62,11 +62,11 @@ class Timing:
     evaluation_s: float
     spent_s: float
 
-    def fit(self, budget_s: float, evaluations: int) -> tuple[int, int]:
+    def fit(self, budget_s: float, evaluations: int, least: int = 1) -> tuple[int, int]:
         """How many steps fit into so much time, and how many tests of those that are wanted: they may take a
-        fifth of it, but the last is always made."""
+        fifth of it, but ``least`` are always made."""
         most = int(_TESTING * budget_s / max(self.evaluation_s, 1e-9))
-        tests = max(1, min(evaluations, most))
+        tests = max(least, min(evaluations, most))
         return max(1, int((budget_s - tests * self.evaluation_s) / self.step_s)), tests
 
 
@@ -108,8 +108,7 @@ class Loop:
                 f"device '{config.device}' cannot be used ({str(error).splitlines()[0]}): try device=cpu"
             ) from None
         self.autocast = precision_context(config)
-        self.optimizer = build_optimizer(self.module, config, trainee.rate_factors)
-        self.scaler = torch.amp.GradScaler(enabled=config.precision == "float16")
+        self._reset()
         self.step = 0
         self.seconds = 0.0
         self.tokens = 0
@@ -117,6 +116,11 @@ class Loop:
         self.best: dict[str, float] | None = None
         self.last: dict[str, float] = {}
         self.tested: list[float] = []  # for averaged SGD: every loss on held-out text before averaging began
+
+    def _reset(self) -> None:
+        """What training changes beside the weights, as it is at the beginning."""
+        self.optimizer = build_optimizer(self.module, self.config, self.trainee.rate_factors)
+        self.scaler = torch.amp.GradScaler(enabled=self.config.precision == "float16")
 
     @property
     def checkpoints(self) -> Path:
@@ -135,12 +139,16 @@ class Loop:
         load_optimizer(path, self.module, self.optimizer)
         self.seconds, self.tokens = state["seconds"], state["tokens"]
         self.best, self.last, self.tested = state["best"], state["last"], state.get("tested", [])
+        if state.get("scaler"):
+            self.scaler.load_state_dict(state["scaler"])
         return True
 
     def measure(self, budget_s: float) -> tuple[int, int]:
         """How many steps fit into the budget, and how many tests."""
         timing = self.time_steps(0.1 * budget_s)
-        steps, tests = timing.fit(budget_s - timing.spent_s, self.config.evaluations)
+        # averaging begins by what the tests say
+        least = self.config.average_patience + 2 if isinstance(self.optimizer, AveragedSGD) else 1
+        steps, tests = timing.fit(budget_s - timing.spent_s, self.config.evaluations, least)
         sums = self.ranks.sum_values({"steps": steps, "tests": tests})
         return int(sums["steps"] / self.ranks.size), int(sums["tests"] / self.ranks.size)
 
@@ -161,7 +169,7 @@ class Loop:
         self.trainee.evaluate()
         evaluation_s = time.perf_counter() - started
         self.module.load_state_dict(before)
-        self.optimizer = build_optimizer(self.module, self.config, self.trainee.rate_factors)
+        self._reset()
         return Timing(statistics.median(times[1:]), evaluation_s, time.perf_counter() - begun)
 
     def _save_every(self, steps: int) -> int:
@@ -200,13 +208,12 @@ class Loop:
                     window = Window()
                 if self.step % every == 0 or final:
                     self._evaluate(history)
-                halt = self.ranks.any(bool(stop))
+                # all ranks must do the same, and their clocks differ
+                late = time.perf_counter() - saved > _SAVE_S
+                votes = self.ranks.sum_counts({"halt": len(stop), "late": int(late)})
+                halt = votes["halt"] > 0
                 if self.saves and (
-                    self.step % save_every == 0
-                    or self.step % every == 0
-                    or final
-                    or halt
-                    or time.perf_counter() - saved > _SAVE_S
+                    self.step % save_every == 0 or self.step % every == 0 or final or halt or votes["late"]
                 ):
                     self._save()
                     saved = time.perf_counter()
@@ -325,6 +332,7 @@ class Loop:
                 "best": self.best,
                 "last": self.last,
                 "tested": self.tested,
+                "scaler": self.scaler.state_dict(),
             }
             save_checkpoint(self.checkpoints, self.step, self.module, self.optimizer, state)
             best = int(self.best["step"]) if self.best else None

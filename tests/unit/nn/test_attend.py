@@ -119,3 +119,12 @@ def test_half_precision() -> None:
     assert bias.grad is not None
     assert torch.isfinite(layer.weight.grad).all()
     assert bias.grad.dtype == torch.float32
+
+
+def test_rotated_queries_in_half_precision() -> None:
+    """Rotation gives single precision under autocast, values stay half."""
+    torch.manual_seed(12)
+    query, key, value = (torch.randn(B, H, T, K) for _ in range(3))
+    mixed = attend(query, key, value.bfloat16(), None, PROB)
+    assert mixed.dtype == torch.bfloat16
+    assert torch.isfinite(mixed).all()

@@ -57,6 +57,14 @@ def test_rows_of_a_window() -> None:
     assert unknown.rows[1].shared.tolist() == [0, 0, 1, 0]
 
 
+def test_scratch_knows_the_words_of_questions_and_passages() -> None:
+    train = [example(f"The nurse sold {number} clocks.", "nurse", f"Who sold {number}?") for number in (2, 3)]
+    data = build_data("answer", train, [])
+    base = load_base("scratch", data, TaskConfig.build({"task": "answer"}, "test"))
+    assert isinstance(base, ScratchRepresentation)
+    assert {"the", "nurse", "sold", "clocks", "who"} <= set(base.words)  # what occurs twice
+
+
 def test_windows_without_the_answer_say_so() -> None:
     task = asker(max_len=8)
     passage = "clock " * 30 + "nurse " + "clock " * 30

@@ -96,8 +96,15 @@ def test_patience_begins_with_the_first_thing_found(bert_reader: TextReader, mon
 
 
 def test_an_unknown_metric(bert_reader: TextReader) -> None:
-    with pytest.raises(FirthError, match="no score 'acuracy' in this task; choose among accuracy"):
+    with pytest.raises(FirthError, match="'acuracy' is no score of this task; choose among accuracy"):
         trainee(bert_reader, metric="acuracy").evaluate()
+
+
+def test_a_metric_that_is_best_when_small(bert_reader: TextReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = trainee(bert_reader, metric="mean_squared_error")
+    monkeypatch.setattr(found.task, "score", lambda *_: {"pearson": 0.5, "mean_squared_error": 0.1})
+    with pytest.raises(FirthError, match=r"'mean_squared_error' is best when it is small; choose among pearson$"):
+        found.evaluate()
 
 
 def test_the_same_seed_gives_the_same_weights(train: Train) -> None:

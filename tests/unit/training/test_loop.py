@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from firth.assembly.masked_encoder import MaskedEncoder
 from firth.assembly.pretrain import configure
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError, Interrupted
+from firth.core.runs import Run
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Corpus
 from firth.training.checkpoints import list_checkpoints, read_state
@@ -256,3 +258,20 @@ def test_prefetch_keeps_order_and_passes_errors() -> None:
         found.extend(batches)
     with prefetched(make, iter(range(5))) as batches:
         assert list(batches) == [0, 1, 4, 9, 16]
+
+
+def test_killed_before_the_first_checkpoint_it_begins_with_its_base_again(
+    tiny_config: RunConfig, run_folder: Path, corpus_folder: Path, tmp_path: Path
+) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    api.pretrain(tiny_config, corpus=corpus_folder, base=run_folder, out=whole)
+    shutil.copytree(whole, killed)
+    shutil.rmtree(killed / "checkpoints")
+    (killed / "model.safetensors").unlink()
+    Run.open(killed).save(status="started")
+    api.pretrain(resume=killed)
+    assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def test_averaging_has_the_tests_that_it_goes_by() -> None:
+    assert Timing(0.5, 40.0, 0.0).fit(1000.0, 100, least=7) == (1440, 7)
