@@ -7,7 +7,7 @@ import pytest
 
 import firth
 from firth.assembly import finetune as finetune_file
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, Interrupted
 from task_text import files
 
 
@@ -26,7 +26,7 @@ def old(run_folder: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["metric=acuracy"], "no score 'acuracy' in this task"),
+        (["metric=acuracy"], "'acuracy' is no score of this task"),
         (["place=output", "body=none"], "is behind a body, and there is none"),
         (["device=nowhere"], "device 'nowhere' cannot be used"),
         (["long_text=windows", "stride=900", "max_len=8"], "stride 900 is not between"),
@@ -91,3 +91,24 @@ def test_a_base_is_read_no_oftener_than_needed(
             tune=tune,
         )
         assert len(loaded) == (3 if tune else 1)
+
+
+def test_other_examples_are_another_run(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted one goes on only with what it was begun with."""
+
+    def stopped(*words: Any) -> Any:
+        raise Interrupted("stopped")
+
+    given = files(tmp_path, "classify", 12, 6)
+    wish: dict[str, Any] = {"base": run_folder, **given, "out": tmp_path / "run", "epochs": 1}
+    with monkeypatch.context() as patch:
+        patch.setattr("firth.assembly.task_run.train_model", stopped)
+        with pytest.raises(Interrupted):
+            firth.finetune("classify", **wish)
+    train = Path(str(given["train"]))
+    before = train.read_bytes()
+    train.write_bytes(before + b"One more clock.\ten\n")
+    with pytest.raises(FirthError, match="exists already"):
+        firth.finetune("classify", **wish)
+    train.write_bytes(before)
+    firth.finetune("classify", **wish)
