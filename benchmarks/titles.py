@@ -1,6 +1,7 @@
 """Titles from abstracts: UniLM and T5 within the same time, on the same texts, beside the beginning of the abstract.
 
     python benchmarks/titles.py --data FOLDER [--minutes 20] [--recipes unilm-mini t5-mini] [--text more.txt ...]
+        [--settings batch_rows=8 ...]
 
 FOLDER holds ``train``, ``dev`` and ``test`` files (.tsv, also .gz) of lines ``source<TAB>target``, or of three columns of
 which the first is a prefix; without ``train`` the dev file is learned from. Each recipe gets the same wall-clock time:
@@ -55,7 +56,8 @@ def teach(
 ) -> WritingModel:
     minutes = arguments.minutes
     base = folder / recipe
-    api.pretrain(recipe, corpus=corpus, out=base, budget=f"{60 * minutes * arguments.share:.0f}s")
+    seconds = 60 * minutes * arguments.share
+    api.pretrain(recipe, corpus=corpus, out=base, budget=f"{seconds:.0f}s", settings=arguments.settings)
     model = firth.finetune(
         "write",
         base=base,
@@ -82,6 +84,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.5, help="of the time for pre-training")
     parser.add_argument("--recipes", nargs="+", default=["unilm-mini", "t5-mini"])
     parser.add_argument("--text", type=Path, nargs="*", default=[], help="more text to pre-train on, a document a line")
+    parser.add_argument("--settings", nargs="*", default=[], help="of pre-training")
     parser.add_argument("--vocab-size", type=int, default=6000)
     parser.add_argument("--source-len", type=int, default=256)
     parser.add_argument("--target-len", type=int, default=48)
