@@ -152,6 +152,13 @@ def predict_file(
     return predict_source(Path(run), source, text, second)
 
 
+def find_names(run: AnyPath, source: str, text: str | None = None) -> list[tuple[str, int]]:
+    """The distinct names that a tagger finds in a file, with their counts, the most frequent first."""
+    from firth.assembly import predict
+
+    return predict.find_names(Path(run), source, text)
+
+
 def compare(
     task: str,
     *,

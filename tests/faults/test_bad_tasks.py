@@ -98,6 +98,8 @@ def test_the_wrong_run(run_folder: Path, task_run: Path, work: Path, capsys: Tol
     refused(["predict", run_folder, "texts.txt"], capsys, "no task was learned here (encoder)")
     refused(["predict", "nothing", "texts.txt"], capsys, "nothing: no such run or model")
     refused(["predict", task_run, "no.txt"], capsys, "no.txt")
+    refused(["predict", task_run, "texts.txt", "--names", "names.txt"], capsys, "finds no names")
+    assert not Path("names.txt").exists()
     refused(["fill", task_run, "A [MASK]."], capsys, "cannot fill in masked words")
     Path("dev.tsv").write_text("text\tlabel\nUne carte\tfr\n", encoding="utf-8")
     refused(["evaluate", task_run, "--data", "dev.tsv"], capsys, "dev.tsv:2", "'fr' is unknown to this model")

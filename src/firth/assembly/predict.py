@@ -1,6 +1,7 @@
 """Predictions for a file or standard input, one after the other, in constant memory."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,20 @@ def predict_source(run: Path, source: str, text: str | None, second: str | None)
         return
     for example, found in model.stream(_examples(model, source, text, second)):
         yield {**_shown(example), **found}
+
+
+def find_names(run: Path, source: str, text: str | None = None) -> list[tuple[str, int]]:
+    """The distinct names that a tagger finds, and how often, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for found in predict_source(run, source, text, None):
+        if "entities" not in found:
+            raise FirthError(
+                f"{run}: finds no names; use a run of firth finetune tag that learned entities (B-PER, ...)"
+            )
+        counts.update(" ".join(entity["text"].split()) for entity in found["entities"])
+    if not counts:
+        raise FirthError(f"{source}: {run} finds no name in it; give more text, or a tagger that has learned more")
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _examples(model: TaskModel, source: str, text: str | None, second: str | None) -> Iterator[Any]:

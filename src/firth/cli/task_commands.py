@@ -137,6 +137,10 @@ def predict(
     ],
     text: Text = None,
     second: Second = None,
+    names: Annotated[
+        Path | None,
+        typer.Option(help="Of a tagger: write the distinct names it finds to this file, the most frequent first."),
+    ] = None,
 ) -> None:
     """Print what a task says about each text, one JSON line each, as it comes.
 
@@ -147,5 +151,12 @@ def predict(
     from firth import task_api
     from firth.cli.output import say
 
+    if names is not None:
+        from firth.core.files import write_text
+
+        found_names = task_api.find_names(run, source, text)
+        write_text(names, "".join(f"{name}\n" for name, _ in found_names))
+        say(f"{names}: {len(found_names):,} names, found {sum(count for _, count in found_names):,} times")
+        return
     for found in task_api.predict_file(run, source, text, second):
         say(json.dumps(found, ensure_ascii=False))
