@@ -3,7 +3,7 @@
     python benchmarks/elmo.py words TEXT... [--recipe elmo-small] [--repeats 5] [--settings key=value ...]
     python benchmarks/elmo.py softmax TEXT... [--recipe elmo-small] [--minutes 10] [--settings key=value ...]
     python benchmarks/elmo.py tasks --elmo RUN --vectors FILE --data tag:TRAIN:DEV classify:TRAIN:DEV [--seeds 3]
-                                    [--shares 0.01,0.05,0.1,0.25,1] [--limit N] [--task-settings key=value ...] [--plot FILE.html]
+                                    [--shares 0.01,0.05,0.1,0.25,1] [--limit N] [--task-settings key=value ...] [--plot FILE.html] [--only-shares]
 
 ``words``: tokens/s of whole training steps (batch, forward, backward, update), contenders in turn, medians: every
 word of both directions by itself over all 50 characters, as the original graph has it; once a distinct word; once a
@@ -23,6 +23,7 @@ import html
 import statistics
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,9 @@ SOFTMAXES = {
     "characters, sampled": ["softmax=characters"],
     "characters shared with input, sampled": ["softmax=characters", "softmax_network=shared"],
 }
+
+
+METRICS = {"tag": "f1", "classify": "accuracy"}
 
 
 class Contender:
@@ -153,11 +157,13 @@ def contenders() -> dict[str, dict[str, Any]]:
     return found
 
 
-def prepared(kind: str, data: TaskData, settings: dict[str, Any], own: dict[str, Any], base: str) -> TaskConfig:
-    """Complete settings of a contender."""
+def prepared(
+    kind: str, data: TaskData, settings: dict[str, Any], own: dict[str, Any], base: str, num_train: int
+) -> TaskConfig:
+    """Complete settings of a contender that learns from so many examples."""
     given = {"body": "bilstm", "tune": False, **settings, **own}
     config = data.configured(TaskConfig.build({"task": kind, **given}, "benchmark"))
-    return usual_settings(config, load_base(base, data, config), len(data.train), set(given))
+    return usual_settings(config, load_base(base, data, config), num_train, set(given))
 
 
 def compare_tasks(arguments: argparse.Namespace) -> None:
@@ -167,9 +173,9 @@ def compare_tasks(arguments: argparse.Namespace) -> None:
     for word in arguments.data:
         kind, data = read_data(word, arguments.limit)
         print(f"\n{word}: {len(data.train):,} examples to learn from, {len(data.dev):,} to test", flush=True)
-        for name, own in contenders().items():
+        for name, own in contenders().items() if not arguments.only_shares else ():
             base = arguments.elmo if own else arguments.vectors
-            config = prepared(kind, data, settings, own, base)
+            config = prepared(kind, data, settings, own, base, len(data.train))
             results, started = [], time.perf_counter()
             for seed in range(arguments.seeds):
                 chosen = config.replace(seed=seed)
@@ -192,7 +198,7 @@ def compare_tasks(arguments: argparse.Namespace) -> None:
             )
         if arguments.shares:
             curves = compare_shares(kind, data, settings, arguments)
-            metric = trainee.task.metric
+            metric = METRICS[kind]
             charts.append(
                 f"<h2>{html.escape(kind)}: {metric} by labels</h2><figure>{share_chart(curves, metric)}</figure>"
             )
@@ -209,8 +215,8 @@ def compare_shares(
     for name in ("word vectors only", "+ ELMo, both, λ 0.001"):
         own = named[name]
         base = arguments.elmo if own else arguments.vectors
-        config = prepared(kind, data, settings, own, base)
-        curves[name] = learn_from_shares(config, base, data, shares, arguments.seeds, vectors if own else None)
+        settle = partial(prepared, kind, data, settings, own, base)
+        curves[name] = learn_from_shares(settle, base, data, shares, arguments.seeds, vectors if own else None)
         for point in curves[name]:
             print(
                 f"  {name:<26} {100 * point['share']:5.4g} % {point['examples']:7,}  {point['mean']:.4f} ± {point['deviation']:.4f}",
@@ -233,6 +239,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--limit", type=int, default=0, help="tasks: about so many examples of every file")
     parser.add_argument("--shares", default="0.01,0.05,0.1,0.25,1")
+    parser.add_argument("--only-shares", action="store_true", help="tasks: nothing else")
     parser.add_argument("--task-settings", nargs="*", default=[])
     parser.add_argument("--plot", type=Path, help="tasks: a page with the curves of the shares")
     arguments = parser.parse_args()

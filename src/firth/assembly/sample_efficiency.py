@@ -5,7 +5,7 @@
 
 import statistics
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def share_of(data: TaskData, share: float, seed: int) -> TaskData:
 
 
 def learn_from_shares(
-    config: TaskConfig,
+    settings: Callable[[int], TaskConfig],
     base: str,
     data: TaskData,
     shares: Sequence[float],
@@ -35,11 +35,12 @@ def learn_from_shares(
 ) -> list[dict[str, Any]]:
     """A point a share, the smallest first: ``share``, ``examples``, ``scores`` of all seeds, ``mean``, ``deviation``.
 
-    ``config`` is complete (``TaskData.configured``, ``usual_settings``), so its labels are those of all the data. Each seed
-    draws shares of its own, so that the spread is also that of which examples were labelled.
+    ``settings`` for so many examples are complete (``TaskData.configured``, ``usual_settings``), so the labels are those of
+    all the data, and few examples are read more often. Each seed draws shares of its own, so that the spread is also that of which examples were labelled.
     """
     results = []
     for share in check_shares(shares):
+        config = settings(round(share * len(data.train)))
         for number in range(seeds):
             chosen = config.replace(seed=config.seed + number)
             part = share_of(data, share, chosen.seed)

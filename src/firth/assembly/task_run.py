@@ -128,9 +128,11 @@ def start_finetune(
     config = data.configured(config)
     ground = Ground(source, data, None if source.beside is None else load_beside(source.beside), None)
     ground.base = load_base(source.base, data, config)
-    config = usual_settings(config, ground.base, len(data.train), given)
+    plain, base, total = config, ground.base, len(data.train)
+    config = usual_settings(plain, base, total, given)
+    settings = {share: usual_settings(plain, base, round(share * total), given) for share in check_shares(shares)}
     cells = [
-        Cell(config.replace(**point, seed=config.seed + number), share)
+        Cell(settings.get(share, config).replace(**point, seed=config.seed + number), share)
         for point in (GRID if sweep else [{}])
         for share in check_shares(shares) or [1.0]
         for number in range(seeds)

@@ -12,7 +12,8 @@ _TABLES = ("static vectors", SCRATCH)
 _TRANSFORMERS = ("encoder", "unified encoder", "two-stream encoder", "decoder", "text-to-text")
 _RATES = ((192, 1e-3), (256, 4e-4), (384, 1e-4))  # up to a width; the published rate above
 _FEW = 2000  # labelled texts
-_READ = 16_000  # texts that a training reads at least, in at most 20 epochs
+_READ = 16_000  # texts that a training reads at least, in at most so many epochs:
+_MOST, _MOST_TAGGED = 20, 100  # a tagger on no Transformer finds nothing at all in its first thousand steps
 
 
 def usual_settings(config: TaskConfig, base: Representation, num_train: int, given: Set[str]) -> TaskConfig:
@@ -22,7 +23,9 @@ def usual_settings(config: TaskConfig, base: Representation, num_train: int, giv
     tagger on 600 sentences of news."""
     transformer, whole = base.kind in _TRANSFORMERS, config.task in ("classify", "score")
     fewest = 3 if transformer else 10
-    usual: dict[str, Any] = {"epochs": min(20, max(fewest, round(_READ / max(num_train, 1)))), "patience": 4}
+    most = _MOST_TAGGED if config.task == "tag" and not transformer else _MOST
+    epochs = min(most, max(fewest, round(_READ / max(num_train, 1))))
+    usual: dict[str, Any] = {"epochs": epochs, "patience": max(4, epochs // 5)}
     if not transformer:
         usual |= {"body": "bilstm", "dropout_prob": 0.3, "warmup_share": 0.0, "tune": base.kind == SCRATCH}
         if config.task == "tag" and num_train < _FEW:

@@ -13,7 +13,7 @@ from task_text import write_vectors
 NONE: frozenset[str] = frozenset()
 
 
-def test_word_vectors(tmp_path: Path) -> None:
+def test_word_vectors(tmp_path: Path, run_folder: Path) -> None:
     base = firth.load(write_vectors(tmp_path / "words.vec"))
     few = usual_settings(TaskConfig(), base, 500, NONE)
     assert (few.body, few.pool, few.tune, few.epochs, few.patience) == ("none", "mean", False, 20, 4)
@@ -22,6 +22,9 @@ def test_word_vectors(tmp_path: Path) -> None:
     tags = TaskConfig(task="tag", labels=("a", "b"))
     tagger, taught = (usual_settings(tags, base, labels, NONE) for labels in (500, 50_000))
     assert (tagger.body, tagger.batch_rows, taught.batch_rows) == ("bilstm", 8, tags.batch_rows)
+    lone, bert = (usual_settings(tags, model, 100, NONE) for model in (base, firth.load(run_folder)))
+    assert (lone.epochs, lone.patience) == (100, 20)  # until it finds anything at all
+    assert (bert.epochs, bert.patience) == (20, 4)
     assert usual_settings(TaskConfig(), ScratchRepresentation(["a"], 4), 500, NONE).tune
 
 

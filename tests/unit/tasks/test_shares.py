@@ -148,6 +148,13 @@ def test_in_memory(base: str, run_folder: Path) -> None:
     config = data.configured(TaskConfig.build({"epochs": 1, "body_dim": 4}, "test"))
     if base == "bert":
         config = usual_settings(config, load_model(run_folder), 20, {"epochs"})
-    found = learn_from_shares(config.replace(learning_rate=1e-3), name, data, [1, 0.2], seeds=2)
+    asked: list[int] = []
+
+    def settings(num_train: int) -> TaskConfig:
+        asked.append(num_train)
+        return config.replace(learning_rate=1e-3)
+
+    found = learn_from_shares(settings, name, data, [1, 0.2], seeds=2)
+    assert sorted(asked) == [4, 20]
     assert [point["examples"] for point in found] == [4, 20]
     assert all(len(point["scores"]) == 2 and 0 <= point["mean"] <= 1 for point in found)
