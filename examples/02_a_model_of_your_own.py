@@ -42,7 +42,7 @@ def main() -> None:
     firth.pretrain(
         "bert-tiny-modern", corpus=folder / "corpus", out=folder / "bert", steps=arguments.steps, overwrite=True
     )
-    for guess in firth.load(folder / "bert").fill("The room was [MASK] and quiet.", top=3)[0]:
+    for guess in firth.load(folder / "bert").fill("The room was [MASK] and quiet, and we will be back.", top=3)[0]:
         print(f"{guess.token:<10} {guess.probability:.2f}")
 
     firth.finetune(

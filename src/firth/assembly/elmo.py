@@ -7,6 +7,7 @@ published order) and weights (``softmax.safetensors``), and how the corpus split
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -148,6 +149,14 @@ class ElmoFamily(Family):
             found |= {f"{name}_perplexity": math.exp(min(found[name], 700.0)) for name in NAMES}
             found["perplexity"] = math.exp(min(found["loss"], 700.0))
         return found
+
+    def final_scores(self, folder: Path) -> dict[str, Any]:
+        number = self.objective.config.num_samples
+        if not number:
+            return {}
+        return {
+            "training_loss": f"In training the loss is over {number:,} drawn words; held-out text is scored over all."
+        }
 
 
 def _require_words(corpus: Corpus) -> None:

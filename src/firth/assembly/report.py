@@ -68,6 +68,19 @@ def _chart(chart: dict[str, Any]) -> str:
     return f'<h2>{html.escape(chart["title"])}</h2><p class="soft">{html.escape(chart["note"])}</p><figure>{drawn}</figure>'
 
 
+def _perplexities(heldout: Sequence[dict[str, Any]]) -> str:
+    """Held-out perplexity by step, a line for each that was measured (ELMo: forward, backward and their mean)."""
+    names = [name for name in (heldout[-1] if heldout else ()) if name.endswith("perplexity")]
+    series = {
+        name.removeprefix("heldout_").replace("_", " "): [
+            (line["step"], line[name]) for line in heldout if name in line
+        ]
+        for name in names
+    }
+    drawn = line_chart(series, "step", "perplexity")
+    return f"<h2>Held-out perplexity</h2><figure>{drawn}</figure>" if drawn else ""
+
+
 def write_report(run: Run, results: dict[str, Any], parts: Sequence[str] = ()) -> None:
     """Curves, results, settings and the next commands; ``parts`` are a family's own."""
     lines = read_history(run.folder / "metrics.jsonl")
@@ -92,6 +105,7 @@ def write_report(run: Run, results: dict[str, Any], parts: Sequence[str] = ()) -
         f'<p class="soft">Firth run</p><h1>{name}</h1><p class="soft">recipe {html.escape(run.facts["recipe"])}</p>',
         cards(shown),
         f"<h2>Loss</h2><figure>{line_chart(losses, 'step', 'loss')}</figure>",
+        _perplexities(heldout),
         f"<h2>Learning rate</h2><figure>{line_chart({'learning rate': [(line['step'], line['learning_rate']) for line in train]}, 'step', 'rate')}</figure>",
         f"<h2>Speed</h2><figure>{line_chart({'tokens/s': [(line['step'], line['tokens_per_s']) for line in train]}, 'step', 'tokens/s')}</figure>",
         *(_chart(chart) for chart in results["charts"]),

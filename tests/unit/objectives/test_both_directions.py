@@ -167,6 +167,8 @@ def test_begins_with_another_run_and_tests_on_other_text(words_folder: Path, tmp
     """Rows of words that the base knew come along; a run is tested with its own words on any corpus."""
     config = find_recipe("elmo-tiny").override([*SMALL, "steps=2"])
     api.pretrain(config, corpus=words_folder, out=tmp_path / "base")
+    page = (tmp_path / "base" / "report.html").read_text(encoding="utf-8")
+    assert all(said in page for said in ("Held-out perplexity", "forward perplexity", "backward perplexity"))
     text = tmp_path / "more.txt"
     text.write_text("".join(f"The old doctor sold {number} zebras near the river.\n" for number in range(40)))
     api.prepare(text, tmp_path / "more", tokens="words", layout="line", heldout=0.3, workers=1)
