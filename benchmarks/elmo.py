@@ -69,8 +69,8 @@ WAYS = {"every word": EveryWord, "distinct words": WithPadding, "distinct, trimm
 SOFTMAXES = {
     "full": ["softmax=table", "num_samples=0"],
     "sampled": ["softmax=table"],
-    "characters, sampled": ["softmax=characters"],
-    "characters shared with input, sampled": ["softmax=characters", "softmax_network=shared"],
+    "characters, 256 samples": ["softmax=characters", "num_samples=256"],
+    "characters shared with input, 256": ["softmax=characters", "softmax_network=shared", "num_samples=256"],
 }
 
 
@@ -116,10 +116,12 @@ def compare_words(config: RunConfig, corpus: Corpus, repeats: int) -> None:
         print(f"{name:<28} {middle:9,.0f} {min(values):9,.0f} - {max(values):8,.0f} {middle / slowest:5.2f}x")
 
 
-def compare_softmaxes(config: RunConfig, path: Path, minutes: float, folder: Path) -> None:
+def compare_softmaxes(config: RunConfig, path: Path, minutes: float, folder: Path, only: str) -> None:
     print(f"\n{'softmax':<38} {'perplexity':>10} {'forward':>8} {'backward':>8} {'parameters':>11} {'tokens/s':>9}")
     corpus = Corpus.open(path)
     for number, (name, settings) in enumerate(SOFTMAXES.items()):
+        if only and not name.startswith(only):
+            continue
         out = folder / f"run-{number}"
         chosen = config.override([*settings, f"budget={minutes * 60:.0f}s"])
         api.pretrain(chosen, corpus=path, out=out)
@@ -233,6 +235,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--settings", nargs="*", default=[])
+    parser.add_argument("--only", default="", help="softmax: those whose names begin so")
     parser.add_argument("--elmo", help="tasks: a run of ELMo or a published pair")
     parser.add_argument("--vectors", help="tasks: word vectors, a file or a run")
     parser.add_argument("--data", nargs="+", default=[], help="tasks: KIND:TRAIN:DEV")
@@ -260,7 +263,7 @@ def main() -> None:
         if arguments.what == "words":
             compare_words(config, Corpus.open(path), arguments.repeats)
         else:
-            compare_softmaxes(config, path, arguments.minutes, folder)
+            compare_softmaxes(config, path, arguments.minutes, folder, arguments.only)
 
 
 if __name__ == "__main__":

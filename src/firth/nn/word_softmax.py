@@ -29,14 +29,16 @@ class TableSoftmax(nn.Module):
 
 
 class CharacterSoftmax(nn.Module):
-    """``z_w = h·CNN(chars_w) + h·M corr_w``: the correction tells apart words that are spelt alike and mean
-    different things. Without a network of its own it uses the rows that the token layer gives."""
+    """``z_w = h·CNN(chars_w) + h·M corr_w + b_w``: the correction tells apart words that are spelt alike and mean
+    different things. Without a network of its own it uses the rows that the token layer gives. The bias is not in the
+    paper: it lets scores begin at how often words occur, as those of a table do."""
 
     def __init__(self, network: CharacterCNN | None, num_words: int, dim: int, correction_dim: int) -> None:
         super().__init__()
         self.network = network
         self.correction = nn.Embedding(num_words, correction_dim)
         self.widen = nn.Linear(correction_dim, dim, bias=False)
+        self.bias = nn.Parameter(torch.zeros(num_words))
         self.initialize()
 
     def initialize(self, generator: torch.Generator | None = None) -> None:
@@ -44,6 +46,7 @@ class CharacterSoftmax(nn.Module):
             self.network.initialize(generator)
         nn.init.normal_(self.correction.weight, std=0.02, generator=generator)
         nn.init.normal_(self.widen.weight, std=1 / math.sqrt(self.correction.embedding_dim), generator=generator)
+        nn.init.zeros_(self.bias)
 
     def rows(self, words_U: torch.Tensor, spelt_UP: torch.Tensor) -> torch.Tensor:
         """[U, P] from what the network gives for the words."""
@@ -53,7 +56,7 @@ class CharacterSoftmax(nn.Module):
 def sampled_loss(
     hidden_NP: torch.Tensor,
     rows_UP: torch.Tensor,
-    bias_U: torch.Tensor | None,
+    bias_U: torch.Tensor,
     log_expected_U: torch.Tensor,
     targets_N: torch.Tensor,
     samples_S: torch.Tensor,
@@ -61,7 +64,7 @@ def sampled_loss(
     """Cross-entropy of each target against the sampled words, [N]: each score less the log of how often such
     a word is sampled (Jean et al. 2015, eq. 8); a target that was also sampled does not count twice. Targets and
     samples are places among the U words."""
-    shift_U = -log_expected_U if bias_U is None else bias_U - log_expected_U
+    shift_U = bias_U - log_expected_U
     true_N = (hidden_NP * functional.embedding(targets_N, rows_UP)).sum(-1) + shift_U[targets_N]
     noise_NS = torch.addmm(shift_U[samples_S], hidden_NP, rows_UP[samples_S].T)
     noise_NS = noise_NS.masked_fill(targets_N[:, None] == samples_S, float("-inf"))

@@ -93,15 +93,14 @@ class BothDirections(nn.Module):
         self._all_rows: torch.Tensor | None = None
 
     def start(self, generator: torch.Generator, counts: Ids, num_sentences: int) -> None:
-        """``counts`` of the corpus's types. A table begins at how often its words occur, which a language model
-        would learn first otherwise, in hundreds of steps."""
+        """``counts`` of the corpus's types. Scores begin at how often words occur, which a language model would learn
+        first otherwise, in hundreds of steps."""
         self.softmax.initialize(generator)
-        if isinstance(self.softmax, TableSoftmax):
-            known_V = np.zeros(self.spellings.num_known, np.int64)
-            np.add.at(known_V, self.spellings.known(np.arange(len(counts))), counts)
-            known_V[:2] = num_sentences  # the marks at both ends of each
-            with torch.no_grad():
-                self.softmax.bias.copy_(log_unigram(known_V))
+        known_V = np.zeros(self.spellings.num_known, np.int64)
+        np.add.at(known_V, self.spellings.known(np.arange(len(counts))), counts)
+        known_V[:2] = num_sentences  # the marks at both ends of each
+        with torch.no_grad():
+            self.softmax.bias.copy_(log_unigram(known_V))
 
     # -- batches
 
@@ -212,15 +211,16 @@ class BothDirections(nn.Module):
         self, tensors: Mapping[str, torch.Tensor], hidden_GNP: torch.Tensor, vectors_UP: torch.Tensor
     ) -> list[torch.Tensor]:
         """The sum of each direction over the sampled words."""
-        candidates, bias_U = tensors["candidates"], None
+        candidates = tensors["candidates"]
         if isinstance(self.softmax, TableSoftmax):
-            rows_UP, bias_U = self.softmax.rows(candidates), self.softmax.bias[candidates]
+            rows_UP = self.softmax.rows(candidates)
         elif self.softmax.network is None:
             rows_UP = self.softmax.rows(candidates, functional.embedding(tensors["spelt"], vectors_UP))
         else:
             rows_UP = self.softmax.rows(candidates, self.softmax.network(tensors["characters"][tensors["spelt"]]))
         targets, samples = tensors["target_places"].flatten(), tensors["samples"]
-        each = sampled_loss(hidden_GNP.flatten(0, 1), rows_UP, bias_U, tensors["log_expected"], targets, samples)
+        bias_U, log_expected_U = self.softmax.bias[candidates], tensors["log_expected"]
+        each = sampled_loss(hidden_GNP.flatten(0, 1), rows_UP, bias_U, log_expected_U, targets, samples)
         if "live" in tensors:
             each = each * tensors["live"].flatten()
         return list(each.view(2, -1).sum(1))
@@ -232,13 +232,12 @@ class BothDirections(nn.Module):
         rows_VP = self._all_rows if self._all_rows is not None else self.all_rows(model.tokens)
         if not self.training:
             self._all_rows = rows_VP.detach()
-        bias_V = self.softmax.bias if isinstance(self.softmax, TableSoftmax) else None
         sums = []
         for number in range(2):
             hidden, targets = hidden_GNP[number], targets_GN[number]
             if live is not None:
                 hidden, targets = hidden[live[number].flatten()], targets[live[number].flatten()]
-            sums.append(cross_entropy_sum(hidden, rows_VP, bias_V, targets))
+            sums.append(cross_entropy_sum(hidden, rows_VP, self.softmax.bias, targets))
         return sums
 
     def all_rows(self, tokens: nn.Module) -> torch.Tensor:

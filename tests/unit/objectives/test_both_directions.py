@@ -56,9 +56,9 @@ KINDS = pytest.mark.parametrize(
 )
 
 
-def test_a_table_starts_at_how_often_words_occur(trainee: ElmoFamily) -> None:
+@KINDS
+def test_scores_start_at_how_often_words_occur(trainee: ElmoFamily) -> None:
     softmax, words = trainee.objective.softmax, trainee.objective.spellings
-    assert isinstance(softmax, TableSoftmax)
     targets = np.bincount(words.known(np.asarray(trainee.corpus.train.tokens, np.int64)), minlength=words.num_known)
     sentences = trainee.corpus.info.train.sentences
     shares = np.maximum([sentences, sentences, *targets[2:]], 1)
@@ -73,7 +73,7 @@ def plain_loss(trainee: ElmoFamily, number: int, states: Any) -> tuple[list[floa
     live = trainee.rows.window(number).live
     sums = []
     rows = torch.cat([_row(objective, model, word) for word in range(words.num_known)])
-    bias = objective.softmax.bias if isinstance(objective.softmax, TableSoftmax) else torch.zeros(len(rows))
+    bias = objective.softmax.bias
     ids = words.characters(inputs.reshape(-1), 50)
     vectors = model.tokens(torch.from_numpy(ids)).view(*inputs.shape, -1).transpose(1, 2)
     outputs, after = model.read(vectors, states)
