@@ -1,7 +1,7 @@
 """ELMo: what it saves to look at characters once a distinct word, what the softmaxes cost and give, what tasks gain.
 
     python benchmarks/elmo.py words TEXT... [--recipe elmo-small] [--repeats 5] [--settings key=value ...]
-    python benchmarks/elmo.py softmax TEXT... [--recipe elmo-small] [--minutes 10] [--settings key=value ...]
+    python benchmarks/elmo.py softmax TEXT... [--recipe elmo-small] [--minutes 10] [--only NAME] [--settings key=value ...]
     python benchmarks/elmo.py tasks --elmo RUN --vectors FILE --data tag:TRAIN:DEV classify:TRAIN:DEV [--seeds 3]
                                     [--shares 0.01,0.05,0.1,0.25,1] [--limit N] [--task-settings key=value ...] [--plot FILE.html] [--only-shares]
 
@@ -72,8 +72,6 @@ SOFTMAXES = {
     "characters, 256 samples": ["softmax=characters", "num_samples=256"],
     "characters shared with input, 256": ["softmax=characters", "softmax_network=shared", "num_samples=256"],
 }
-
-
 METRICS = {"tag": "f1", "classify": "accuracy"}
 
 

@@ -54,7 +54,7 @@ def main() -> None:
         num_layers=3, hidden_dim=64, num_heads=4, ffn_dim=256, norm_first=True, positions="none", dropout_prob=0.0
     )
     model = nn.ModuleDict({"embeddings": Patches(*patches.shape[1:], 64), "head": nn.Linear(64, 10)})
-    model["encoder"] = encoder = Encoder(config, model["embeddings"])  # type: ignore[arg-type]
+    model["encoder"] = encoder = Encoder(config, model["embeddings"])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05)
     places = torch.arange(1 + patches.shape[1])[None]
 

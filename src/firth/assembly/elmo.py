@@ -151,12 +151,12 @@ class ElmoFamily(Family):
         return found
 
     def final_scores(self, folder: Path) -> dict[str, Any]:
-        number = self.objective.config.num_samples
-        if not number:
-            return {}
-        return {
-            "training_loss": f"In training the loss is over {number:,} drawn words; held-out text is scored over all."
-        }
+        """Why the two curves of the loss lie apart, where they do."""
+        number = self.objective.num_samples
+        said = (
+            f"In training the loss is over the right word and {number:,} drawn ones; held-out text is scored over all."
+        )
+        return {"training_loss": said} if number else {}
 
 
 def _require_words(corpus: Corpus) -> None:

@@ -145,6 +145,28 @@ def test_sampled_candidates(trainee: ElmoFamily) -> None:
         full = trainee.loss(batch.to("cpu")).sums
     for name in ("forward", "backward"):
         assert abs(float(sampled[name]) / float(full[name]) - 1) < 0.25
+    with torch.no_grad():
+        _check_sampled_sums(trainee, batch.to("cpu").tensors)
+
+
+def _check_sampled_sums(trainee: ElmoFamily, tensors: Any) -> None:
+    """Position by position: scores with their bias, less the log of the expected count; no target is its own noise."""
+    objective, model = trainee.objective, trainee.model
+    candidates, log_expected = tensors["candidates"], tensors["log_expected"]
+    rows = torch.cat([_row(objective, model, word) for word in candidates.tolist()])
+    hidden = torch.randn(2, tensors["targets"][0].numel(), rows.shape[1], generator=torch.Generator().manual_seed(0))
+    scores = hidden @ rows.T + objective.softmax.bias[candidates] - log_expected
+    wanted = []
+    for way in range(2):
+        total = 0.0
+        for place, target in enumerate(tensors["target_places"][way].flatten().tolist()):
+            others = [noise for noise in tensors["samples"].tolist() if noise != target]
+            own = scores[way, place, [target, *others]]
+            lives = "live" not in tensors or bool(tensors["live"][way].flatten()[place])
+            total -= float(own.log_softmax(0)[0]) * lives
+        wanted.append(total)
+    found = objective._against_samples(tensors, hidden, model.tokens(tensors["characters"]))
+    np.testing.assert_allclose([part.item() for part in found], wanted, rtol=1e-4)
 
 
 def test_a_test_leaves_the_carried_state_alone(trainee: ElmoFamily) -> None:
@@ -169,6 +191,7 @@ def test_begins_with_another_run_and_tests_on_other_text(words_folder: Path, tmp
     api.pretrain(config, corpus=words_folder, out=tmp_path / "base")
     page = (tmp_path / "base" / "report.html").read_text(encoding="utf-8")
     assert all(said in page for said in ("Held-out perplexity", "forward perplexity", "backward perplexity"))
+    assert "held-out text is scored over all" in page
     text = tmp_path / "more.txt"
     text.write_text("".join(f"The old doctor sold {number} zebras near the river.\n" for number in range(40)))
     api.prepare(text, tmp_path / "more", tokens="words", layout="line", heldout=0.3, workers=1)

@@ -158,3 +158,16 @@ def test_in_memory(base: str, run_folder: Path) -> None:
     assert sorted(asked) == [4, 20]
     assert [point["examples"] for point in found] == [4, 20]
     assert all(len(point["scores"]) == 2 and 0 <= point["mean"] <= 1 for point in found)
+
+
+def test_shares_have_the_settings_for_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few examples are read more often, also where they are a share of more."""
+
+    def by_number(config: TaskConfig, base: Any, num_train: int, given: Any) -> TaskConfig:
+        return usual_settings(config, base, num_train, given).replace(epochs=3 if num_train == 5 else 1)
+
+    monkeypatch.setattr("firth.assembly.task_run.usual_settings", by_number)
+    data = files(tmp_path, "classify", 20, 6)
+    firth.finetune("classify", base="scratch", **data, out=tmp_path / "run", shares=[0.25, 1], seeds=1)  # type: ignore[arg-type]
+    results = Run.open(tmp_path / "run").facts["results"]
+    assert {result["examples"]: result["settings"]["epochs"] for result in results} == {5: 3, 20: 1}
