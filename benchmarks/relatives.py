@@ -2,6 +2,7 @@
 
     python benchmarks/relatives.py speed [--corpus CORPUS] [--rounds 5]
     python benchmarks/relatives.py train --minutes 30 [--corpus CORPUS] [--recipes bert-tiny electra-tiny ...] [--probe labelled.tsv] [--out RUNS]
+        [--encoders positions=rotary norm_first=true]
 
 speed: contenders take turns; figures are medians of useful tokens (not padding) a second. The peers are what
 the classes offer: real documents cut to 128 tokens and padded to the longest of the batch, scores at every
@@ -10,8 +11,9 @@ shared, λ 50), DataCollatorForPermutationLanguageModeling and XLNetLMHeadModel 
 documents with their spans taken out for T5 (its rows of text are a little longer than its input), GPT2LMHeadModel for GPT; AdamW, no dropout.
 train: each recipe gets the same wall-clock time on the same corpus, one after the other; then its held-out
 objective (by ``firth evaluate``; losses of different objectives cannot be compared) and, with --probe, the accuracy of
-a logistic regression on its frozen mean vectors (lines ``label<TAB>text``; three random halves to train on). Runs in --out are kept, and
-those that are there and finished are only tested; ``finetune.py --bases bert=RUNS/bert-tiny ... --alone`` tunes them on tasks.
+a logistic regression on its frozen mean vectors (lines ``label<TAB>text``; three random halves to train on). --encoders
+sets what all those share that are BERT's encoder (BERT, ELECTRA, ERNIE, UniLM). Runs in --out are kept, and those that
+are there and finished are only tested; ``finetune.py --bases bert=RUNS/bert-tiny ... --alone`` tunes them on tasks.
 """
 
 import argparse
@@ -45,6 +47,7 @@ from firth.assembly.pretrain import configure
 from firth.assembly.text_to_text import pieces_of
 from firth.cli.quickstart import write_sample
 from firth.core.configs import RunConfig
+from firth.core.model_configs import EncoderConfig
 from firth.core.runs import Run
 from firth.corpus.format import Corpus
 from firth.objectives.corrupted_spans import choose_spans, corrupt, text_len
@@ -314,7 +317,9 @@ def train(arguments: argparse.Namespace, corpus: Corpus, folder: Path) -> None:
     for name in arguments.recipes:
         out = (arguments.out or folder) / name
         if not (out / "firth.json").is_file() or Run.open(out).facts["status"] != "finished":
-            api.pretrain(name, corpus=corpus.folder, out=out, budget=f"{arguments.minutes}m", overwrite=True)
+            settings = arguments.encoders if isinstance(find_recipe(name).model, EncoderConfig) else []
+            budget = f"{arguments.minutes}m"
+            api.pretrain(name, corpus=corpus.folder, out=out, budget=budget, settings=settings, overwrite=True)
         facts = Run.open(out).facts
         scores = {key: value for key, value in api.evaluate(out).items() if isinstance(value, float)}
         shown = "  ".join(f"{key} {value:.4f}" for key, value in scores.items())
@@ -335,6 +340,9 @@ def main() -> None:
     long.add_argument("--minutes", type=float, default=30)
     long.add_argument("--recipes", nargs="+", default=RECIPES)
     long.add_argument("--out", type=Path, help="keep the runs here")
+    long.add_argument(
+        "--encoders", nargs="*", default=[], metavar="SETTING", help="of the recipes that are BERT's encoder"
+    )
     long.add_argument("--probe", type=Path, help="label<TAB>text lines")
     for command in (fast, long):
         command.add_argument("--corpus", type=Path, help="of wordpiece; by default the English sample is prepared")

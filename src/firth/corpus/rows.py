@@ -9,8 +9,15 @@ from collections import OrderedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.core.errors import FirthError
 from firth.core.seeds import generator
 from firth.corpus.format import Split
+
+
+def need_text(split: Split, size: int, least: int = 1) -> None:
+    """Refuses a split that gives fewer than ``least`` rows, or tokens, to train on."""
+    if size < least:
+        raise FirthError(f"{split.folder}: no text to train on; prepare a corpus with more documents")
 
 
 def cut_documents(document_starts: NDArray[np.int64], max_len: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from firth.core.errors import FirthError
 from firth.core.model_configs import ElmoConfig
 from firth.core.objective_configs import BothDirectionsConfig
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
 from firth.corpus.lanes import Lanes, Window
+from firth.corpus.rows import need_text
 from firth.corpus.spellings import Spellings
 from firth.nn.character_cnn import CharacterCNN
 from firth.nn.lstmp import State
@@ -106,8 +106,7 @@ class BothDirections(nn.Module):
 
     def rows(self, split: Split, seed: int) -> Lanes:
         lanes = Lanes(split, self.num_lanes, self.config.window_len, seed)
-        if not lanes.num_places:
-            raise FirthError(f"{split.folder}: no text to train on; prepare a corpus with more documents")
+        need_text(split, lanes.num_places)
         return lanes
 
     def batch(self, split: Split, rows: Lanes, seed: int, first: int, count: int) -> Batch:

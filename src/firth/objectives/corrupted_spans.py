@@ -22,6 +22,7 @@ from firth.core.objective_configs import CorruptedSpansConfig
 from firth.core.seeds import uniform
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
+from firth.corpus.rows import need_text
 from firth.corpus.token_stream import StreamRows, TokenStream
 from firth.objectives.translation import target_losses
 
@@ -114,8 +115,7 @@ class CorruptedSpans(nn.Module):
     def rows(self, split: Split, seed: int) -> StreamRows:
         """Rows of text, cut at other places in every epoch."""
         rows = StreamRows(TokenStream(split, self.eos_id), self.text_len, seed)
-        if len(rows.stream) < 3:
-            raise FirthError(f"{split.folder}: no text to train on; prepare a corpus with more documents")
+        need_text(split, len(rows.stream), 3)
         return rows
 
     def batch(self, split: Split, rows: StreamRows, seed: int, first: int, count: int) -> Batch:

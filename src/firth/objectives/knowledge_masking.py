@@ -14,20 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
-from torch.nn import functional
 
-from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderConfig
 from firth.core.objective_configs import KnowledgeMaskingConfig
 from firth.core.seeds import uniform
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
-from firth.corpus.rows import PackedRows
+from firth.corpus.rows import PackedRows, need_text
 from firth.nn.output import Pooler, TokenHead
-from firth.objectives.masked_tokens import choose, hide, picked_columns
+from firth.objectives.masking import HiddenRows, guessing_losses, hide_tokens
 from firth.objectives.next_sentence import PairRows, draw_pair, elsewhere, trim
 from firth.objectives.phrases import Entities, join_phrases
-from firth.objectives.rows import Rows, RowWriter, Specials, build_rows, fill_rows
+from firth.objectives.rows import Rows, RowWriter, Specials, Turns, build_rows, fill_rows
 
 BASIC, PHRASE, ENTITY = range(3)
 TASKS = {
@@ -98,22 +96,17 @@ class KnowledgeMasking(nn.Module):
             rows: PackedRows = PairRows(split, self.config.row_len, self.config.short_prob, seed)
         else:
             rows = PackedRows.of_documents(split, self.config.row_len, 2, seed)
-        if not len(rows):
-            raise FirthError(f"{split.folder}: no text to train on; prepare a corpus with more documents")
+        need_text(split, len(rows))
         return rows
 
     def batch(self, split: Split, rows: PackedRows, seed: int, first: int, count: int) -> Batch:
         """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
-        numbers, epochs = rows.numbers(first, count)
-        turns = epochs % self.config.copies if self.config.copies else epochs
-        key = (seed, numbers[:, None], turns[:, None])
-        levels = self._levels(key, (first + np.arange(count)) / len(rows))
-        plain, tasks = self._plain(split, rows, numbers, turns, seed)
+        turns = Turns.of(rows, self.config, seed, first, count)
+        levels = self._levels(turns.key, (first + np.arange(count)) / len(rows))
+        plain, tasks = self._plain(split, rows, turns)
         for row, level in enumerate(levels.tolist()):
             plain.units[row] = self._join(plain.ids[row], plain.units[row], level)
-        chosen = choose(plain.units, self.config.mask_share, key)
-        ids = hide(plain.ids, chosen, self.config, self.specials, key)
-        return self._pack(plain, tasks, ids, chosen)
+        return self._pack(hide_tokens(plain, self.config, self.specials, turns.key), tasks)
 
     def _levels(self, key: tuple[Any, ...], epochs_B: NDArray[np.float64]) -> NDArray[np.int64]:
         if self.config.schedule == "stages":
@@ -128,21 +121,19 @@ class KnowledgeMasking(nn.Module):
         joined = join_phrases(ids, units, self.phrases, self.config.longest_phrase)
         return self.entities.join(ids, joined) if level == ENTITY and self.entities is not None else joined
 
-    def _plain(
-        self, split: Split, rows: PackedRows, numbers: NDArray[np.int64], turns: NDArray[np.int64], seed: int
-    ) -> tuple[Rows, list[int]]:
+    def _plain(self, split: Split, rows: PackedRows, turns: Turns) -> tuple[Rows, list[int]]:
         """Rows with words as units, and the task of each pair."""
         config = self.config.replace(whole_words=True)
         tasks: list[int] = []
         if not isinstance(rows, PairRows):
-            return build_rows(split, rows, numbers, turns, config, self.specials, seed), tasks
+            return build_rows(split, rows, turns, config, self.specials), tasks
 
         def write(writer: RowWriter, chunk: int, turn: int) -> None:
             if rows.chunk_last[chunk] - rows.chunk_first[chunk] == 1:
                 writer.add((int(rows.starts[chunk]), int(rows.lens[chunk])))
                 return
-            task = int(float(uniform(seed, chunk, turn, _TASK)) * len(self.tasks))
-            draws = uniform(seed, chunk, turn, _DRAW, np.arange(6)).tolist()
+            task = int(float(uniform(turns.seed, chunk, turn, _TASK)) * len(self.tasks))
+            draws = uniform(turns.seed, chunk, turn, _DRAW, np.arange(6)).tolist()
             name = self.tasks[task]
             found = (
                 draw_distance(rows, chunk, draws)
@@ -154,24 +145,12 @@ class KnowledgeMasking(nn.Module):
             writer.rows.pair_labels.append(found[0])
             tasks.append(task)
 
-        return fill_rows(split, rows, numbers, turns, config, self.specials, seed, write), tasks
+        return fill_rows(split, rows, turns, config, self.specials, write), tasks
 
-    def _pack(self, plain: Rows, tasks: list[int], ids: NDArray[np.int64], chosen: NDArray[np.bool_]) -> Batch:
-        used = int(np.flatnonzero(plain.blocks.any(axis=0))[-1]) + 1
-        read = chosen.copy()
-        read[plain.pair_rows, plain.pair_columns] = True
-        picks, where = picked_columns(read)
-        arrays = {
-            "ids": ids[:, :used],
-            "positions": plain.positions[:, :used],
-            "blocks": plain.blocks[:, :used],
-            "segments": plain.segments[:, :used],
-            "picks": picks,
-            "masked": where[chosen],
-            "labels": plain.ids[chosen],
-        }
-        counts = {"masked": int(chosen.sum())}
-        places = where[plain.pair_rows, plain.pair_columns]
+    def _pack(self, hidden: HiddenRows, tasks: list[int]) -> Batch:
+        plain, places = hidden.plain, hidden.pair_places
+        arrays = {"segments": hidden.cut(plain.segments)}
+        counts = {"masked": hidden.num_chosen}
         labels, asked = np.asarray(plain.pair_labels, np.int64), np.asarray(tasks, np.int64)
         for number, name in enumerate(self.tasks):
             arrays[f"{name}_places"], arrays[f"{name}_labels"] = places[asked == number], labels[asked == number]
@@ -181,8 +160,8 @@ class KnowledgeMasking(nn.Module):
             known = list(TASKS)
             for row, column, task in zip(plain.pair_rows, plain.pair_columns, tasks, strict=True):
                 task_of[row][plain.blocks[row] == plain.blocks[row, column]] = 1 + known.index(self.tasks[task])
-            arrays["tasks"] = task_of[:, :used]
-        return Batch(arrays, counts, int((plain.blocks > 0).sum()))
+            arrays["tasks"] = hidden.cut(task_of)
+        return hidden.batch(counts, **arrays)
 
     def loss(self, model: Any, batch: Batch) -> Losses:
         """Cross-entropy at the hidden tokens and for each question; the last block computes nothing else."""
@@ -194,13 +173,4 @@ class KnowledgeMasking(nn.Module):
             assert self.pooler is not None
             pooled = self.pooler(hidden_ND[tensors[f"{name}_places"]])
             found[name] = (self.answers[name](pooled), tensors[f"{name}_labels"])
-        sums = {
-            name: functional.cross_entropy(scores, labels, reduction="sum") for name, (scores, labels) in found.items()
-        }
-        if self.training:
-            return Losses(sums)
-        hits = {
-            f"{name}_accuracy": (float((scores.argmax(-1) == labels).sum()), float(len(labels)))
-            for name, (scores, labels) in found.items()
-        }
-        return Losses(sums, hits)
+        return guessing_losses(found, self.training)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
-from torch.nn import functional
 
 from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderConfig
@@ -21,8 +20,8 @@ from firth.core.types import Batch, Losses
 from firth.corpus.pairs import PairSplit
 from firth.corpus.rows import PackedRows
 from firth.nn.output import TokenHead
-from firth.objectives.masked_tokens import choose, hide, picked_columns
-from firth.objectives.rows import Rows, Specials
+from firth.objectives.masking import guessing_losses, hide_tokens
+from firth.objectives.rows import Rows, Specials, Turns
 from firth.objectives.unified_masks import SEQUENCE, first_segments, order_of
 
 NUM_SPECIAL = 3
@@ -84,24 +83,14 @@ class MaskedTargets(nn.Module):
 
     def batch(self, split: PairSplit, rows: PairedRows, seed: int, first: int, count: int) -> Batch:
         """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
-        numbers, epochs = rows.numbers(first, count)
-        turns = epochs % self.config.copies if self.config.copies else epochs
-        key = (seed, numbers[:, None], turns[:, None])
-        plain = self._plain(split, rows, numbers)
-        chosen = choose(plain.units, self.config.mask_share, key)
-        used = int(np.flatnonzero(plain.blocks.any(axis=0))[-1]) + 1
-        picks, where = picked_columns(chosen)
-        arrays = {
-            "ids": hide(plain.ids, chosen, self.config, self.specials, key)[:, :used],
-            "positions": plain.positions[:, :used],
-            "blocks": plain.blocks[:, :used],
-            "segments": plain.segments[:, :used] + self.first_segment,
-            "order": order_of(np.full(count, SEQUENCE), plain.positions, plain.segments)[:, :used],
-            "picks": picks,
-            "masked": where[chosen],
-            "labels": plain.ids[chosen],
-        }
-        return Batch(arrays, {"masked": int(chosen.sum())}, int((plain.blocks > 0).sum()))
+        turns = Turns.of(rows, self.config, seed, first, count)
+        plain = self._plain(split, rows, turns.numbers)
+        hidden = hide_tokens(plain, self.config, self.specials, turns.key)
+        return hidden.batch(
+            {"masked": hidden.num_chosen},
+            segments=hidden.cut(plain.segments + self.first_segment),
+            order=hidden.cut(order_of(np.full(count, SEQUENCE), plain.positions, plain.segments)),
+        )
 
     def loss(self, model: Any, batch: Batch) -> Losses:
         """Cross-entropy at the hidden tokens; the last block computes nothing else."""
@@ -109,9 +98,4 @@ class MaskedTargets(nn.Module):
         inputs = (tensors[name] for name in ("picks", "ids", "blocks", "positions", "segments", "order"))
         hidden_ND = model.picked(*inputs).flatten(0, 1)[tensors["masked"]]
         scores_NV = self.head(hidden_ND, model.embeddings.tokens.weight)
-        labels = tensors["labels"]
-        sums = {"masked": functional.cross_entropy(scores_NV, labels, reduction="sum")}
-        if self.training:
-            return Losses(sums)
-        hits = float((scores_NV.argmax(-1) == labels).sum())
-        return Losses(sums, {"masked_accuracy": (hits, float(len(labels)))})
+        return guessing_losses({"masked": (scores_NV, tensors["labels"])}, self.training)

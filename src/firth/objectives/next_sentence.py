@@ -18,7 +18,7 @@ from firth.core.objective_configs import MaskedTokensConfig
 from firth.core.seeds import uniform
 from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows, cut_documents
-from firth.objectives.rows import Rows, RowWriter, Specials, fill_rows
+from firth.objectives.rows import Rows, RowWriter, Specials, Turns, fill_rows
 
 _TARGET, _CUT, _FALSE, _OTHER, _PLACE, _TRIM = range(20, 26)  # what a random number is for
 FOLLOWS, OTHER = 0, 1  # labels as published
@@ -60,28 +60,20 @@ def _chunks(
     return table[:, 0], table[:, 1], table[:, 2]
 
 
-def build_pairs(
-    split: Split,
-    rows: PairRows,
-    numbers: NDArray[np.int64],
-    turns: NDArray[np.int64],
-    config: MaskedTokensConfig,
-    specials: Specials,
-    seed: int,
-) -> Rows:
+def build_pairs(split: Split, rows: PairRows, turns: Turns, config: MaskedTokensConfig, specials: Specials) -> Rows:
     """[CLS] A [SEP] B [SEP] of each chunk of each row, with the label of the pair."""
 
     def write(writer: RowWriter, chunk: int, turn: int) -> None:
         if rows.chunk_last[chunk] - rows.chunk_first[chunk] == 1:
             writer.add((int(rows.starts[chunk]), int(rows.lens[chunk])))
             return
-        draws = uniform(seed, chunk, turn, np.arange(_CUT, _TRIM + 2)).tolist()
+        draws = uniform(turns.seed, chunk, turn, np.arange(_CUT, _TRIM + 2)).tolist()
         label, parts = draw_pair(rows, chunk, config.pairs, draws)
         writer.rows.pair_rows.append(writer.row)
         writer.rows.pair_columns.append(writer.add(*parts))
         writer.rows.pair_labels.append(label)
 
-    return fill_rows(split, rows, numbers, turns, config, specials, seed, write)
+    return fill_rows(split, rows, turns, config, specials, write)
 
 
 def draw_pair(rows: PairRows, chunk: int, kind: str, draws: list[float]) -> tuple[int, list[tuple[int, int]]]:

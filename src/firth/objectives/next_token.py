@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from firth.core.errors import FirthError
 from firth.core.objective_configs import NextTokenConfig
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
-from firth.corpus.rows import PackedRows, cut_documents
+from firth.corpus.rows import PackedRows, cut_documents, need_text
 from firth.corpus.token_stream import StreamRows, TokenStream
 from firth.nn.softmax import cross_entropy_sum, judge_labels
 
@@ -50,8 +49,7 @@ class NextToken(nn.Module):
         stream = TokenStream(split, self.eos_id)
         kind = StreamRows if self.config.rows == "stream" else DocumentRows
         rows: DocumentRows | StreamRows = kind(stream, self.config.row_len, seed)
-        if not len(rows):
-            raise FirthError(f"{split.folder}: no text to train on; prepare a corpus with more documents")
+        need_text(split, len(rows))
         return rows
 
     def batch(self, split: Split, rows: DocumentRows | StreamRows, seed: int, first: int, count: int) -> Batch:

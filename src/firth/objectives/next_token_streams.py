@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from firth.core.errors import FirthError
 from firth.core.objective_configs import NextTokenStreamsConfig
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
+from firth.corpus.rows import need_text
 from firth.corpus.streams import Streams, TokenSequence
 from firth.corpus.word_view import TokenView
 from firth.nn.nce import NCEOutput, SampledOutput
@@ -74,8 +74,7 @@ class NextTokenStreams(nn.Module):
 
     def rows(self, split: Split, seed: int) -> Streams:
         sequence = TokenSequence(split, self.view, self.config.unit)
-        if not len(sequence):
-            raise FirthError(f"{split.folder}: no text to train on; prepare a corpus with more documents")
+        need_text(split, len(sequence))
         return Streams(sequence, self.num_streams, self.config.row_len, seed if self.config.random_windows else None)
 
     def batch(self, split: Split, rows: Streams, seed: int, first: int, count: int) -> Batch:

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from firth.core.errors import FirthError
 from firth.core.model_configs import TwoStreamConfig
 from firth.core.objective_configs import PermutedOrderConfig
 from firth.core.seeds import uniform
 from firth.core.types import Batch, Losses
 from firth.corpus.document_lanes import DocumentLanes
 from firth.corpus.format import Split
-from firth.objectives.masked_tokens import picked_columns
+from firth.corpus.rows import need_text
+from firth.objectives.masking import picked_columns
 from firth.objectives.rows import Specials
 
 _SPAN, _ORDER = 30, 31  # what a random number is for
@@ -66,8 +66,7 @@ class PermutedOrder(nn.Module):
     def rows(self, split: Split, seed: int) -> DocumentLanes:
         endings = (self.specials.sep_id, self.specials.cls_id)
         rows = DocumentLanes(split, self.config.row_len, self.num_lanes, endings, seed)
-        if not len(rows):
-            raise FirthError(f"{split.folder}: no text to train on; prepare a corpus with more documents")
+        need_text(split, len(rows))
         return rows
 
     def batch(self, split: Split, rows: DocumentLanes, seed: int, first: int, count: int) -> Batch:

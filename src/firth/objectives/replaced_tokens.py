@@ -18,16 +18,15 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderConfig
 from firth.core.objective_configs import ReplacedTokensConfig
 from firth.core.seeds import uniform
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
-from firth.corpus.rows import PackedRows
+from firth.corpus.rows import PackedRows, need_text
 from firth.nn.output import ReplacedHead, TokenHead
-from firth.objectives.masked_tokens import choose, hide, picked_columns
-from firth.objectives.rows import Specials, build_rows
+from firth.objectives.masking import hide_tokens
+from firth.objectives.rows import Specials, Turns, build_rows
 
 _SAMPLE = 5  # what the random numbers here are for
 
@@ -69,32 +68,20 @@ class ReplacedTokens(nn.Module):
 
     def rows(self, split: Split, seed: int) -> PackedRows:
         rows = PackedRows.of_documents(split, self.config.row_len, 2, seed)
-        if not len(rows):
-            raise FirthError(f"{split.folder}: no text to train on; prepare a corpus with more documents")
+        need_text(split, len(rows))
         return rows
 
     def batch(self, split: Split, rows: PackedRows, seed: int, first: int, count: int) -> Batch:
         """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
-        numbers, epochs = rows.numbers(first, count)
-        turns = epochs % self.config.copies if self.config.copies else epochs
-        plain = build_rows(split, rows, numbers, turns, self.config, self.specials, seed)
-        key = (seed, numbers[:, None], turns[:, None])
-        chosen = choose(plain.units, self.config.mask_share, key)
-        used = int(np.flatnonzero(plain.blocks.any(axis=0))[-1]) + 1
-        picks, where = picked_columns(chosen)
-        draws: NDArray[np.float64] = uniform(*key, _SAMPLE, np.arange(chosen.shape[1]))
-        arrays = {
-            "ids": hide(plain.ids, chosen, self.config, self.specials, key)[:, :used],
-            "positions": plain.positions[:, :used],
-            "blocks": plain.blocks[:, :used],
-            "picks": picks,
-            "masked": where[chosen],  # among all picks
-            "places": np.flatnonzero(chosen[:, :used]),  # among all tokens
-            "labels": plain.ids[chosen],
-            "draws": draws[chosen],
-        }
-        num_tokens = int((plain.blocks > 0).sum())
-        return Batch(arrays, {"generator": int(chosen.sum()), "replaced": num_tokens}, num_tokens)
+        turns = Turns.of(rows, self.config, seed, first, count)
+        plain = build_rows(split, rows, turns, self.config, self.specials)
+        hidden = hide_tokens(plain, self.config, self.specials, turns.key)
+        draws: NDArray[np.float64] = uniform(*turns.key, _SAMPLE, np.arange(hidden.chosen.shape[1]))
+        return hidden.batch(
+            {"generator": hidden.num_chosen, "replaced": plain.num_tokens},
+            places=np.flatnonzero(hidden.cut(hidden.chosen)),  # among all tokens
+            draws=draws[hidden.chosen],
+        )
 
     def loss(self, model: Any, batch: Batch) -> Losses:
         """Cross-entropy of the generator at the masks; binary cross-entropy of the model at every token."""

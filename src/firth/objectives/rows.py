@@ -5,6 +5,7 @@ B rows, T tokens.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,25 @@ class Specials:
     ordinary: NDArray[np.int64]  # every id that may replace a token at random
 
 
+@dataclass(frozen=True)
+class Turns:
+    """Which rows a batch takes, and which of its masks each wears; ``key`` names both to a random number."""
+
+    numbers: NDArray[np.int64]
+    turns: NDArray[np.int64]
+    seed: int
+
+    @classmethod
+    def of(cls, rows: PackedRows, config: MaskingConfig, seed: int, first: int, count: int) -> "Turns":
+        """Rows ``first`` to ``first + count`` of the endless sequence of epochs."""
+        numbers, epochs = rows.numbers(first, count)
+        return cls(numbers, epochs % config.copies if config.copies else epochs, seed)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.seed, self.numbers[:, None], self.turns[:, None]
+
+
 @dataclass
 class Rows:
     """All [B, T]; pairs are listed apart."""
@@ -40,6 +60,15 @@ class Rows:
     pair_rows: list[int] = field(default_factory=list)  # where the [CLS] of each pair stands, and its label
     pair_columns: list[int] = field(default_factory=list)
     pair_labels: list[int] = field(default_factory=list)
+
+    @property
+    def used(self) -> int:
+        """How many columns hold a token of any row."""
+        return int(np.flatnonzero(self.blocks.any(axis=0))[-1]) + 1
+
+    @property
+    def num_tokens(self) -> int:
+        return int((self.blocks > 0).sum())
 
     @classmethod
     def empty(cls, num_rows: int, row_len: int, pad_id: int) -> "Rows":
@@ -114,34 +143,24 @@ class RowWriter:
 def fill_rows(
     split: Split,
     rows: PackedRows,
-    numbers: NDArray[np.int64],
-    turns: NDArray[np.int64],
+    turns: Turns,
     config: MaskingConfig,
     specials: Specials,
-    seed: int,
     write: Callable[[RowWriter, int, int], None],
 ) -> Rows:
-    """The rows of these numbers; ``write(writer, sequence, turn)`` adds each sequence of a row to it."""
-    out = Rows.empty(len(numbers), config.row_len, specials.pad_id)
-    for place, (row, turn) in enumerate(zip(numbers.tolist(), turns.tolist(), strict=True)):
-        writer = RowWriter(out, split, config, specials, place, (seed, row, turn))
+    """These rows; ``write(writer, sequence, turn)`` adds each sequence of a row to it."""
+    out = Rows.empty(len(turns.numbers), config.row_len, specials.pad_id)
+    for place, (row, turn) in enumerate(zip(turns.numbers.tolist(), turns.turns.tolist(), strict=True)):
+        writer = RowWriter(out, split, config, specials, place, (turns.seed, row, turn))
         for sequence in rows.sequences(row).tolist():
             write(writer, sequence, turn)
     return out
 
 
-def build_rows(
-    split: Split,
-    rows: PackedRows,
-    numbers: NDArray[np.int64],
-    turns: NDArray[np.int64],
-    config: MaskingConfig,
-    specials: Specials,
-    seed: int,
-) -> Rows:
+def build_rows(split: Split, rows: PackedRows, turns: Turns, config: MaskingConfig, specials: Specials) -> Rows:
     """[CLS] sequence [SEP], one after another, positions from 0 in each."""
 
     def write(writer: RowWriter, sequence: int, turn: int) -> None:
         writer.add((int(rows.starts[sequence]), int(rows.lens[sequence])))
 
-    return fill_rows(split, rows, numbers, turns, config, specials, seed, write)
+    return fill_rows(split, rows, turns, config, specials, write)

@@ -18,16 +18,15 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderConfig
 from firth.core.objective_configs import UnifiedMasksConfig
 from firth.core.seeds import uniform
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
-from firth.corpus.rows import PackedRows
+from firth.corpus.rows import PackedRows, need_text
 from firth.nn.output import TokenHead
-from firth.objectives.masked_tokens import choose, hide, picked_columns
-from firth.objectives.rows import Rows, RowWriter, Specials, fill_rows
+from firth.objectives.masking import hide_tokens
+from firth.objectives.rows import Rows, RowWriter, Specials, Turns, fill_rows
 
 KINDS = ("both_ways", "leftward", "rightward", "sequence")
 BOTH_WAYS, LEFTWARD, RIGHTWARD, SEQUENCE = range(4)
@@ -70,44 +69,23 @@ class UnifiedMasks(nn.Module):
 
     def rows(self, split: Split, seed: int) -> PackedRows:
         rows = PackedRows.of_documents(split, self.config.row_len, 3, seed)
-        if not len(rows):
-            raise FirthError(f"{split.folder}: no text to train on; prepare a corpus with more documents")
+        need_text(split, len(rows))
         return rows
 
     def batch(self, split: Split, rows: PackedRows, seed: int, first: int, count: int) -> Batch:
         """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
-        numbers, epochs = rows.numbers(first, count)
-        turns = epochs % self.config.copies if self.config.copies else epochs
-        key = (seed, numbers[:, None], turns[:, None])
-        kinds = np.searchsorted(self.limits, uniform(*key, _KIND)[:, 0], side="right")
-        plain = self._plain(split, rows, numbers, turns, kinds, seed)
-        chosen = choose(plain.units, self.config.mask_share, key)
-        used = int(np.flatnonzero(plain.blocks.any(axis=0))[-1]) + 1
-        picks, where = picked_columns(chosen)
-        order = order_of(kinds, plain.positions, plain.segments)
-        segments = plain.segments + self.first_segments[kinds][:, None]
-        arrays = {
-            "ids": hide(plain.ids, chosen, self.config, self.specials, key)[:, :used],
-            "positions": plain.positions[:, :used],
-            "blocks": plain.blocks[:, :used],
-            "segments": segments[:, :used],
-            "order": order[:, :used],
-            "picks": picks,
-            "masked": where[chosen],
-            "labels": plain.ids[chosen],
-            "kinds": np.repeat(kinds, chosen.sum(1)),
-        }
-        return Batch(arrays, {"masked": int(chosen.sum())}, int((plain.blocks > 0).sum()))
+        turns = Turns.of(rows, self.config, seed, first, count)
+        kinds = np.searchsorted(self.limits, uniform(*turns.key, _KIND)[:, 0], side="right")
+        plain = self._plain(split, rows, turns, kinds)
+        hidden = hide_tokens(plain, self.config, self.specials, turns.key)
+        return hidden.batch(
+            {"masked": hidden.num_chosen},
+            segments=hidden.cut(plain.segments + self.first_segments[kinds][:, None]),
+            order=hidden.cut(order_of(kinds, plain.positions, plain.segments)),
+            kinds=np.repeat(kinds, hidden.chosen.sum(1)),
+        )
 
-    def _plain(
-        self,
-        split: Split,
-        rows: PackedRows,
-        numbers: NDArray[np.int64],
-        turns: NDArray[np.int64],
-        kinds: NDArray[np.int64],
-        seed: int,
-    ) -> Rows:
+    def _plain(self, split: Split, rows: PackedRows, turns: Turns, kinds: NDArray[np.int64]) -> Rows:
         """Sequences as one segment where the kind goes one way, else as two."""
 
         def write(writer: RowWriter, sequence: int, turn: int) -> None:
@@ -115,10 +93,10 @@ class UnifiedMasks(nn.Module):
             if kinds[writer.row] in (LEFTWARD, RIGHTWARD) or length < 2:
                 writer.add((start, length))
                 return
-            middle = _cut(split, start, length, float(uniform(seed, sequence, turn, _CUT)))
+            middle = _cut(split, start, length, float(uniform(turns.seed, sequence, turn, _CUT)))
             writer.add((start, middle - start), (middle, start + length - middle))
 
-        return fill_rows(split, rows, numbers, turns, self.config, self.specials, seed, write)
+        return fill_rows(split, rows, turns, self.config, self.specials, write)
 
     def loss(self, model: Any, batch: Batch) -> Losses:
         """Cross-entropy at the hidden tokens; the last block computes nothing else."""

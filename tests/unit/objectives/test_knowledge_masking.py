@@ -29,7 +29,7 @@ from firth.objectives.knowledge_masking import (
 )
 from firth.objectives.next_sentence import PairRows
 from firth.objectives.phrases import Entities, find_phrases, join_phrases, pair_hashes, word_hashes
-from firth.objectives.rows import Specials
+from firth.objectives.rows import Specials, Turns
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 
@@ -124,7 +124,7 @@ def test_units_are_hidden_whole(corpus: Corpus, level: int, options: dict[str, f
     _, objective = build(corpus, **options)
     rows = objective.rows(corpus.train, 0)
     numbers = np.arange(len(rows))
-    plain, _ = objective._plain(corpus.train, rows, numbers, np.zeros_like(numbers), 0)
+    plain, _ = objective._plain(corpus.train, rows, Turns(numbers, np.zeros_like(numbers), 0))
     joined = np.stack([objective._join(ids, units, level) for ids, units in zip(plain.ids, plain.units, strict=True)])
     assert ((joined >= 0) == (plain.units >= 0)).all()
     sizes = [int(size) for row in joined for size in np.bincount(row[row >= 0]) if size]

@@ -14,8 +14,9 @@ from firth.core.types import Batch
 from firth.corpus.format import Corpus, Split
 from firth.corpus.rows import PackedRows
 from firth.models.encoder import Encoder
-from firth.objectives.masked_tokens import MaskedTokens, choose, hide
-from firth.objectives.rows import Rows, Specials, build_rows
+from firth.objectives.masked_tokens import MaskedTokens
+from firth.objectives.masking import choose, hide
+from firth.objectives.rows import Rows, Specials, Turns, build_rows
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 VOCAB = 1000
@@ -42,7 +43,7 @@ def build_objective(**options: object) -> MaskedTokens:
 def plain_rows(objective: MaskedTokens, split: Split, rows: PackedRows, numbers: list[int] | None = None) -> Rows:
     """All rows, or those of the numbers, before anything is hidden."""
     wanted = np.arange(len(rows)) if numbers is None else np.asarray(numbers)
-    return build_rows(split, rows, wanted, np.zeros_like(wanted), objective.config, SPECIALS, 0)
+    return build_rows(split, rows, Turns(wanted, np.zeros_like(wanted), 0), objective.config, SPECIALS)
 
 
 def test_rows_by_hand(tmp_path: Path) -> None:

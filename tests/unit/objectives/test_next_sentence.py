@@ -15,7 +15,7 @@ from firth.corpus.format import Corpus, Split
 from firth.models.encoder import Encoder
 from firth.objectives.masked_tokens import MaskedTokens
 from firth.objectives.next_sentence import FOLLOWS, OTHER, PairRows, build_pairs, trim
-from firth.objectives.rows import Rows, Specials
+from firth.objectives.rows import Rows, Specials, Turns
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 VOCAB = 60_000
@@ -61,7 +61,7 @@ def many_documents(seed: int = 0) -> list[list[int]]:
 def all_pairs(split: Split, options: MaskedTokensConfig, turn: int = 0) -> tuple[PairRows, Rows]:
     rows = PairRows(split, options.row_len, options.short_prob, 0)
     numbers = np.arange(len(rows))
-    return rows, build_pairs(split, rows, numbers, np.full_like(numbers, turn), options, SPECIALS, 0)
+    return rows, build_pairs(split, rows, Turns(numbers, np.full_like(numbers, turn), 0), options, SPECIALS)
 
 
 def test_pairs_by_hand(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from firth.core.model_configs import EncoderConfig
 from firth.core.objective_configs import UnifiedMasksConfig
 from firth.corpus.format import Corpus
 from firth.models.encoder import Encoder
-from firth.objectives.rows import Specials
+from firth.objectives.rows import Specials, Turns
 from firth.objectives.unified_masks import BOTH_WAYS, KINDS, LEFTWARD, RIGHTWARD, SEQUENCE, UnifiedMasks, order_of
 
 PAD, UNK, CLS, SEP, MASK = range(5)
@@ -176,9 +176,8 @@ def test_a_cut_lies_between_sentences(corpus: Corpus, tmp_path: Path) -> None:
     _, objective = build(corpus, **ONLY[SEQUENCE])
     rows = objective.rows(corpus.train, 0)
     borders = set(np.asarray(corpus.train.sentences).tolist())
-    plain = objective._plain(
-        corpus.train, rows, np.arange(len(rows)), np.zeros(len(rows), int), np.full(len(rows), SEQUENCE), 0
-    )
+    turns = Turns(np.arange(len(rows)), np.zeros(len(rows), np.int64), 0)
+    plain = objective._plain(corpus.train, rows, turns, np.full(len(rows), SEQUENCE))
     several = 0
     for row in range(len(rows)):
         for block, sequence in enumerate(rows.sequences(row).tolist(), start=1):
