@@ -36,9 +36,9 @@ class TargetWriter(MaskedEncoder):
         assert isinstance(config.objective, MaskedTargetsConfig)
         if corpus.info.separate:
             raise FirthError(f"{corpus.folder}: each side has its own vocabulary; prepare it without --separate")
-        if config.model.num_segments < _NUM_SEGMENTS or config.model.positions not in ("learned", "none"):
+        if config.model.num_segments < _NUM_SEGMENTS or config.model.positions == "relative":
             raise FirthError(
-                f"a model that writes needs {_NUM_SEGMENTS} segments and learned positions: begin with a run of unilm-tiny or unilm-mini"
+                f"a model that writes needs {_NUM_SEGMENTS} segments and learned or rotary positions: begin with a run of unilm-tiny or unilm-mini"
             )
         specials = specials_of(corpus.pieces, corpus.folder)
         return Encoder(config.model), MaskedTargets(config.objective, config.model, specials)

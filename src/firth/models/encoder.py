@@ -107,12 +107,13 @@ class Encoder(nn.Module):
         if self.relative is not None:
             bias = self.relative(positions_BT, positions_BT)
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
-        angles = (
-            rotary_angles(positions_BT, self.config.hidden_dim // self.config.num_heads)
-            if self.config.positions == "rotary"
-            else None
-        )
-        return positions_BT, mask, angles
+        return positions_BT, mask, self.angles(positions_BT)
+
+    def angles(self, positions_BT: torch.Tensor) -> Angles | None:
+        """How far queries and keys are turned, where positions are rotary."""
+        if self.config.positions != "rotary":
+            return None
+        return rotary_angles(positions_BT, self.config.hidden_dim // self.config.num_heads)
 
     def forward(
         self,

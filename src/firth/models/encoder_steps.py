@@ -45,7 +45,7 @@ class ClozeStepper:
         source: tuple[torch.Tensor, torch.Tensor, int] | None = None,
     ) -> None:
         """``scores`` from hidden vectors to the vocabulary; ``source`` is (ids, tokens or padding, segment)."""
-        assert encoder.config.positions in ("learned", "none")
+        assert encoder.config.positions != "relative"
         assert (first_id is None) != (source is None)
         self.encoder, self.scores, self.mask_id, self.segment = encoder, scores, mask_id, segment
         self.first_id, self.source = first_id, source
@@ -72,10 +72,11 @@ class ClozeStepper:
     ) -> tuple[torch.Tensor, list[Past]]:
         """The last layer of tokens that follow others, and all keys and values."""
         hidden = self.encoder.embed(ids_NT, positions_NT, torch.full_like(ids_NT, segment))
+        angles = self.encoder.angles(positions_NT)
         found = []
         for layer, block in enumerate(self.encoder.blocks):
             assert isinstance(block, Block)
-            hidden, past = block.step(hidden, None if pasts is None else pasts[layer], mask)
+            hidden, past = block.step(hidden, None if pasts is None else pasts[layer], mask, angles)
             found.append(past)
         final = self.encoder.final_norm
         return hidden if final is None else final(hidden), found

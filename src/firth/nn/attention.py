@@ -47,9 +47,13 @@ class SelfAttention(nn.Module):
         query, key, value = (self._heads(part) for part in self.qkv(hidden_BTD).chunk(3, dim=-1))
         return self._attend(query, key, value, mask, angles, angles, causal)
 
-    def step(self, hidden_NTD: torch.Tensor, past: Past | None, mask: torch.Tensor | None) -> tuple[torch.Tensor, Past]:
-        """The next tokens only, with the keys and values of those before them [N, H, T, K]."""
+    def step(
+        self, hidden_NTD: torch.Tensor, past: Past | None, mask: torch.Tensor | None, angles: Angles | None
+    ) -> tuple[torch.Tensor, Past]:
+        """The next tokens only, with the keys (turned) and values of those before them [N, H, T, K]."""
         query, key, value = (self._heads(part) for part in self.qkv(hidden_NTD).chunk(3, dim=-1))
+        if angles is not None:
+            query, key = rotate(query, angles), rotate(key, angles)
         if past is not None:
             key, value = torch.cat((past[0], key), 2), torch.cat((past[1], value), 2)
         return self._attend(query, key, value, mask, None, None), (key, value)

@@ -96,12 +96,14 @@ class Block(nn.Module):
         mixed = self.attention.cached(self.attention_norm(hidden_NTD), cache, layer, mask)
         return self._feed(hidden_NTD + mixed)
 
-    def step(self, hidden_NTD: torch.Tensor, past: Past | None, mask: torch.Tensor | None) -> tuple[torch.Tensor, Past]:
+    def step(
+        self, hidden_NTD: torch.Tensor, past: Past | None, mask: torch.Tensor | None, angles: Angles | None
+    ) -> tuple[torch.Tensor, Past]:
         """Tokens that follow others of which keys and values are known; the mask says what each may see."""
         if self.norm_first:
-            mixed, past = self.attention.step(self.attention_norm(hidden_NTD), past, mask)
+            mixed, past = self.attention.step(self.attention_norm(hidden_NTD), past, mask, angles)
             return self._feed(hidden_NTD + mixed), past
-        mixed, past = self.attention.step(hidden_NTD, past, mask)
+        mixed, past = self.attention.step(hidden_NTD, past, mask, angles)
         return self._feed(self.attention_norm(hidden_NTD + mixed)), past
 
     def picked(

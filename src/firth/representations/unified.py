@@ -34,8 +34,10 @@ class UnifiedRepresentation(EncoderRepresentation):
     def _check_writes(self) -> tuple[int, int, int]:
         """The ids of [CLS], [SEP] and [MASK]."""
         ids = (self.pieces.cls_id, self.pieces.sep_id, self.pieces.mask_id)
-        if not self.can_guess or self.encoder.config.positions not in ("learned", "none") or None in ids:
-            raise FirthError("this model cannot write: it needs a masked-token head, learned positions and [MASK]")
+        if not self.can_guess or self.encoder.config.positions == "relative" or None in ids:
+            raise FirthError(
+                "this model cannot write: it needs a masked-token head, learned or rotary positions and [MASK]"
+            )
         return ids[0] or 0, ids[1] or 0, ids[2] or 0
 
     def translate(self, texts: str | Sequence[str], beams: int = 5, **settings: Any) -> list[str]:

@@ -14,7 +14,7 @@ from firth.objectives.unified_masks import LEFTWARD, SEQUENCE, order_of
 CLS, SEP, MASK, VOCAB = 2, 3, 4, 40
 
 
-def build(norm_first: bool = False) -> Encoder:
+def build(norm_first: bool = False, positions: str = "learned") -> Encoder:
     torch.manual_seed(0)
     shape = EncoderConfig(
         vocab_size=VOCAB,
@@ -25,6 +25,7 @@ def build(norm_first: bool = False) -> Encoder:
         max_positions=48,
         num_segments=6,
         norm_first=norm_first,
+        positions=positions,
         init_std=0.2,
     )
     model = Encoder(shape).eval()
@@ -51,11 +52,11 @@ def whole(model: Encoder, source: list[int], target: list[int]) -> torch.Tensor:
     return scores(model, hidden).log_softmax(-1)
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize(("norm_first", "positions"), [(False, "learned"), (True, "learned"), (True, "rotary")])
 @torch.inference_mode()
-def test_from_a_source(norm_first: bool) -> None:
+def test_from_a_source(norm_first: bool, positions: str) -> None:
     """Sources of different lengths side by side."""
-    model = build(norm_first)
+    model = build(norm_first, positions)
     sources = [[CLS, 10, 11, 12, 13, SEP], [CLS, 20, SEP], [CLS, 30, 31, SEP]]
     ids = torch.zeros(3, 6, dtype=torch.long)
     for row, source in enumerate(sources):
@@ -77,10 +78,11 @@ def test_from_a_source(norm_first: bool) -> None:
         torch.testing.assert_close(found[row], wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
 @torch.inference_mode()
-def test_without_a_source() -> None:
+def test_without_a_source(positions: str) -> None:
     """The first token of a prompt is read as [CLS], whatever it is."""
-    model = build()
+    model = build(positions=positions)
     stepper = ClozeStepper(model, lambda hidden: scores(model, hidden), MASK, 2, first_id=CLS)
     state = stepper.start(2)
     texts = [[SEP, 10, 11, 12], [SEP, 20, 21, 22]]
