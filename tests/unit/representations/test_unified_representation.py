@@ -70,6 +70,18 @@ def test_fine_tuned_from_a_run_it_writes(copies: Path, tmp_path: Path) -> None:
         model.translations("red dog", copy_unknown=True)
 
 
+def test_with_rotary_positions_it_writes_too(copies: Path, tmp_path: Path) -> None:
+    rotary = ["positions=rotary", "norm_first=true", "steps=150", "learning_rate=3e-3"]
+    config = find_recipe("unilm-seq2seq").override([*SHAPE, *LOOP, *rotary])
+    model = firth.pretrain(config, corpus=copies / "pairs", out=tmp_path / "run")
+    texts = ["red dog", "bird sings", "green house"]
+    assert model.translate(texts, beams=3, max_tokens=8) == texts
+    assert model.generate("red dog", max_tokens=3, seed=1)[0].text.startswith("red dog")
+    relative = find_recipe("unilm-seq2seq").override([*SHAPE, *LOOP, "positions=relative", "steps=1"])
+    with pytest.raises(firth.FirthError, match="learned or rotary positions"):
+        firth.pretrain(relative, corpus=copies / "pairs", out=tmp_path / "other")
+
+
 def test_what_cannot_be(copies: Path, run_folder: Path, tmp_path: Path) -> None:
     config = find_recipe("unilm-seq2seq").override([*SHAPE, *LOOP, "steps=1", "num_segments=2"])
     with pytest.raises(firth.FirthError, match="6 segments"):

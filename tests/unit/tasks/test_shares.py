@@ -128,7 +128,15 @@ def test_shares_need_a_dev_file_and_no_sweep(run_folder: Path, tmp_path: Path) -
     with pytest.raises(FirthError, match="judged on a dev file"):
         firth.finetune("classify", base=run_folder, train=data["train"], out=tmp_path / "run", shares=[0.5, 1])
     with pytest.raises(FirthError, match="leave out one of them"):
-        firth.finetune("classify", base=run_folder, **data, out=tmp_path / "run", shares=[0.5, 1], sweep=True)  # type: ignore[arg-type]
+        firth.finetune(
+            "classify",
+            base=run_folder,
+            train=data["train"],
+            dev=data["dev"],
+            out=tmp_path / "run",
+            shares=[0.5, 1],
+            sweep=True,
+        )
 
 
 def test_words_that_are_no_shares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,6 +176,14 @@ def test_shares_have_the_settings_for_so_many(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr("firth.assembly.task_run.usual_settings", by_number)
     data = files(tmp_path, "classify", 20, 6)
-    firth.finetune("classify", base="scratch", **data, out=tmp_path / "run", shares=[0.25, 1], seeds=1)  # type: ignore[arg-type]
+    firth.finetune(
+        "classify",
+        base="scratch",
+        train=data["train"],
+        dev=data["dev"],
+        out=tmp_path / "run",
+        shares=[0.25, 1],
+        seeds=1,
+    )
     results = Run.open(tmp_path / "run").facts["results"]
     assert {result["examples"]: result["settings"]["epochs"] for result in results} == {5: 3, 20: 1}
