@@ -23,7 +23,7 @@ from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows, need_text
 from firth.nn.output import Pooler, TokenHead
 from firth.objectives.masking import HiddenRows, guessing_losses, hide_tokens
-from firth.objectives.next_sentence import PairRows, draw_pair, elsewhere, trim
+from firth.objectives.next_sentence import PairRows, cut_chunk, draw_pair, elsewhere, gather, trim
 from firth.objectives.phrases import Entities, join_phrases
 from firth.objectives.rows import Rows, RowWriter, Specials, Turns, build_rows, fill_rows
 
@@ -41,23 +41,21 @@ _LEVEL, _TASK, _DRAW = 50, 51, 52  # what a random number is for
 def draw_distance(rows: PairRows, chunk: int, draws: list[float]) -> tuple[int, list[tuple[int, int]]]:
     """How far B is from A: it follows, is elsewhere in the document with text between, or in another one."""
     cut, false, other, place, trim_a, trim_b = draws
-    _, parts = draw_pair(rows, chunk, "next_sentence", [cut, 0.0, other, place, trim_a, trim_b])
-    part_a, room = parts[0], int(rows.lens[chunk])
+    part_a, part_b = cut_chunk(rows, chunk, cut)
     label = int(false * 3)
     first, last = int(rows.chunk_first[chunk]), int(rows.chunk_last[chunk])
     document = int(rows.chunk_document[chunk])
     begin, end = int(rows.document_segments[document]), int(rows.document_segments[document + 1])
-    wanted = max(room - part_a[1], 1)
     before, after = max(first - 1 - begin, 0), end - last
-    if label == SAME_DOCUMENT and before + after:
-        number = int(place * (before + after))
-        start = begin + number if number < before else last + number - before
-        stop = int(rows.segments[first - 1] if number < before else rows.segments[end])
-        part_b = (int(rows.segments[start]), min(wanted, stop - int(rows.segments[start])))
-        return label, trim(part_a, part_b, room, trim_a, trim_b)
-    if label == ADJACENT or (label == SAME_DOCUMENT and other < 0.5):  # a document of one chunk has no third choice
-        return ADJACENT, parts
-    return OTHER_DOCUMENT, trim(part_a, elsewhere(rows, document, other, place, wanted), room, trim_a, trim_b)
+    if label == SAME_DOCUMENT and not before + after:  # a document of one chunk has no third choice
+        label = ADJACENT if other < 0.5 else OTHER_DOCUMENT
+    if label == SAME_DOCUMENT:
+        earlier = other * (before + after) < before
+        segments = np.arange(begin, first - 1) if earlier else np.arange(last, end)
+        part_b = gather(rows, chunk, part_a[1], segments, place)
+    elif label == OTHER_DOCUMENT:
+        part_b = elsewhere(rows, chunk, part_a[1], other, place)
+    return label, trim(part_a, part_b, int(rows.lens[chunk]), trim_a, trim_b)
 
 
 class KnowledgeMasking(nn.Module):
@@ -123,7 +121,7 @@ class KnowledgeMasking(nn.Module):
 
     def _plain(self, split: Split, rows: PackedRows, turns: Turns) -> tuple[Rows, list[int]]:
         """Rows with words as units, and the task of each pair."""
-        config = self.config.replace(whole_words=True)
+        config = self.config.replace(whole_words=True, max_ngram=1)
         tasks: list[int] = []
         if not isinstance(rows, PairRows):
             return build_rows(split, rows, turns, config, self.specials), tasks

@@ -1,8 +1,9 @@
 """Pairs of segments: does B follow A? (Devlin et al. 2018, 3.1 and A.2); or: are they in order? (Lan et al. 2019)
 
 A document's sentences are gathered into chunks that fill the length (one in ten aims at a shorter
-one); a chunk is cut between two sentences into A and B. Half of the time B is replaced by text of
-another document, or, for sentence order, A and B change places. Nothing crosses the border of a
+one); a chunk is cut between two sentences into A and B. Half of the time B is replaced by sentences of
+another document, or, for sentence order, A and B change places. Both kinds are whole sentences that are
+trimmed by the same rule, so that lengths and ends hardly tell them apart. Nothing crosses the border of a
 document. Departures: chunks are fixed and only what is drawn from them changes with the epoch;
 a chunk of one sentence is used for masked tokens alone, so that the halves stay equal; sentences
 longer than a row are cut instead of cut off.
@@ -79,27 +80,49 @@ def build_pairs(split: Split, rows: PairRows, turns: Turns, config: MaskedTokens
 def draw_pair(rows: PairRows, chunk: int, kind: str, draws: list[float]) -> tuple[int, list[tuple[int, int]]]:
     """The label and (start, length) of both parts, together no longer than the chunk may be."""
     cut, false, other, place, trim_a, trim_b = draws
-    first, last = int(rows.chunk_first[chunk]), int(rows.chunk_last[chunk])
-    room = int(rows.lens[chunk])
-    middle = int(rows.segments[first + 1 + int(cut * (last - first - 1))])
-    part_a = (int(rows.segments[first]), middle - int(rows.segments[first]))
-    part_b = (middle, int(rows.segments[last]) - middle)
+    part_a, part_b = cut_chunk(rows, chunk, cut)
     label = FOLLOWS if false < 0.5 else OTHER
     if kind == "sentence_order" and label == OTHER:
         part_a, part_b = part_b, part_a
     elif label == OTHER:
-        part_b = elsewhere(rows, int(rows.chunk_document[chunk]), other, place, max(room - part_a[1], 1))
-    return label, trim(part_a, part_b, room, trim_a, trim_b)
+        part_b = elsewhere(rows, chunk, part_a[1], other, place)
+    return label, trim(part_a, part_b, int(rows.lens[chunk]), trim_a, trim_b)
 
 
-def elsewhere(rows: PairRows, document: int, other: float, place: float, wanted: int) -> tuple[int, int]:
-    """Text of another document from one of its sentences on."""
+def cut_chunk(rows: PairRows, chunk: int, cut: float) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(start, length) of A and of the B that follows it."""
+    first, last = int(rows.chunk_first[chunk]), int(rows.chunk_last[chunk])
+    start, middle, end = (int(rows.segments[at]) for at in (first, first + 1 + int(cut * (last - first - 1)), last))
+    return (start, middle - start), (middle, end - middle)
+
+
+def elsewhere(rows: PairRows, chunk: int, len_a: int, other: float, place: float) -> tuple[int, int]:
+    """Sentences of another document that could follow an A of this length."""
     borders = rows.document_segments
     num_documents = len(borders) - 1
-    chosen = (document + 1 + int(other * (num_documents - 1))) % num_documents
-    begin, end = int(borders[chosen]), int(borders[chosen + 1])
-    start = int(rows.segments[begin + int(place * (end - begin))])
-    return start, min(wanted, int(rows.segments[end]) - start)
+    chosen = (int(rows.chunk_document[chunk]) + 1 + int(other * (num_documents - 1))) % num_documents
+    return gather(rows, chunk, len_a, np.arange(borders[chosen], borders[chosen + 1]), place)
+
+
+def gather(rows: PairRows, chunk: int, len_a: int, segments: NDArray[np.int64], place: float) -> tuple[int, int]:
+    """(start, length) of some of these segments, whole and in a row, to follow an A of this length.
+
+    If the chunk is too long for its row they are, too, and both are trimmed alike; else they have at most its length,
+    as far as that can be. They begin anywhere where enough is left of the document.
+    """
+    room = int(rows.lens[chunk])
+    wanted = room - len_a
+    overflows = int(rows.segments[rows.chunk_last[chunk]] - rows.segments[rows.chunk_first[chunk]]) > room
+    starts, ends = rows.segments[segments], rows.segments[segments + 1]
+    fits = starts <= ends[-1] - wanted
+    if not overflows:
+        short = ends - starts <= wanted
+        fits = fits & short if (fits & short).any() else short
+    able = np.flatnonzero(fits) if fits.any() else np.arange(len(segments))
+    first = int(able[int(place * len(able))])
+    goal = int(starts[first]) + wanted
+    last = np.searchsorted(ends, goal, "left") if overflows else np.searchsorted(ends, goal, "right") - 1
+    return int(starts[first]), int(ends[min(max(int(last), first), len(ends) - 1)] - starts[first])
 
 
 def trim(

@@ -174,6 +174,29 @@ def test_distances(corpus: Corpus) -> None:
     assert min(seen[ADJACENT], seen[SAME_DOCUMENT], seen[OTHER_DOCUMENT]) > 50
 
 
+def test_ends_do_not_tell_distances(corpus: Corpus) -> None:
+    """B ends where a sentence does about as often in each of the three."""
+    rows = PairRows(corpus.train, 24, 0.1, 0)
+    borders = set(corpus.train.sentences.tolist())
+    random = np.random.default_rng(0)
+    ends: dict[int, list[bool]] = {ADJACENT: [], SAME_DOCUMENT: [], OTHER_DOCUMENT: []}
+    for chunk in np.flatnonzero(rows.chunk_last - rows.chunk_first > 1).tolist():
+        for _ in range(20):
+            label, (_, (start, size)) = draw_distance(rows, chunk, random.random(6).tolist())
+            ends[label].append(start + size in borders)
+    shares = [np.mean(found) for found in ends.values()]
+    assert max(shares) - min(shares) < 0.15
+
+
+def test_ngrams_are_left_to_phrases(corpus: Corpus) -> None:
+    """Phrases are made of words: a setting for masks of n-grams does not join them before."""
+    batches = [
+        objective.batch(corpus.train, objective.rows(corpus.train, 0), 0, 0, 8)
+        for objective in (build(corpus)[1], build(corpus, max_ngram=3)[1])
+    ]
+    np.testing.assert_array_equal(batches[0].arrays["ids"], batches[1].arrays["ids"])
+
+
 @pytest.mark.parametrize("num_tasks", [0, NUM_TASKS])
 def test_the_loss_is_the_plain_one(corpus: Corpus, num_tasks: int) -> None:
     model, objective = build(corpus, num_tasks=num_tasks)
