@@ -164,3 +164,22 @@ def test_overwrite_replaces_a_run(tiny_config: RunConfig, corpus_folder: Path, t
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
     api.pretrain(tiny_config, corpus=corpus_folder, out=tmp_path / "run", overwrite=True, seed=1)
     assert (tmp_path / "run" / "model.safetensors").read_bytes() != before
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(RECIPES) if name.startswith("gpt-")])
+def test_every_position_of_a_decoder_is_learned(name: str) -> None:
+    config: Any = find_recipe(name)
+    assert config.objective.row_len == config.model.max_positions
+
+
+def test_positions_that_no_row_had(
+    tiny_config: RunConfig, corpus_folder: Path, run_folder: Path, tmp_path: Path
+) -> None:
+    """Rows of 32 tokens train 32 of 48 positions; the others repeat them. What comes with a base stays."""
+    first = load_file(run_folder / "model.safetensors")["bert.embeddings.position_embeddings.weight"]
+    assert torch.equal(first[32:], first[:16])
+    settings = ["row_len=16", "steps=1", "batch_rows=4", "evaluations=1", "weight_decay=0"]
+    api.pretrain("bert-continue", corpus=corpus_folder, out=tmp_path / "run", base=run_folder, settings=settings)
+    second = load_file(tmp_path / "run" / "model.safetensors")["bert.embeddings.position_embeddings.weight"]
+    assert torch.equal(second[16:], first[16:])
+    assert not torch.equal(second[:16], first[:16])

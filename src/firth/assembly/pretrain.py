@@ -13,6 +13,7 @@ from firth.core.runs import Run
 from firth.core.types import Progress
 from firth.core.units import parse_duration
 from firth.corpus.format import Corpus
+from firth.nn.positions import repeat_positions
 from firth.training.averaging import load_average
 from firth.training.checkpoints import list_checkpoints
 from firth.training.loop import Loop
@@ -35,9 +36,11 @@ def start_run(
     overwrite: bool = False,
     progress: Progress | None = None,
     prepared: tuple[str, ...] = (),
+    made_from: dict[str, Any] | None = None,
 ) -> Run:
     """A new run, trained to its end; with ``base`` it begins with the weights of that model. ``prepared`` are names
-    that stand in ``out`` already."""
+    that stand in ``out`` already, ``made_from`` is what the same result needs beside."""
+    Run.keep_apart(out, (corpus_path, *([base] if base else [])), overwrite)
     corpus = find_family(config).open_corpus(corpus_path)
     if base is not None:
         config = config.replace(model=find_family(config).base_config(base, corpus).model_dump())
@@ -54,6 +57,8 @@ def start_run(
     }
     if base is not None:
         facts["base"] = str(base.absolute())
+    if made_from is not None:
+        facts["made_from"] = made_from
     trainee = find_family(config)(config, corpus)
     if base is not None:
         trainee.start_from(base)
@@ -121,6 +126,9 @@ def _finish(run: Run, trainee: Family, loop: Loop, metrics: dict[str, float]) ->
         load_average(loop.checkpoints, averaged, trainee.module)
         metrics = trainee.evaluate()
     loop.take_average()
+    row_len = getattr(trainee.config.objective, "row_len", None)
+    if row_len is not None and "base" not in run.facts:
+        repeat_positions(trainee.module, row_len)
     trainee.export(run.folder)
     scores = trainee.final_scores(run.folder)
     metrics = metrics | {name: value for name, value in scores.items() if not isinstance(value, str)}

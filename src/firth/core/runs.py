@@ -5,7 +5,7 @@ import fcntl
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,13 @@ class Run:
             raise FirthError(f"{folder}: not a run of Firth, so it is not overwritten; choose another --out")
         with cls(folder, {}).lock():
             shutil.rmtree(folder)
+
+    @classmethod
+    def keep_apart(cls, folder: Path, sources: Iterable[Path], overwrite: bool) -> None:
+        """A run that is replaced must not hold what the new one is made from."""
+        for path in sources if overwrite else ():
+            if path.absolute().resolve().is_relative_to(folder.absolute().resolve()):
+                raise FirthError(f"{path}: lies in the run that is to be replaced ({folder}); choose another --out")
 
     @classmethod
     def open(cls, folder: Path) -> "Run":

@@ -17,6 +17,15 @@ def sinusoids(num_positions: int, dim: int, base: float = 10000.0) -> torch.Tens
     return torch.cat((angles.sin(), angles.cos()[:, : dim // 2]), dim=1).float()
 
 
+def repeat_positions(module: nn.Module, trained: int) -> None:
+    """Learned positions beyond those that were trained: these once more (as Beltagy et al. 2020 made RoBERTa longer).
+    In a longer text neighbours then stand to each other as they did in training, where noise would tell them nothing."""
+    for name, part in module.named_modules():
+        if name.endswith("positions") and isinstance(part, nn.Embedding) and part.num_embeddings > trained:
+            with torch.no_grad():
+                part.weight.copy_(part.weight[torch.arange(part.num_embeddings, device=part.weight.device) % trained])
+
+
 def rotary_angles(
     positions_BT: torch.Tensor, head_dim: int, base: float = 10000.0
 ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -18,8 +18,10 @@ def _gpt(name: str, num_layers: int, hidden_dim: int, max_positions: int, learni
     return RunConfig(
         recipe=name,
         model=model,
-        objective=NextTokenConfig(row_len=min(max_positions, 256)),
-        training=TrainingConfig(batch_rows=16, learning_rate=learning_rate, schedule="cosine", weight_decay=0.1),
+        objective=NextTokenConfig(row_len=max_positions),  # every position is learned
+        training=TrainingConfig(
+            batch_rows=4096 // max_positions, learning_rate=learning_rate, schedule="cosine", weight_decay=0.1
+        ),
     )
 
 
@@ -38,7 +40,7 @@ def gpt_small() -> RunConfig:
     small = _gpt("gpt-small", 12, 768, 1024, 6e-4)
     return small.replace(
         model=small.model.replace(dropout_prob=0.1, attention_dropout_prob=0.1).model_dump(),
-        objective=NextTokenConfig(row_len=1024).model_dump(),
+        training=small.training.replace(batch_rows=16).model_dump(),
     )
 
 

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from torch import nn
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from firth.nn.positions import RelativeBias, relative_buckets, rotary_angles, rotate
+from firth.nn.positions import RelativeBias, relative_buckets, repeat_positions, rotary_angles, rotate
 
 
 def test_rotary_scores_depend_on_the_distance() -> None:
@@ -46,3 +47,13 @@ def test_relative_bias_looks_up_buckets() -> None:
     for row, query in enumerate(queries[0]):
         for column, key in enumerate(keys[0]):
             assert torch.equal(found[0, :, row, column], bias.weight[relative_buckets(key - query)])
+
+
+def test_positions_beyond_the_trained_repeat_them() -> None:
+    model = nn.ModuleDict({"positions": nn.Embedding(10, 2), "others": nn.Embedding(10, 2)})
+    before = {name: one.weight.detach().clone() for name, one in model.items()}
+    repeat_positions(model, 4)
+    assert torch.equal(model["positions"].weight, before["positions"][[0, 1, 2, 3, 0, 1, 2, 3, 0, 1]])
+    assert torch.equal(model["others"].weight, before["others"])
+    repeat_positions(model, 10)
+    assert torch.equal(model["positions"].weight[:4], before["positions"][:4])
