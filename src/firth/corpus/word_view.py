@@ -4,7 +4,6 @@ A corpus of words keeps all types; how many of them a model knows is decided whe
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +26,8 @@ class TokenView:
         numbers = np.asarray(found, np.int64)
         return numbers if self.lookup is None else self.lookup[numbers]
 
-    @cached_property
-    def counts(self) -> NDArray[np.int64]:
-        """How often each token occurs in the training text; the end once a document."""
+    def counts(self, unit: str = "document") -> NDArray[np.int64]:
+        """How often each token occurs in the training text, the end once a unit (document or sentence)."""
         size = self.tokens.vocab_size
         if self.lookup is None:
             total = _count(self.corpus.train, size)
@@ -37,7 +35,8 @@ class TokenView:
             total = np.zeros(size, np.int64)
             types = np.fromfile(self.corpus.folder / "tokenizer" / "counts.bin", np.int64)
             np.add.at(total, self.lookup, types)
-        total[self.eos_id] += self.corpus.info.train.documents
+        train = self.corpus.info.train
+        total[self.eos_id] += train.sentences if unit == "sentence" else train.documents
         return total
 
 

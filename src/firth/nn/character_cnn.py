@@ -79,7 +79,7 @@ class Highway(nn.Module):
         self.both = nn.Linear(dim, 2 * dim)  # the gate, then what is let in
 
     def forward(self, hidden_NF: torch.Tensor) -> torch.Tensor:
-        gate, new = self.both(hidden_NF).chunk(2, dim=-1)
+        gate, new = self.both(hidden_NF).to(hidden_NF.dtype).chunk(2, dim=-1)  # half as precise under autocast
         return torch.lerp(hidden_NF, torch.relu(new), torch.sigmoid(gate))
 
 

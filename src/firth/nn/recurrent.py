@@ -70,7 +70,14 @@ class RecurrentLayer(nn.Module):
             return self._library_gru(inputs_TBI, state_SBH, weight), None
         if self.kind == "lstm" and not all_cells:
             return self._library_lstm(inputs_TBI, state_SBH, weight)
-        sums_TBG = functional.linear(inputs_TBI, self.weight_in, self.bias)
+        sums_TBG = functional.linear(inputs_TBI, self.weight_in, self.bias).to(weight.dtype)
+        with torch.autocast(inputs_TBI.device.type, enabled=False):  # the steps keep to the precision of the weights
+            return self._steps(sums_TBG, state_SBH.to(weight.dtype), weight)
+
+    def _steps(
+        self, sums_TBG: torch.Tensor, state_SBH: torch.Tensor, weight: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """From the inputs, already multiplied, to hidden and cell states of all steps."""
         if self.kind in ("lstm", "peephole"):
             hidden, cells = LSTMSteps.apply(sums_TBG, state_SBH[0], state_SBH[1], weight, self.peephole)
             return hidden, cells

@@ -100,7 +100,7 @@ class RelativeAttention(nn.Module):
             scores = scores + torch.where(other[:, None], different, same)
         scores = scores * (query.shape[-1] ** -0.5)
         if seen is not None:
-            scores = scores.masked_fill(~seen[:, None], -1e30)
+            scores = scores.masked_fill(~seen[:, None], torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1)
         if seen is not None:
             weights = weights.masked_fill(~seen[:, None], 0.0)  # also where nothing at all may be seen

@@ -28,9 +28,9 @@ from firth.nn.softmax import AdaptiveOutput, TokenOutput
 LOSS = "next_token"
 
 
-def _counts(view: TokenView, vocab_size: int) -> NDArray[np.int64]:
+def _counts(config: NextTokenStreamsConfig, view: TokenView, vocab_size: int) -> NDArray[np.int64]:
     counts = np.zeros(vocab_size, np.int64)
-    counts[: view.tokens.vocab_size] = view.counts[:vocab_size]
+    counts[: view.tokens.vocab_size] = view.counts(config.unit)[:vocab_size]
     return counts
 
 
@@ -40,7 +40,7 @@ def build_output(
     """The output layer by name; a vocabulary may have spare rows."""
     if config.output == "full":
         return TokenOutput(hidden_dim, vocab_size, tied)
-    counts = _counts(view, vocab_size)
+    counts = _counts(config, view, vocab_size)
     if config.output == "adaptive":
         return AdaptiveOutput(hidden_dim, torch.from_numpy(frequency_ranks(counts)))
     noise = Noise(noise_shares(config.noise, counts))
@@ -70,7 +70,8 @@ class NextTokenStreams(nn.Module):
         self._heldout_state: list[torch.Tensor] = []
 
     def start(self, std: float, generator: torch.Generator) -> None:
-        self.head.start(std, generator, log_unigram(_counts(self.view, self.head.vocab_size)))
+        counts = _counts(self.config, self.view, self.head.vocab_size)
+        self.head.start(std, generator, log_unigram(counts))
 
     def rows(self, split: Split, seed: int) -> Streams:
         sequence = TokenSequence(split, self.view, self.config.unit)

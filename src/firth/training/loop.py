@@ -236,7 +236,8 @@ class Loop:
         parts = [next(batches) for _ in range(self.config.accumulation)]
         own = {name: sum(part.counts[name] for part in parts) for name in parts[0].counts}
         counts = self.ranks.sum_counts(own)
-        rate = learning_rate(self.config, step, steps) * statistics.mean(part.rate for part in parts)
+        factors = self.ranks.sum_values({"rate": statistics.mean(part.rate for part in parts)})
+        rate = learning_rate(self.config, step, steps) * factors["rate"] / self.ranks.size
         set_rate(self.optimizer, rate)
         torch.manual_seed(int(hashed(self.config.seed, step, self.ranks.rank)) >> 1)
         self.module.train()

@@ -20,7 +20,7 @@ def build_optimizer(
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
     for decays in (True, False):
         for name, parameter in module.named_parameters():
-            if parameter.requires_grad and (parameter.ndim >= 2) == decays:
+            if parameter.requires_grad and _decays(name, parameter) == decays:
                 groups.setdefault((decays, (factors or {}).get(name, 1.0)), []).append(parameter)
     described = [
         {"params": some, "weight_decay": config.weight_decay if decays else 0.0, "rate_factor": factor}
@@ -30,6 +30,11 @@ def build_optimizer(
         return AveragedSGD(described, config.learning_rate)
     betas = (config.beta1, config.beta2)
     return torch.optim.AdamW(described, config.learning_rate, betas, config.adam_eps, fused=True)
+
+
+def _decays(name: str, parameter: nn.Parameter) -> bool:
+    """Some biases are tables: one a head, one a direction."""
+    return parameter.ndim >= 2 and not name.endswith("bias")
 
 
 def learning_rate(config: TrainingConfig, step: int, steps: int) -> float:

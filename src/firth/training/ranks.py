@@ -41,10 +41,16 @@ class Ranks:
         return dict(zip(names, tensor.tolist(), strict=True))
 
     def sum_gradients(self, module: nn.Module) -> None:
-        """One exchange for all gradients."""
+        """One exchange for all gradients; what only some ranks came by (a cluster of rare words) is zero on the others."""
         if self.size == 1:
             return
-        gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+        parameters = list(module.parameters())
+        there = torch.tensor([parameter.grad is not None for parameter in parameters], dtype=torch.int64)
+        distributed.all_reduce(there)
+        for parameter, count in zip(parameters, there.tolist(), strict=True):
+            if count and parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         flat = torch.cat([gradient.flatten() for gradient in gradients])
         distributed.all_reduce(flat)
         for gradient, part in zip(gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True):

@@ -82,9 +82,11 @@ def test_words_are_a_view(words: Corpus) -> None:
     np.testing.assert_array_equal(part, np.where(whole < 12, whole, 0))
     counted = np.bincount(part, minlength=12)
     counted[some.eos_id] += words.info.train.documents
-    np.testing.assert_array_equal(some.counts, counted)
+    np.testing.assert_array_equal(some.counts(), counted)
+    counted[some.eos_id] += words.info.train.sentences - words.info.train.documents
+    np.testing.assert_array_equal(some.counts("sentence"), counted)
     often = view_tokens(words, 20, None)
-    assert all(often.counts[2:] >= 20)
+    assert all(often.counts()[2:] >= 20)
     with pytest.raises(FirthError, match="no word occurs 1000000 times"):
         view_tokens(words, 1_000_000, None)
 
@@ -97,7 +99,7 @@ def test_another_list_of_words(words: Corpus) -> None:
 
 def test_pieces_are_counted(corpus: Corpus) -> None:
     view = view_tokens(corpus, 1, None)
-    assert view.counts.sum() == corpus.info.train.tokens + corpus.info.train.documents
+    assert view.counts().sum() == corpus.info.train.tokens + corpus.info.train.documents
 
 
 def test_random_windows(corpus: Corpus) -> None:

@@ -81,3 +81,13 @@ def test_begins_by_carrying() -> None:
     gate = model.highways[0].both.bias[:13]
     assert torch.equal(gate, torch.full((13,), -2.0))
     assert not model.embedding.weight[0].any()
+
+
+def test_half_precision() -> None:
+    model, ids = network().float(), torch.from_numpy(character_ids(WORDS))
+    plain = model(ids)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model(ids)
+    torch.testing.assert_close(found.float(), plain, atol=0.2, rtol=0.1)
+    found.float().sum().backward()
+    assert model.highways[0].both.weight.grad.isfinite().all()

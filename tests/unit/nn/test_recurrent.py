@@ -221,3 +221,18 @@ def test_dropouts() -> None:
     assert not torch.equal(stack(inputs)[0][0][1], stack(inputs)[0][0][1])
     stack.eval()
     assert torch.equal(stack(inputs)[0][0], stack(inputs)[0][0])
+
+
+@KIND
+def test_half_precision_outside_the_steps(kind: str) -> None:
+    """Under autocast the products are half as precise, the steps as the weights are; gradients come back."""
+    torch.manual_seed(0)
+    layer = RecurrentLayer(kind, 6, 5)
+    inputs, state = torch.randn(4, 3, 6), layer.zero_state(3)
+    plain, _ = layer(inputs, state)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, _ = layer(inputs, state)
+    torch.testing.assert_close(found.float(), plain, atol=0.05, rtol=0.05)
+    found.float().sum().backward()
+    assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in layer.parameters())
+    assert layer.weight_hidden.grad is not None

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from firth.core.configs import TrainingConfig
+from firth.nn.relative_attention import RelativeAttention
 from firth.training.optimizer import build_optimizer, learning_rate, set_rate
 
 
@@ -47,6 +48,8 @@ def test_every_rate_is_useful(schedule: str, share: float, steps: int) -> None:
 def test_decay_groups() -> None:
     """Without gradients only decay moves a weight: matrices and tables shrink, biases and norms stay."""
     module = nn.ModuleDict({"dense": nn.Linear(3, 3), "norm": nn.LayerNorm(3), "table": nn.Embedding(4, 3)})
+    module["heads"] = RelativeAttention(4, 2, 0.0)
+    nn.init.ones_(module["heads"].content_bias)  # a bias a head is a table, too
     before = {name: value.clone() for name, value in module.state_dict().items()}
     optimizer = build_optimizer(module, TrainingConfig(weight_decay=0.5))
     set_rate(optimizer, 0.1)
@@ -54,7 +57,8 @@ def test_decay_groups() -> None:
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
     for name, value in module.state_dict().items():
-        factor = 0.95 if name in ("dense.weight", "table.weight") else 1.0
+        matrix = value.ndim > 1 and not name.endswith("bias")
+        factor = 0.95 if name in ("dense.weight", "table.weight") or (name.startswith("heads") and matrix) else 1.0
         torch.testing.assert_close(value, before[name] * factor)
 
 
