@@ -5,13 +5,13 @@ lanes as a step has rows; row r of step s is piece s of lane r, and the next ste
 ended. In every epoch the documents stand in a new order, a pure function of (seed, epoch).
 """
 
-from collections import OrderedDict
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.seeds import generator
+from firth.corpus.epochs import each_epoch
 from firth.corpus.format import Split
 
 
@@ -42,7 +42,7 @@ class DocumentLanes:
         self.lens = np.diff(self.starts) + len(endings)
         self.num_tokens = int(self.lens.sum())
         self.pieces_per_lane = -(-self.num_tokens // (num_lanes * row_len))
-        self._layouts: OrderedDict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = OrderedDict()
+        self._layout = each_epoch(self._draw_layout)
 
     def __len__(self) -> int:
         return self.num_lanes * self.pieces_per_lane
@@ -93,11 +93,7 @@ class DocumentLanes:
             at, number = at + whole, number + 1
         return Piece(ids, documents - documents[:1] if size else documents, added)
 
-    def _layout(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _draw_layout(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The order of the documents, and where each begins in the stream."""
-        if epoch not in self._layouts:
-            order = generator(self.seed, 3, epoch).permutation(len(self.lens))
-            self._layouts[epoch] = (order, np.concatenate(([0], np.cumsum(self.lens[order]))))
-            while len(self._layouts) > 2:
-                self._layouts.popitem(last=False)
-        return self._layouts[epoch]
+        order = generator(self.seed, 3, epoch).permutation(len(self.lens))
+        return order, np.concatenate(([0], np.cumsum(self.lens[order])))

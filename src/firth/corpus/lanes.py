@@ -8,13 +8,13 @@ of its number, so what a reader carries from one to the next is all that has to 
 B lanes, T places of a window.
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.seeds import generator
+from firth.corpus.epochs import each_epoch
 from firth.corpus.format import Split
 
 _ORDER = 31  # what the random numbers here are for
@@ -42,23 +42,19 @@ class Lanes:
         self.num_places = int(self.sentences[-1]) + len(self.sentences) - 1 if len(self.sentences) > 1 else 0
         self.borders = np.arange(num_lanes + 1) * self.num_places // num_lanes
         self.num_windows = -(-int(np.diff(self.borders).max()) // window_len)
-        self._orders: OrderedDict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = OrderedDict()
+        self._order = each_epoch(self._draw_order)
 
     def __len__(self) -> int:
         return self.num_windows * self.num_lanes
 
-    def _order(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _draw_order(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Sentences in their order, and the place where each begins."""
-        if epoch not in self._orders:
-            documents = generator(self.seed, _ORDER, epoch).permutation(len(self.documents) - 1)
-            counts = np.diff(self.documents)[documents]
-            within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-            order = np.repeat(self.documents[:-1][documents], counts) + within
-            sizes = np.diff(self.sentences)[order] + 1
-            self._orders[epoch] = order, np.cumsum(sizes) - sizes
-            while len(self._orders) > 2:
-                self._orders.popitem(last=False)
-        return self._orders[epoch]
+        documents = generator(self.seed, _ORDER, epoch).permutation(len(self.documents) - 1)
+        counts = np.diff(self.documents)[documents]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        order = np.repeat(self.documents[:-1][documents], counts) + within
+        sizes = np.diff(self.sentences)[order] + 1
+        return order, np.cumsum(sizes) - sizes
 
     def window(self, number: int) -> Window:
         epoch, within = divmod(number, self.num_windows)

@@ -6,12 +6,11 @@ length share a batch, and the order of the batches, are new in every epoch, a pu
 (seed, epoch): any batch of any epoch can be had by its number.
 """
 
-from collections import OrderedDict
-
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.seeds import generator
+from firth.corpus.epochs import each_epoch
 
 _ROUND = 4  # pairs whose lengths agree up to this are alike
 
@@ -26,21 +25,17 @@ class PairBatches:
         self._rounded = -(-np.stack([target_lens, source_lens]) // _ROUND) * _ROUND
         order = np.lexsort((self._rounded[1], self._rounded[0]))
         self.first = _borders(self._rounded[:, order], batch_tokens)
-        self._orders: OrderedDict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = OrderedDict()
+        self._order = each_epoch(self._draw_order)
 
     def __len__(self) -> int:
         return len(self.first) - 1
 
-    def _order(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _draw_order(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(pairs in sorted order, order of the batches) of an epoch."""
-        if epoch not in self._orders:
-            random = generator(self.seed, 3, epoch)
-            pairs = random.permutation(self._rounded.shape[1])
-            pairs = pairs[np.lexsort((self._rounded[1, pairs], self._rounded[0, pairs]))]
-            self._orders[epoch] = (pairs, random.permutation(len(self)))
-            while len(self._orders) > 2:
-                self._orders.popitem(last=False)
-        return self._orders[epoch]
+        random = generator(self.seed, 3, epoch)
+        pairs = random.permutation(self._rounded.shape[1])
+        pairs = pairs[np.lexsort((self._rounded[1, pairs], self._rounded[0, pairs]))]
+        return pairs, random.permutation(len(self))
 
     def pairs(self, number: int) -> NDArray[np.int64]:
         """The pairs of batch ``number`` of the endless sequence of epochs."""

@@ -4,13 +4,12 @@ Which sequences share a row is fixed once; the order of rows is a new permutatio
 a pure function of (seed, epoch), so that any row of any epoch can be had by its number.
 """
 
-from collections import OrderedDict
-
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.seeds import generator
+from firth.corpus.epochs import each_epoch
 from firth.corpus.format import Split
 
 
@@ -76,7 +75,7 @@ class PackedRows:
             sizes.append(np.full(times, len(combination)))
         self.members = np.concatenate(members) if members else np.zeros(0, np.int64)
         self.first = np.concatenate(([0], np.cumsum(np.concatenate(sizes)))) if sizes else np.zeros(1, np.int64)
-        self._orders: OrderedDict[int, NDArray[np.int64]] = OrderedDict()
+        self._order = each_epoch(lambda epoch: generator(seed, 2, epoch).permutation(len(self)))
 
     @classmethod
     def of_documents(cls, split: Split, row_len: int, num_special: int, seed: int) -> "PackedRows":
@@ -85,13 +84,6 @@ class PackedRows:
 
     def __len__(self) -> int:
         return len(self.first) - 1
-
-    def _order(self, epoch: int) -> NDArray[np.int64]:
-        if epoch not in self._orders:
-            self._orders[epoch] = generator(self.seed, 2, epoch).permutation(len(self))
-            while len(self._orders) > 2:
-                self._orders.popitem(last=False)
-        return self._orders[epoch]
 
     def numbers(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(row, epoch) of ``count`` rows from place ``first`` of the endless sequence of epochs."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.seeds import generator, hashed
+from firth.corpus.epochs import each_epoch
 from firth.corpus.format import Split
 
 _SHIFT, _ORDER = 41, 42  # what the random numbers here are for
@@ -42,6 +43,7 @@ class StreamRows:
         # One row is left out so that the cuts can move; a stream shorter than two rows is one row.
         self.moves = whole >= 2 * row_len
         self.num_rows = whole // row_len - 1 if self.moves else min(1, whole)
+        self._order = each_epoch(lambda epoch: generator(seed, _ORDER, epoch).permutation(self.num_rows))
 
     def __len__(self) -> int:
         return self.num_rows
@@ -53,6 +55,5 @@ class StreamRows:
         for epoch in np.unique(numbers // self.num_rows).tolist():
             mine = numbers // self.num_rows == epoch
             shift = int(hashed(self.seed, _SHIFT, epoch)) % (self.row_len + 1) if epoch and self.moves else 0
-            order = generator(self.seed, _ORDER, epoch).permutation(self.num_rows)
-            found[mine] = shift + order[numbers[mine] % self.num_rows] * self.row_len
+            found[mine] = shift + self._order(epoch)[numbers[mine] % self.num_rows] * self.row_len
         return found
