@@ -1,10 +1,12 @@
 """Task heads on BERT: directories of transformers read here, and ours read there, with the same scores."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import (
     BertConfig,
     BertForQuestionAnswering,
@@ -14,6 +16,7 @@ from transformers import (
 
 import firth
 from firth.assembly.task_model import TaskModel
+from firth.core.errors import FirthError
 from firth.core.examples import AnswerExample, TagExample, TextExample
 from firth.corpus.format import Corpus
 
@@ -98,3 +101,43 @@ def test_written_here_read_there(directory: Path, tmp_path: Path) -> None:
     loaded = firth.load(out)
     assert isinstance(loaded, TaskModel)
     compare(loaded, out, directory.name)
+
+
+@pytest.mark.parametrize("directory", ["tag"], indirect=True)
+def test_a_tagger_that_was_saved_with_a_pooler(directory: Path) -> None:
+    """As older versions of transformers did: the class that wrote it says what it is."""
+    weights = load_file(directory / "model.safetensors")
+    weights |= {"bert.pooler.dense.weight": torch.randn(32, 32), "bert.pooler.dense.bias": torch.randn(32)}
+    save_file(weights, directory / "model.safetensors")
+    model = firth.load(directory)
+    assert isinstance(model, TaskModel)
+    assert (model.config.task, model.config.scheme) == ("tag", "bio")
+    compare(model, directory, "tag")
+
+
+@pytest.mark.parametrize("directory", ["classify"], indirect=True)
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"problem_type": "multi_label_classification"}, "several labels a text"),
+        ({"is_decoder": True}, "reads from left to right"),
+        ({"architectures": ["BertForMultipleChoice"]}, "a BertForMultipleChoice, a task that Firth does not know"),
+    ],
+)
+def test_what_would_be_read_wrongly_is_refused(directory: Path, setting: dict[str, object], said: str) -> None:
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps(config | setting))
+    with pytest.raises(FirthError, match=said):
+        firth.load(directory)
+
+
+@pytest.mark.parametrize("directory", ["classify"], indirect=True)
+def test_an_ernie_with_a_task(directory: Path) -> None:
+    """The same weights by their names there."""
+    weights = load_file(directory / "model.safetensors")
+    before = firth.load(directory).predict_examples(EXAMPLES["classify"])
+    save_file({name.replace("bert.", "ernie."): one for name, one in weights.items()}, directory / "model.safetensors")
+    config = json.loads((directory / "config.json").read_text())
+    config |= {"model_type": "ernie", "architectures": ["ErnieForSequenceClassification"]}
+    (directory / "config.json").write_text(json.dumps(config))
+    assert firth.load(directory).predict_examples(EXAMPLES["classify"]) == before

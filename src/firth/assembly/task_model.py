@@ -20,8 +20,9 @@ from firth.core.model_configs import EncoderConfig
 from firth.core.task_configs import TaskConfig
 from firth.core.tensors import load_tensors, save_tensors
 from firth.core.text_reader import TextReader
-from firth.interop.bert import is_plain, load_bert, save_bert
+from firth.interop.bert import is_plain, save_bert
 from firth.interop.elmo import OPTIONS, WEIGHTS, find_pair
+from firth.interop.encoders import load_encoder
 from firth.representations.base import Attention, Representation, TextLayers
 from firth.representations.beside import WordsBeside, read_beside
 from firth.representations.encoder import EncoderRepresentation
@@ -38,6 +39,7 @@ from firth.text.pieces import Pieces
 from firth.text.words import has_han, split_words
 
 _TASKS: dict[str, Any] = {"classify": Classify, "score": Classify, "tag": Tag, "answer": AnswerQuestions}
+_TAGGER = "TokenClassification"
 _SETTINGS, _WEIGHTS, _BASE, _BESIDE = "task.json", "task.safetensors", "base", "beside"
 _NOT_COPIED = shutil.ignore_patterns(
     "checkpoints", "metrics.jsonl", "report.html", "seeds", "state.safetensors", "predictions.json"
@@ -227,11 +229,13 @@ def build_model(config: TaskConfig, base: Representation, pairs: bool, beside: W
 
 
 def load_published(folder: Path, config: TaskConfig | None = None, pairs: bool = False) -> TaskModel:
-    """A directory of transformers' BertForSequenceClassification, TokenClassification or QuestionAnswering."""
-    encoder_config, weights, heads = load_bert(folder)
+    """A directory of transformers' BERT or ERNIE for sequence or token classification or question answering."""
+    encoder_config, weights, heads = load_encoder(folder)
     pieces = Pieces.load(folder)
     if config is None:
         config = _published_config(folder, heads)
+    if config.task in ("tag", "answer"):
+        heads.pop("pooler", None)  # older taggers were saved with one that they do not use
     base = EncoderRepresentation.from_weights(encoder_config, weights, heads, pieces, folder)
     model = build_model(config.replace(pool="first") if "pooler" in heads else config, base, pairs)
     head = heads["spans" if config.task == "answer" else "classifier"]
@@ -245,16 +249,28 @@ def load_published(folder: Path, config: TaskConfig | None = None, pairs: bool =
 
 
 def _published_config(folder: Path, heads: dict[str, Any]) -> TaskConfig:
+    """The task of a directory: by the class that wrote it, or where it does not say, by its heads."""
     data = read_json(folder / "config.json")
-    if "spans" in heads:
+    written_by = next(iter(data.get("architectures") or ()), "")
+    usual = "QuestionAnswering" if "spans" in heads else "SequenceClassification" if "pooler" in heads else _TAGGER
+    kind = str(written_by).rpartition("For")[2] or usual
+    if kind == "QuestionAnswering" and "spans" in heads:
         return TaskConfig(task="answer")
+    if kind not in ("SequenceClassification", _TAGGER) or "classifier" not in heads:
+        raise FirthError(
+            f"{folder / 'config.json'}: a {written_by}, a task that Firth does not know; it reads sequence and token classification and question answering"
+        )
     names = {int(place): str(label) for place, label in (data.get("id2label") or {}).items()}
     count = len(heads["classifier"]["weight"])
     labels = tuple(names.get(place, f"LABEL_{place}") for place in range(count))
-    if "pooler" not in heads:
+    if kind == _TAGGER:
         from firth.tasks.schemes import detect_scheme
 
         return TaskConfig(task="tag", labels=labels, scheme=detect_scheme([labels]) and "bio")
+    if data.get("problem_type") == "multi_label_classification":
+        raise FirthError(
+            f"{folder / 'config.json'}: several labels a text (problem_type), which Firth does not know; it gives a text one label"
+        )
     if count == 1:
         return TaskConfig(task="score")
     return TaskConfig(task="classify", labels=labels)

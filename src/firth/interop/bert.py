@@ -148,6 +148,10 @@ def config_from_json(kind: Format, data: Any, where: Path) -> EncoderConfig:
         raise FirthError(
             f"{where}: this {kind.title} uses an activation or positions that Firth does not know ({data.get('hidden_act')})"
         )
+    if data.get("is_decoder") or data.get("add_cross_attention"):
+        raise FirthError(
+            f"{where}: this {kind.title} reads from left to right (is_decoder); Firth reads those that look both ways"
+        )
     data = {**kind.defaults, **data}
     further = kind.settings if kind.switch is None or data.get(kind.switch) else {}
     given = {ours: data[theirs] for ours, theirs in {**_SETTINGS, **further}.items() if theirs in data}
