@@ -237,7 +237,12 @@ def test_standard_input(words: list[str], model: Path, capsys: Capture, monkeypa
 
 def test_half_a_character(model: Path, capsys: Capture) -> None:
     """Arguments that are not UTF-8 arrive as lone surrogates."""
-    refused(["fill", "model", "a \udcff [MASK]"], capsys, "not", "UTF-8")
+    for words in (
+        ["fill", "model", "a \udcff [MASK]"],
+        ["similarity", "model", "a", "\udcff"],
+        ["translate", "model", "\udcff"],
+    ):
+        refused(words, capsys, "an argument is not UTF-8")
 
 
 @pytest.mark.parametrize("content", ["[]", "5", "{"])

@@ -6,6 +6,7 @@ import pytest
 from refusals import refused
 
 from firth import api
+from firth.cli.main import main
 
 Told = pytest.CaptureFixture[str]
 SMALL = ["num_layers=1", "num_decoder_layers=1", "hidden_dim=16", "num_heads=2", "ffn_dim=16", "batch_tokens=128"]
@@ -65,3 +66,8 @@ def test_a_damaged_translator(translator: Path, work: Path, capsys: Told) -> Non
     refused(["translate", "copy", "dog"], capsys, "no weights here")
     Path("copy/tokenizer.json").unlink()
     refused(["info", "copy"], capsys, "missing")
+
+
+def test_a_sentence_too_long_for_a_name(translator: Path, work: Path, capsys: Told) -> None:
+    main(["translate", str(translator), "a dog " * 60, "--beams", "1", "--max-tokens", "4"])
+    assert len(capsys.readouterr().out.splitlines()) == 1

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file
+from firth.core.stdin import stdin_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,20 +18,15 @@ if TYPE_CHECKING:
 _TOGETHER = 512
 
 
-def stdin_lines() -> list[str]:
+def full_stdin_lines() -> list[str]:
     """The lines of standard input that hold something."""
-    try:
-        text = sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise FirthError(f"standard input:{line}: not utf-8; convert it first") from None
-    return [line for line in text.split("\n") if line.strip()]
+    return [line for _, line in stdin_lines() if line.strip()]
 
 
 def read_texts(source: str, column: str) -> list[str]:
-    """One text a line from a file or standard input; tables and jsonl by their column."""
+    """One text a line from a file or standard input, also empty ones; tables and jsonl by their column."""
     if source == "-":
-        texts = stdin_lines()
+        texts = [line for _, line in stdin_lines()]
     else:
         from firth import api
 

@@ -43,11 +43,9 @@ def generate(
     Example: firth generate runs/gpt "Once upon a time" --temperature 0.8 --top-k 40
     """
     from firth import api
-    from firth.cli.encode_texts import stdin_lines
+    from firth.cli.encode_texts import full_stdin_lines
 
-    texts = stdin_lines() if text == "-" else [text]
-    if any("\ud800" <= char <= "\udfff" for line in texts for char in line):
-        raise FirthError("the text is not UTF-8: write it in a terminal that uses UTF-8, or pipe it in")
+    texts = full_stdin_lines() if text == "-" else [text]
     if trace is not None and not beams:
         raise FirthError("--trace shows a beam search: say how wide with --beams 4")
     if trace is not None and not trace.parent.is_dir():

@@ -3,6 +3,7 @@
 Nothing heavy is imported before a command needs it, so that ``firth --help`` is instant.
 """
 
+import os
 import sys
 from importlib import import_module
 
@@ -32,12 +33,22 @@ def main(arguments: list[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in words
     try:
+        _refuse_broken(words)
         app([word for word in words if word != "--debug"], prog_name="firth", standalone_mode=False)
     except Exception as error:
         code = _exit_code(error)
         if debug or code is None:
             raise
         sys.exit(code)
+
+
+def _refuse_broken(words: list[str]) -> None:
+    """Bytes that are no UTF-8 arrive as lone surrogates; only the name of a file may have them."""
+    for word in words:
+        if any("\ud800" <= char <= "\udfff" for char in word) and not os.path.lexists(word):
+            raise FirthError(
+                "an argument is not UTF-8: write it in a terminal that uses UTF-8, or put it into a file and name that"
+            )
 
 
 def _exit_code(error: Exception) -> int | None:

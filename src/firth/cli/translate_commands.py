@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 
 from firth.cli.app import Json, app
-from firth.core.errors import FirthError
+from firth.core.stdin import stdin_lines
 
 _TOGETHER = 500  # lines that are sorted by length and searched side by side
 
@@ -134,18 +135,10 @@ def _lines(texts: list[str]) -> Iterable[str]:
     from firth import api
 
     if texts == ["-"]:
-        return _stdin()
-    if len(texts) == 1 and Path(texts[0]).is_file():
+        return (line for _, line in stdin_lines())
+    if len(texts) == 1 and os.path.isfile(texts[0]):  # also of a sentence that is too long for a name
         return api.read_texts(texts[0])
     return texts
-
-
-def _stdin() -> Iterator[str]:
-    for number, raw in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield raw.decode().rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise FirthError(f"standard input:{number}: not utf-8; convert it first") from None
 
 
 def _blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:

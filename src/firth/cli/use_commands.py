@@ -23,14 +23,12 @@ def fill(
     Example: firth fill runs/bert "The film was [MASK]."
     """
     from firth import api
-    from firth.cli.encode_texts import stdin_lines
+    from firth.cli.encode_texts import full_stdin_lines
     from firth.cli.output import say, say_json
 
-    lines = [line for word in texts for line in (stdin_lines() if word == "-" else [word]) if line.strip()]
+    lines = [line for word in texts for line in (full_stdin_lines() if word == "-" else [word]) if line.strip()]
     if not lines:
         raise FirthError("no sentence given: write one with [MASK] in it")
-    if any("\ud800" <= char <= "\udfff" for line in lines for char in line):
-        raise FirthError("a sentence is not UTF-8: write it in a terminal that uses UTF-8, or pipe it in")
     model = api.load(run)
     results = [(line, model.fill(line, top)) for line in lines]
     if as_json:

@@ -11,6 +11,7 @@ from typing import Any
 
 from firth.core.errors import FirthError
 from firth.core.examples import Answer, AnswerExample
+from firth.text.characters import whole_characters
 from firth.text.sources import Source, find_sources
 from firth.text.tables import first_line, json_lines, load_json, open_table
 
@@ -114,13 +115,13 @@ def _article(article: Any, name: str) -> Iterator[_Raw]:
     if "question" in article and "context" in article:
         yield _flat(article, name)
         return
-    for paragraph in article.get("paragraphs", [article]):
+    for paragraph in _list(article, "paragraphs", name) if "paragraphs" in article else [article]:
         passage = _field(paragraph, ("context", "context_text"), name)
-        for qa in paragraph.get("qas", []):
+        for qa in _list(paragraph, "qas", name):
             question = _field(qa, ("question", "query_text"), name)
             number = str(qa.get("id", qa.get("query_id", "")))
-            answers = [_answer(answer, name) for answer in qa.get("answers", [])]
-            impossible = bool(qa.get("is_impossible", "answers" in qa and not answers))
+            answers = [_answer(answer, name) for answer in _list(qa, "answers", name)]
+            impossible = bool(qa.get("is_impossible", qa.get("answers") is not None and not answers))
             yield _Raw(number, question, passage, [] if impossible else answers, impossible, f"{name} {number}".strip())
 
 
@@ -129,12 +130,14 @@ def _flat(item: dict[str, Any], where: str) -> _Raw:
     passage, question = _field(item, ("context", "passage"), where), _field(item, ("question",), where)
     given = item.get("answers")
     if isinstance(given, dict):
-        starts = given.get("answer_start") or [None] * len(given.get("text", []))
-        if len(starts) != len(given.get("text", [])):
-            raise FirthError(f"{where}: {len(given.get('text', []))} answers and {len(starts)} starts; mend this line")
-        answers = list(zip(given.get("text", []), starts, strict=True))
+        texts = _list(given, "text", where)
+        starts = _list(given, "answer_start", where) or [None] * len(texts)
+        if len(starts) != len(texts):
+            raise FirthError(f"{where}: {len(texts)} answers and {len(starts)} starts; mend this line")
+        both = zip(texts, starts, strict=True)
+        answers = [_answer({"text": text, "answer_start": start}, where) for text, start in both]
     else:
-        answers = [_answer(answer, where) for answer in given or []]
+        answers = [_answer(answer, where) for answer in _list(item, "answers", where)]
     impossible = bool(item.get("is_impossible", given is not None and not answers))
     number = str(item.get("id", ""))
     return _Raw(number, question, passage, [] if impossible else answers, impossible, f"{where} {number}".strip())
@@ -142,17 +145,31 @@ def _flat(item: dict[str, Any], where: str) -> _Raw:
 
 def _answer(answer: Any, where: str) -> tuple[str, int | None]:
     if isinstance(answer, str):
-        return answer, None
+        return whole_characters(answer), None
     if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
         raise FirthError(f"{where}: an answer is neither text nor an object with 'text'; mend the file")
     start = answer.get("answer_start")
-    return answer["text"], int(start) if isinstance(start, int | float) else None
+    if not (start is None or isinstance(start, int) or (isinstance(start, float) and start.is_integer())):
+        raise FirthError(f"{where}: 'answer_start' is no whole number but {start!r}; mend the file")
+    return whole_characters(answer["text"]), None if start is None else int(start)
 
 
-def _field(item: dict[str, Any], names: tuple[str, ...], where: str) -> str:
+def _list(item: dict[str, Any], name: str, where: str) -> list[Any]:
+    """A list that may be missing."""
+    found = item.get(name)
+    if found is not None and not isinstance(found, list):
+        raise FirthError(f"{where}: '{name}' is not a list but {type(found).__name__}; mend the file")
+    return found or []
+
+
+def _field(item: Any, names: tuple[str, ...], where: str) -> str:
+    if not isinstance(item, dict):
+        raise FirthError(
+            f"{where}: not an object with '{names[0]}' but {type(item).__name__}; give a file laid out as SQuAD's or CMRC's"
+        )
     for name in names:
         if isinstance(item.get(name), str):
-            return str(item[name])
+            return whole_characters(item[name])
     raise FirthError(
         f"{where}: no '{names[0]}' (text) in {', '.join(item)[:80]}; give a file laid out as SQuAD's or CMRC's"
     )

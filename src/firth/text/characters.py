@@ -21,6 +21,11 @@ _WIDE = f"{HAN_CLASS}\u3001-\u303f\uff01-\uff65"
 _GAP = re.compile(rf"(?<=[{_WIDE}])[ ]+(?=[{_WIDE}])")
 
 
+def whole_characters(text: str) -> str:
+    """JSON can spell half a surrogate pair, which is no character: U+FFFD stands in its place."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def is_han(char: str) -> bool:
     """The ideographs that BERT sets apart."""
     code = ord(char)

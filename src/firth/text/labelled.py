@@ -6,6 +6,7 @@ from typing import Any
 
 from firth.core.errors import FirthError
 from firth.core.examples import TextExample
+from firth.text.characters import whole_characters
 from firth.text.columns import SCORES, Chosen, Columns, choose_columns, is_number
 from firth.text.sources import Source, find_sources
 from firth.text.tables import Table, open_table
@@ -66,8 +67,7 @@ def _text(value: Any, where: str) -> str:
         raise FirthError(
             f"{where}: the text is not text but {type(value).__name__}; mend this line or choose another column"
         )
-    # JSON can spell half a surrogate pair, which is no character: U+FFFD stands in its place.
-    return value if value.isascii() else value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return whole_characters(value)
 
 
 def _label(value: Any) -> str | None:

@@ -5,7 +5,6 @@ out, and how often, is for the corpus to count.
 """
 
 import itertools
-import json
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,8 +13,10 @@ from typing import Any, NamedTuple
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
+from firth.text.characters import whole_characters
 from firth.text.lines import numbered_lines
 from firth.text.sources import PACKINGS, Source, open_source
+from firth.text.tables import json_values
 
 _FORMATS = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tmx": "tmx"}
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -119,13 +120,7 @@ def _tsv(source: Source, config: PairsReadingConfig) -> Iterator[Pair]:
 def _jsonl(source: Source, config: PairsReadingConfig) -> Iterator[Pair]:
     """Objects with the two texts, also one level down (``{"translation": {"en": …, "de": …}}``)."""
     names: tuple[str, str] | None = None
-    for number, line in numbered_lines(source, config.encoding):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise FirthError(f"{source.name}:{number}: not valid JSON ({error}); mend or remove this line") from None
+    for number, row in json_values(source, config.encoding):
         if isinstance(row, dict) and isinstance(row.get("translation"), dict):
             row = row["translation"]
         if not isinstance(row, dict):
@@ -153,8 +148,7 @@ def _text(row: dict[str, Any], name: str, where: str) -> str:
         raise FirthError(f"{where}: no key '{name}': {nearest(name, list(row))}; choose with --source and --target")
     if not isinstance(row[name], str):
         raise FirthError(f"{where}: '{name}' is not text but {type(row[name]).__name__}; mend this line")
-    text: str = row[name]
-    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return whole_characters(row[name])
 
 
 def _tmx(source: Source, config: PairsReadingConfig) -> Iterator[Pair]:

@@ -5,15 +5,16 @@ blank lines between documents), ``line`` (a document a line).
 """
 
 import csv
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
+from firth.text.characters import whole_characters
 from firth.text.document import Document
 from firth.text.lines import MAX_LINE_CHARS, numbered_lines, text_blocks
 from firth.text.sources import Source, seekable
+from firth.text.tables import json_values
 
 MAX_DOCUMENT_CHARS = 1_000_000
 _HEAD_LINES = 2000
@@ -103,13 +104,7 @@ def _txt(source: Source, config: ReadingConfig, layout: str) -> Iterator[Documen
 
 
 def _jsonl(source: Source, config: ReadingConfig) -> Iterator[Document]:
-    for number, line in numbered_lines(source, config.encoding):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except ValueError as error:
-            raise FirthError(f"{source.name}:{number}: not valid JSON ({error}); mend or remove this line") from None
+    for number, value in json_values(source, config.encoding):
         if isinstance(value, dict):
             value = _field(source, number, value, config.column)
         if not isinstance(value, str):
@@ -117,12 +112,7 @@ def _jsonl(source: Source, config: ReadingConfig) -> Iterator[Document]:
                 f"{source.name}:{number}: '{config.column}' is not text but {type(value).__name__}; mend this line or choose another --column"
             )
         if value.strip():
-            yield Document(value if value.isascii() else _without_surrogates(value))
-
-
-def _without_surrogates(text: str) -> str:
-    """JSON can spell half a surrogate pair, which is no character: U+FFFD stands in its place."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            yield Document(whole_characters(value))
 
 
 def _field(source: Source, number: int, row: dict[str, Any], column: str) -> Any:

@@ -75,8 +75,8 @@ def load_json(source: Source, encoding: str) -> Any:
         ) from None
 
 
-def json_lines(source: Source, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects, one a line."""
+def json_values(source: Source, encoding: str) -> Iterator[tuple[int, Any]]:
+    """One JSON value a line; blank lines are passed over."""
     for number, line in numbered_lines(source, encoding):
         if not line.strip():
             continue
@@ -84,6 +84,12 @@ def json_lines(source: Source, encoding: str) -> Iterator[tuple[int, dict[str, A
             value = json.loads(line)
         except ValueError as error:
             raise FirthError(f"{source.name}:{number}: not valid JSON ({error}); mend or remove this line") from None
+        yield number, value
+
+
+def json_lines(source: Source, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Objects, one a line."""
+    for number, value in json_values(source, encoding):
         if not isinstance(value, dict):
             raise FirthError(
                 f"{source.name}:{number}: not an object with named fields but {type(value).__name__}; write {{...}}"
@@ -136,17 +142,16 @@ def _parquet(source: Source) -> Table:
     import pyarrow.parquet
 
     def rows() -> Iterator[list[Any]]:
-        with seekable(source) as handle:
-            file = pyarrow.parquet.ParquetFile(handle, pre_buffer=False, buffer_size=1 << 20)
-            yield list(file.schema_arrow.names)
-            for batch in file.iter_batches(batch_size=256):
-                yield from map(list, zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        try:
+            with seekable(source) as handle:
+                file = pyarrow.parquet.ParquetFile(handle, pre_buffer=False, buffer_size=1 << 20)
+                yield list(file.schema_arrow.names)
+                for batch in file.iter_batches(batch_size=256):
+                    yield from map(list, zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        except (pyarrow.ArrowInvalid, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise FirthError(f"{source.name}: not a whole parquet file ({error}); copy it again") from None
 
-    try:
-        found = rows()
-        names = next(found)
-        return _peeked(source, names, enumerate(found, 1))
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise FirthError(f"{source.name}: not a whole parquet file ({error}); copy it again") from None
+    found = rows()
+    return _peeked(source, next(found), enumerate(found, 1))

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, nearest
 from firth.core.examples import TagExample
-from firth.text.characters import is_han
+from firth.text.characters import is_han, whole_characters
 from firth.text.conllu import conllu_examples
 from firth.text.lines import numbered_lines
 from firth.text.sources import Source, find_sources
@@ -27,9 +27,9 @@ _HEAD_LINES = 200
 
 @dataclass(frozen=True)
 class TagColumns:
-    """Numbers from 1 of the columns (from the end if negative); CoNLL-U: the name upos or xpos."""
+    """Numbers from 1 of the columns (from the end if negative); CoNLL-U: the name upos or xpos; jsonl: the fields."""
 
-    word: int = 1
+    word: int | str = 1
     tag: int | str = -1
 
 
@@ -55,7 +55,7 @@ def stream_tagged(
         if found == "conllu":
             yield from conllu_examples(source.name, lines, "upos" if columns.tag == -1 else str(columns.tag))
         elif found == "jsonl":
-            yield from _jsonl(source, encoding)
+            yield from _jsonl(source, encoding, columns)
         elif found == "slashes":
             yield from _slashes(source.name, lines)
         else:
@@ -92,9 +92,7 @@ def _closed(char: str) -> bool:
 
 
 def _columns(name: str, lines: Iterator[tuple[int, str]], columns: TagColumns) -> Iterator[TagExample]:
-    if isinstance(columns.tag, str):
-        raise FirthError(f"{name}: column '{columns.tag}' is for CoNLL-U; this file has columns by number, from 1")
-    word_place, tag_place = _place(columns.word), _place(columns.tag)
+    word_place, tag_place = _place(name, columns.word), _place(name, columns.tag)
     words: list[str] = []
     tags: list[str] = []
     width = start = 0
@@ -110,7 +108,7 @@ def _columns(name: str, lines: Iterator[tuple[int, str]], columns: TagColumns) -
             raise FirthError(
                 f"{name}:{number}: {len(fields)} columns where the first word has {width}: words and tags do not pair; mend this line"
             )
-        if max(word_place, tag_place if width > 1 else 0, -1 - tag_place) >= width:
+        if max(max(place, -1 - place) for place in (word_place, tag_place)) >= width:
             raise FirthError(f"{name}:{number}: no such column: there are {width}; choose them by number, from 1")
         start = start if words else number
         words.append(fields[word_place])
@@ -119,10 +117,14 @@ def _columns(name: str, lines: Iterator[tuple[int, str]], columns: TagColumns) -
         yield example_of(words, tags if width > 1 else None, f"{name}:{start}")
 
 
-def _place(number: int) -> int:
-    if number == 0:
+def _place(name: str, column: int | str) -> int:
+    if isinstance(column, str):
+        raise FirthError(
+            f"{name}: a name of a column, '{column}', is for CoNLL-U and jsonl; this file has columns by number, from 1"
+        )
+    if column == 0:
         raise FirthError("columns are counted from 1 (from the end: -1); there is no column 0")
-    return number - 1 if number > 0 else number
+    return column - 1 if column > 0 else column
 
 
 def _slashes(name: str, lines: Iterator[tuple[int, str]]) -> Iterator[TagExample]:
@@ -138,13 +140,19 @@ def _slashes(name: str, lines: Iterator[tuple[int, str]]) -> Iterator[TagExample
             yield example_of([word for word, _ in pairs], [tag for _, tag in pairs], f"{name}:{number}")
 
 
-def _jsonl(source: Source, encoding: str) -> Iterator[TagExample]:
+def _jsonl(source: Source, encoding: str, columns: TagColumns) -> Iterator[TagExample]:
+    word_names = (columns.word,) if isinstance(columns.word, str) else _WORDS
+    tag_names = (columns.tag,) if isinstance(columns.tag, str) else _TAGS
     for number, item in json_lines(source, encoding):
         where = f"{source.name}:{number}"
-        words = _list(item, _WORDS, where)
+        words, tags = _list(item, word_names, where), _list(item, tag_names, where)
         if words is None:
-            raise FirthError(f"{where}: no list of words (looked for {', '.join(_WORDS)}); rename the field")
-        yield example_of(words, _list(item, _TAGS, where), where)
+            raise FirthError(f"{where}: no list of words (looked for {', '.join(word_names)}); rename the field")
+        if tags is None and isinstance(columns.tag, str):
+            raise FirthError(
+                f"{where}: no list '{columns.tag}' of tags: {nearest(columns.tag, list(item))}; name the right field"
+            )
+        yield example_of(words, tags, where)
 
 
 def _list(item: dict[str, Any], names: tuple[str, ...], where: str) -> list[str] | None:
@@ -153,4 +161,4 @@ def _list(item: dict[str, Any], names: tuple[str, ...], where: str) -> list[str]
         return None
     if not isinstance(item[name], list):
         raise FirthError(f"{where}: '{name}' is not a list but {type(item[name]).__name__}; mend this line")
-    return [str(value) for value in item[name]]
+    return [whole_characters(str(value)) for value in item[name]]

@@ -7,8 +7,9 @@ Characters are small numbers. A trie of pieces is a hash table: (node, character
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from firth.core.machine_code import compile_function
 
 Array = NDArray[Any]
 
@@ -16,7 +17,7 @@ MAX_PIECE = 16
 MAX_WORD = 32  # so short that products of probabilities stay above the smallest float
 
 
-@njit(cache=True)
+@compile_function
 def _slot(keys: Array, key: int) -> Any:
     """Where the key is, or the free slot where it belongs."""
     last = len(keys) - 1
@@ -27,7 +28,7 @@ def _slot(keys: Array, key: int) -> Any:
     return slot
 
 
-@njit(cache=True)
+@compile_function
 def build_trie(chars: Array, ends: Array, num_chars: int, num_slots: int) -> tuple[Array, Array, Array]:
     """The trie of the pieces spelled one after another in ``chars``."""
     keys = np.full(num_slots, -1, np.int64)
@@ -50,7 +51,7 @@ def build_trie(chars: Array, ends: Array, num_chars: int, num_slots: int) -> tup
     return keys, nodes, piece_at
 
 
-@njit(cache=True)
+@compile_function
 def expected_counts(
     chars: Array, ends: Array, counts: Array, keys: Array, nodes: Array, piece_at: Array, probs: Array, num_chars: int
 ) -> Array:
@@ -89,7 +90,7 @@ def expected_counts(
     return expected
 
 
-@njit(cache=True)
+@compile_function
 def _best_path(
     chars: Array,
     start: int,
@@ -131,7 +132,7 @@ def _best_path(
     return length
 
 
-@njit(cache=True)
+@compile_function
 def best_counts(
     chars: Array, ends: Array, counts: Array, keys: Array, nodes: Array, piece_at: Array, logs: Array, num_chars: int
 ) -> Array:
@@ -147,7 +148,7 @@ def best_counts(
     return found
 
 
-@njit(cache=True)
+@compile_function
 def losses(
     chars: Array, ends: Array, used: Array, keys: Array, nodes: Array, piece_at: Array, logs: Array, num_chars: int
 ) -> Array:

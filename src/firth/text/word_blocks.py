@@ -41,13 +41,13 @@ class WordEncoder:
         self.rules = rules
 
     def words(self, sentence: str, chinese: bool) -> list[str]:
+        if chinese and not self.rules.whitespace_only:
+            # cut as it is written, as texts are when a model reads them: the dictionary knows some words by capitals
+            found = [word for word in cut(sentence) if not word.isspace()]
+            return [word.lower() for word in found] if self.rules.lowercase else found
         if self.rules.lowercase:
             sentence = sentence.lower()
-        if self.rules.whitespace_only:
-            return sentence.split()
-        if chinese:
-            return [word for word in cut(sentence) if not word.isspace()]
-        return WORD.findall(sentence)
+        return sentence.split() if self.rules.whitespace_only else WORD.findall(sentence)
 
     def encode(self, documents: list[Document]) -> WordBlock:
         table = Table()

@@ -6,27 +6,19 @@ targets is padded to a multiple of six; the padding has rate 0 and so changes no
 sees what the six before it changed. The plain twins are in ``reference.py``.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
-from numba import njit
 
+from firth.core.machine_code import Function, compile_function
 from firth.vectors.lanes import add, div, higher, load, lower, mul, muladd, prefetch, splat, store, sub, totals
 
 SIX = 6
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """Machine code on first call, kept on disk where some folder can be written to, run without the
-    interpreter's lock."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": True, "error_model": "numpy"}
-    try:
-        made: Any = njit(cache=True, **options)(function)
-    except RuntimeError:  # no place for a cache
-        made = njit(**options)(function)
-    return cast(Function, made)
+    """Machine code that runs without the interpreter's lock."""
+    return compile_function(function, nogil=True, fastmath=True, error_model="numpy")
 
 
 @compiled

@@ -14,7 +14,7 @@ PASSAGE = "Zürich 👩\u200d🚀 在瑞士，cafe\u0301 too."
 
 
 def read(path: Path, data: Any, **settings: bool) -> AnswerFile:
-    path.write_text(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False), encoding="utf-8")
+    path.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
     return read_answers(str(path), **settings)
 
 
@@ -128,3 +128,25 @@ def test_bad_files(tmp_path: Path) -> None:
         read(
             tmp_path / "a.jsonl", {"question": "?", "context": "x", "answers": {"text": ["x"], "answer_start": [0, 1]}}
         )
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (squad({"id": "q", "question": "Who?", "answers": {"text": "x"}}), "'answers' is not a list but dict"),
+        ({"data": [{"paragraphs": 3}]}, "'paragraphs' is not a list but int"),
+        ({"data": [{"paragraphs": ["x"]}]}, "not an object with 'context' but str"),
+        ({"data": [{"paragraphs": [{"context": "x", "qas": [4]}]}]}, "not an object with 'question' but int"),
+        (squad(question("瑞士", "3")), "'answer_start' is no whole number but '3'"),  # type: ignore[arg-type]
+        ([{"question": "?", "context": "x", "answers": {"text": "x", "answer_start": 3}}], "'text' is not a list"),
+        ([{"question": "?", "context": "x", "answers": {"text": [5], "answer_start": [0]}}], "neither text nor"),
+    ],
+)
+def test_what_is_not_laid_out_so(tmp_path: Path, data: Any, said: str) -> None:
+    with pytest.raises(FirthError, match=said):
+        read(tmp_path / "a.json", data)
+
+
+def test_answers_that_are_null_and_half_characters(tmp_path: Path) -> None:
+    (example,) = read(tmp_path / "a.json", squad({"id": "q", "question": "\ud800?", "answers": None})).examples
+    assert (example.question, example.impossible, example.answers) == ("\ufffd?", False, [])

@@ -169,3 +169,20 @@ def test_stream(tmp_path: Path) -> None:
     path = tmp_path / "texts.txt"
     path.write_text("first text\n\nsecond, text\n", encoding="utf-8")
     assert [example.text for example in stream_texts(str(path))] == ["first text", "second, text"]
+
+
+def test_parquet_that_breaks_off_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the rows by which the columns are found."""
+    table = pyarrow.table({"text": [f"text {number}" for number in range(3000)], "label": ["a", "b"] * 1500})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    whole = pyarrow.parquet.ParquetFile.iter_batches
+
+    def broken(self: object, **settings: object) -> object:
+        for number, batch in enumerate(whole(self, **settings)):  # type: ignore[arg-type]
+            if number > 6:
+                raise pyarrow.ArrowInvalid("bad page")
+            yield batch
+
+    monkeypatch.setattr(pyarrow.parquet.ParquetFile, "iter_batches", broken)
+    with pytest.raises(FirthError, match=r"a\.parquet: not a whole parquet file \(bad page\)"):
+        read_texts(str(tmp_path / "a.parquet"))

@@ -131,12 +131,26 @@ def test_jsonl(tmp_path: Path) -> None:
 def test_bad_columns(tmp_path: Path) -> None:
     with pytest.raises(FirthError, match=r"a:2: 1 columns where the first word has 2: words and tags do not pair"):
         read(tmp_path / "a", "Hello O\nworld\n")
-    for columns in (TagColumns(word=5), TagColumns(tag=3), TagColumns(tag=-3)):
+    for columns in (TagColumns(word=5), TagColumns(tag=3), TagColumns(tag=-3), TagColumns(word=-5)):
         with pytest.raises(FirthError, match="no such column: there are 2"):
             read(tmp_path / "a", "Hello O\n", columns=columns)
     with pytest.raises(FirthError, match="there is no column 0"):
         read(tmp_path / "a", "Hello O\n", columns=TagColumns(tag=0))
-    with pytest.raises(FirthError, match="is for CoNLL-U"):
-        read(tmp_path / "a", "Hello O\n", columns=TagColumns(tag="upos"))
+    with pytest.raises(FirthError, match="no such column: there are 1"):
+        read(tmp_path / "a", "Hello\n", columns=TagColumns(tag=4))
+    for columns in (TagColumns(tag="upos"), TagColumns(word="token")):
+        with pytest.raises(FirthError, match="is for CoNLL-U and jsonl"):
+            read(tmp_path / "a", "Hello O\n", columns=columns)
     with pytest.raises(FirthError, match="unknown layout of tags 'xml'"):
         read(tmp_path / "a", "Hello O\n", layout="xml")
+
+
+def test_fields_by_name(tmp_path: Path) -> None:
+    line = '{"tokens": ["A", "b"], "forms": ["C", "\\ud800"], "ner_tags": ["O", "O"], "pos_tags": ["D", "N"]}\n'
+    assert read(tmp_path / "a.jsonl", line)[0].tags == ["O", "O"]
+    found = read(tmp_path / "a.jsonl", line, columns=TagColumns(word="forms", tag="pos_tags"))[0]
+    assert (found.words, found.tags) == (["C", "\ufffd"], ["D", "N"])
+    with pytest.raises(FirthError, match=r"a\.jsonl:1: no list 'pos_tag' of tags: did you mean 'pos_tags'"):
+        read(tmp_path / "a.jsonl", line, columns=TagColumns(tag="pos_tag"))
+    with pytest.raises(FirthError, match=r"no list of words \(looked for words_\)"):
+        read(tmp_path / "a.jsonl", line, columns=TagColumns(word="words_"))

@@ -6,6 +6,7 @@ import pytest
 
 from firth.core.errors import FirthError
 from firth.text.pieces import Pieces
+from firth.text.word_blocks import WordEncoder, WordRules
 from firth.text.word_tokens import WordTokens, join_words, load_tokens
 
 
@@ -60,3 +61,13 @@ def test_files(tmp_path: Path) -> None:
 
 def test_pieces_are_found_too(corpus_folder: Path) -> None:
     assert isinstance(load_tokens(corpus_folder / "tokenizer"), Pieces)
+
+
+@pytest.mark.parametrize("text", ["这件T恤很好", "A股大涨，B超正常。", "他用PC机看IC卡"])
+def test_a_corpus_is_cut_as_texts_are(text: str) -> None:
+    """The dictionary knows some words by their capitals: cut first, then lower case, on both sides."""
+    words = WordEncoder(WordRules(lowercase=True, whitespace_only=False)).words(text, chinese=True)
+    tokens = WordTokens(words, lowercase=True, whitespace_only=False)
+    found = tokens.encode(text)
+    assert found.tokens == words
+    assert words == [word.lower() for word in words]
