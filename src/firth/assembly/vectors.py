@@ -43,7 +43,7 @@ def start_vectors(
 def resume_vectors(run: Run, progress: Progress | None = None) -> Run:
     """Goes on with a run that was stopped."""
     if run.facts["status"] == "finished":
-        return run
+        return run if "checksums" in run.facts else _finish(run.folder)  # stopped before its report
     config = _CONFIGS[run.facts["config"]["kind"]].build(run.facts["config"], run.folder / "firth.json")
     assert isinstance(config, Word2VecConfig | FastTextConfig | GloveConfig)
     start = Path(run.facts["start"]) if run.facts.get("start") else None

@@ -118,7 +118,8 @@ def merge_runs(paths: list[Path], memory_bytes: int) -> Iterator[Counts]:
 
 
 def cells_of(counts: Counts, symmetric: bool) -> NDArray[Any]:
-    """(row, column, count); a symmetric table was counted for row <= column only."""
+    """(row, column, count). A symmetric table was counted for row <= column only; two of the same word are near each
+    other from both sides, so they count twice, as in the published program."""
     keys, values = counts
     cells = np.empty(len(keys), CELL)
     cells["row"], cells["column"] = keys >> 32, keys & 0xFFFFFFFF
@@ -126,6 +127,7 @@ def cells_of(counts: Counts, symmetric: bool) -> NDArray[Any]:
     if not symmetric:
         return cells
     other = cells[cells["row"] != cells["column"]]
+    cells["count"][cells["row"] == cells["column"]] *= 2
     other["row"], other["column"] = other["column"], other["row"].copy()
     return np.concatenate((cells, other))
 

@@ -73,6 +73,7 @@ def train_vectors(
         "corpus": {"path": str(corpus.folder.absolute()), "fingerprint": corpus.fingerprint},
         "start": str(start.absolute()) if start else None,
     }
+    Run.keep_apart(out, (corpus.folder, *([start] if start else [])), overwrite and not resume)
     vocabulary, learner = _begin(corpus, config, threads, start, out)
     run = _reopen(out, facts) if resume else Run.create(out, facts, overwrite)
     with run.lock():
@@ -200,7 +201,7 @@ class _Training:
                 if stop.is_set() and not done:
                     raise Interrupted(f"{self.run.folder}: stopped on request; resume this run to go on")
         return {
-            "loss": last,
+            **({"loss": last} if np.isfinite(last) else {}),  # too little text for a look at it
             "seconds": self.seconds,
             "tokens_per_s": (learner.num_tokens - first_tokens) / max(self.seconds - before, 1e-9),
         }

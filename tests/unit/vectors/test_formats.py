@@ -209,3 +209,10 @@ def test_damaged_fasttext_models_are_told(tmp_path: Path) -> None:
     path.write_bytes(struct.pack("<2i", 793712314, 99) + b"\0" * 200)
     with pytest.raises(FirthError, match="format 99"):
         load_vectors(path)
+
+
+def test_words_of_another_projector_stay(vectors: WordVectors, tmp_path: Path) -> None:
+    save_vectors(vectors, tmp_path / "vectors.tsv", "projector")
+    with pytest.raises(FirthError, match=r"metadata\.tsv: exists already"):
+        save_vectors(vectors, tmp_path / "tensors.tsv", "projector")
+    assert not (tmp_path / "tensors.tsv").exists()
