@@ -136,7 +136,8 @@ def check_task(
 def evaluate_task(
     run: AnyPath, data: AnyPath, text: str | None = None, second: str | None = None, label: str | None = None
 ) -> dict[str, Any]:
-    """A fine-tuned run on a labelled file: its scores, and where the main one could lie by chance."""
+    """A fine-tuned run on a labelled file: its scores, and where the main one could lie by chance. Columns that are not
+    named are those that it was taught with."""
     from firth.assembly.evaluate_task import evaluate_task as evaluate_file
     from firth.assembly.task_data import Reading
 

@@ -1,6 +1,8 @@
 """What is wrong with labelled data or with a task is told in a sentence, and nothing is left behind."""
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -146,3 +148,29 @@ def test_warnings(run_folder: Path, work: Path, capsys: Told) -> None:
     out = " ".join(capsys.readouterr().out.split())
     assert "every dev example is also in train: the score will say nothing" in out
     assert "empty text" in out
+
+
+def test_one_text_here_and_two_there(run_folder: Path, task_run: Path, work: Path, capsys: Told) -> None:
+    """Also where the base would not mind."""
+    write(work / "train", texts(8))
+    write(work / "dev", pairs(4))
+    Path("two.tsv").write_text("text\tsecond\tlabel\nA map.\tA boat.\ten\n", encoding="utf-8")
+    Path("dev.tsv").write_text("text\tsecond\tlabel\nA map.\tA boat.\ten\n一本书\t书\tzh\n", encoding="utf-8")
+    for base in ("scratch", run_folder):
+        words = start("classify", "train.tsv", "--dev", "dev.tsv", "--base", base)
+        refused(words, capsys, "dev.tsv:2", "two texts where training has one (2 in all)")
+        words = start("classify", "dev.tsv", "--dev", "train.tsv", "--base", base)
+        refused(words, capsys, "train.tsv:2", "one text where training has two (8 in all)")
+    for words in (["evaluate", task_run, "--data", "two.tsv"], ["predict", task_run, "two.tsv"]):
+        refused(words, capsys, "two.tsv:2: two texts where this model reads one")
+
+
+def test_columns_of_tags(work: Path, capsys: Told) -> None:
+    Path("a.conll").write_text("the O\nmap B-X\n")
+    refused(start("tag", "a.conll", "--text", "word"), capsys, "a.conll: a name of a column, 'word'")
+    refused(start("tag", "a.conll", "--text", "-5"), capsys, "a.conll:1: no such column: there are 2")
+
+
+def test_lines_that_are_not_utf8(task_run: Path, work: Path, capsys: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"A map.\nb\xffd\n")))
+    refused(["predict", task_run, "-"], capsys, "standard input:2: not utf-8")

@@ -1,22 +1,28 @@
 """Predictions for a file or standard input, one after the other, in constant memory."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from firth.assembly.evaluate_task import load_task
+from firth.assembly.evaluate_task import check_pair, load_task
+from firth.assembly.task_data import tag_columns
 from firth.assembly.task_model import TaskModel, tag_example
 from firth.assembly.writing_model import WritingModel
 from firth.core.errors import FirthError
 from firth.core.examples import AnswerExample, TextExample
+from firth.core.stdin import stdin_lines
 from firth.text.answers import read_answers
 from firth.text.columns import Columns
 from firth.text.labelled import stream_texts
 from firth.text.lines import numbered_lines
-from firth.text.sources import find_sources
-from firth.text.tagged import stream_tagged
+from firth.text.sources import Source, find_sources
+from firth.text.tables import table_format
+from firth.text.tagged import stream_tagged, tag_layout
+
+_TAGGED = (".conll", ".conllu", ".bio", ".bioes", ".bmes", ".iob", ".iob2")
+_HEAD_LINES = 200
 
 
 def predict_source(run: Path, source: str, text: str | None, second: str | None) -> Iterator[dict[str, Any]]:
@@ -45,43 +51,60 @@ def find_names(run: Path, source: str, text: str | None = None) -> list[tuple[st
 
 
 def _examples(model: TaskModel, source: str, text: str | None, second: str | None) -> Iterator[Any]:
-    if source == "-":
-        for line in sys.stdin:
-            yield _of_line(model, line.rstrip("\n"), "standard input")
-        return
     task = model.config.task
-    plain = all(found.format == "txt" for found in find_sources([source]))
-    if task == "tag" and not plain:
-        yield from stream_tagged(source)
-    elif task == "answer" and not plain:
+    if _is_plain(task, source):
+        for where, line in _lines(source):
+            yield _of_line(model, line, where)
+    elif task == "tag":
+        yield from stream_tagged(source, tag_columns(text, None))
+    elif task == "answer":
         yield from read_answers(source, only_references=True).examples
-    elif plain:
-        for found in find_sources([source]):
-            for number, line in numbered_lines(found, "utf-8"):
-                yield _of_line(model, line, f"{found.name}:{number}")
     else:
-        yield from stream_texts(source, Columns(text, second))
+        for example in stream_texts(source, Columns(text, second)):
+            check_pair(example, model.pairs)
+            yield example
 
 
 def _examples_to_write(model: WritingModel, source: str, text: str | None, second: str | None) -> Iterator[Any]:
     """Lines of plain text, or the rows of a table."""
     form, pairs = model.config.form, model.config.pairs
-    if source != "-" and not all(found.format == "txt" for found in find_sources([source])):
-        yield from stream_tagged(source) if form == "tag" else stream_texts(source, Columns(text, second))
+    if not _is_plain(form, source):
+        if form == "tag":
+            yield from stream_tagged(source, tag_columns(text, None))
+            return
+        for example in stream_texts(source, Columns(text, second)):
+            check_pair(example, pairs)
+            yield example
         return
-    for line in sys.stdin if source == "-" else _lines(source):
-        line = line.rstrip("\r\n")
+    for where, line in _lines(source):
         parts = line.split("\t") if pairs else [line]
         if pairs and len(parts) != 2:
-            raise FirthError(
-                f"{source}: a line has {len(parts)} texts where there should be two; put a tab between them"
-            )
+            raise FirthError(f"{where}: {len(parts)} texts where there should be two; put a tab between them")
         yield model.example(parts if pairs else line)
 
 
-def _lines(source: str) -> Iterator[str]:
+def _lines(source: str) -> Iterator[tuple[str, str]]:
+    """Every line and where it stands."""
+    if source == "-":
+        yield from ((f"standard input:{number}", line) for number, line in stdin_lines())
+        return
     for found in find_sources([source]):
-        yield from (line for _, line in numbered_lines(found, "utf-8"))
+        yield from ((f"{found.name}:{number}", line) for number, line in numbered_lines(found, "utf-8"))
+
+
+def _is_plain(task: str, source: str) -> bool:
+    """Whether every line is a text of its own; else it is laid out as files to learn from are."""
+    return source == "-" or all(_has_plain_lines(task, found) for found in find_sources([source]))
+
+
+def _has_plain_lines(task: str, source: Source) -> bool:
+    name = source.path.name.lower().removesuffix(source.packing)
+    if source.format != "txt":
+        return False
+    if task == "tag":  # columns of words and tags cannot be told from words by what is in them
+        head = [line for _, line in islice(numbered_lines(source, "utf-8"), _HEAD_LINES)]
+        return not name.endswith(_TAGGED) and tag_layout(source, head) == "columns"
+    return not name.endswith(".json") and table_format(source, "utf-8") != "jsonl"
 
 
 def _of_line(model: TaskModel, line: str, where: str) -> Any:

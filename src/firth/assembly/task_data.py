@@ -1,5 +1,6 @@
 """The labelled files of a task, read by its kind, and a look at them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,16 +37,16 @@ def read_examples(task: str, path: Path, reading: Reading, for_scoring: bool = F
         columns = Columns(reading.text, reading.second, reading.label)
         return list(read_texts(name, columns, scores=task == "score"))
     if task == "tag":
-        return list(read_tagged(name, _tag_columns(reading)))
+        return list(read_tagged(name, tag_columns(reading.text, reading.label)))
     return list(read_answers(name, skip_bad=reading.skip_bad, only_references=for_scoring).examples)
 
 
-def _tag_columns(reading: Reading) -> TagColumns | None:
-    if reading.text is None and reading.label is None:
-        return None
-    given = {"word": reading.text, "tag": reading.label}
-    numbers = {name: int(value) if value.lstrip("-").isdecimal() else value for name, value in given.items() if value}
-    return TagColumns(**numbers)  # type: ignore[arg-type]
+def tag_columns(word: str | None, tag: str | None) -> TagColumns:
+    """What the user calls the columns, as numbers where they are."""
+    given = {"word": word, "tag": tag}
+    return TagColumns(
+        **{name: int(value) if value.lstrip("-").isdecimal() else value for name, value in given.items() if value}
+    )
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,15 @@ class TaskData:
     def configured(self, config: TaskConfig) -> TaskConfig:
         """The settings with the labels and the scheme of these examples."""
         if config.task == "tag":
-            labels = sorted({tag for example in self.train for tag in example.tags or ()})
-            return config.replace(labels=labels, scheme=self.check.scheme, characters=self.characters())
+            counts = Counter(tag for example in self.train for tag in example.tags or ())
+            usual = "O" if "O" in counts else max(counts, key=counts.__getitem__, default="")
+            found = {"labels": sorted(counts), "scheme": self.check.scheme, "usual_label": usual}
+            return config.replace(**found, characters=self.characters())
         if config.task == "classify":
             return config.replace(labels=sorted({str(example.label) for example in self.train}))
+        if config.task == "answer" and config.answer_metric is None:
+            texts = [answer.text for example in self.train for answer in example.answers]
+            return config.replace(answer_metric="cmrc" if 2 * sum(map(has_han, texts)) > len(texts) else "squad2")
         return config
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from firth.cli.app import Json, app
+from firth.cli.task_commands import Label, Second, Text
 from firth.core.errors import FirthError
 
 
@@ -41,13 +42,17 @@ def evaluate(
         list[Path] | None, typer.Option(help="For static vectors: an analogy file (four words a line).")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="For tasks: a labelled file.")] = None,
+    text: Text = None,
+    second: Second = None,
+    label: Label = None,
     limit: Annotated[int | None, typer.Option(help="Answer analogies among the first so many words only.")] = None,
     source: Annotated[Path | None, typer.Option(help="For translators: a file of sentences, one a line.")] = None,
     reference: Annotated[Path | None, typer.Option(help="For translators: their translations by people.")] = None,
     beams: Annotated[int, typer.Option(min=1, help="For translators: the width of the beam.")] = 5,
     as_json: Json = False,
 ) -> None:
-    """Measure a run: on held-out text, or static vectors on similarity and analogy files.
+    """Measure a run: on held-out text, a task on labelled texts (columns are those it was taught with, unless they are
+    named), or static vectors on similarity and analogy files.
 
     Example: firth evaluate runs/bert
     """
@@ -58,7 +63,7 @@ def evaluate(
     if data is not None:
         from firth import task_api
 
-        measured = task_api.evaluate_task(run, data)
+        measured = task_api.evaluate_task(run, data, text, second, label)
         if as_json:
             say_json({"run": str(run), "data": str(data), **measured})
             return

@@ -93,7 +93,7 @@ def finetune(
             settings=settings or (),
             seeds=seeds,
             sweep=sweep,
-            shares=_numbers(shares),
+            shares=parse_shares(shares),
             epochs=epochs,
             tune_base_epochs=tune_base_epochs,
             text=text,
@@ -117,11 +117,11 @@ def finetune(
     say(f"next: firth predict {out} texts.txt, or try it in a browser: firth serve {out}")
 
 
-def _numbers(words: str | None) -> list[float]:
+def parse_shares(words: str | None) -> list[float]:
     from firth.core.errors import FirthError
 
     try:
-        return [float(word) for word in words.split(",")] if words else []
+        return [float(word) for word in (words or "").split(",") if word.strip()]
     except ValueError:
         raise FirthError(f"--shares '{words}': write numbers with commas between them, such as 0.01,0.1,1") from None
 
@@ -141,22 +141,25 @@ def predict(
         Path | None,
         typer.Option(help="Of a tagger: write the distinct names it finds to this file, the most frequent first."),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Print what a task says about each text, one JSON line each, as it comes.
 
     Example: firth predict runs/mood texts.txt > moods.jsonl
     """
-    import json
-
     from firth import task_api
-    from firth.cli.output import say
+    from firth.cli.output import say, say_json
 
     if names is not None:
         from firth.core.files import write_text
 
         found_names = task_api.find_names(run, source, text)
         write_text(names, "".join(f"{name}\n" for name, _ in found_names))
-        say(f"{names}: {len(found_names):,} names, found {sum(count for _, count in found_names):,} times")
+        times = sum(count for _, count in found_names)
+        if as_json:
+            say_json({"out": str(names), "names": len(found_names), "times": times})
+        else:
+            say(f"{names}: {len(found_names):,} names, found {times:,} times")
         return
     for found in task_api.predict_file(run, source, text, second):
-        say(json.dumps(found, ensure_ascii=False))
+        say_json(found, indent=None)

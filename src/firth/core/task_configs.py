@@ -28,6 +28,7 @@ class TaskConfig(Config):
     crf: bool = False
     scheme: str | None = None  # of tags: bio, bioes, bmes; none for parts of speech
     characters: bool = False  # tags of Chinese are for single characters; found in the training data
+    usual_label: str = ""  # the tag of what cannot be read: O, or the most frequent; found in the training data
 
     tune_base_epochs: Annotated[float, Field(ge=0)] = (
         0.0  # so often through the task's text with the base's own objective
@@ -43,7 +44,9 @@ class TaskConfig(Config):
     # answers
     max_answer_len: Positive = 30
     max_question_len: Positive = 64
-    answer_metric: Literal["squad1", "squad2", "cmrc"] = "squad2"
+    answer_metric: Literal["squad1", "squad2", "cmrc"] | None = (
+        None  # none: by the answers; cmrc counts Chinese characters
+    )
     null_threshold: float | None = None  # found on the dev set; none: there is always an answer
 
     # a teacher beside the labels

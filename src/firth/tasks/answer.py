@@ -44,6 +44,7 @@ class AnswerQuestions:
             reader.frame.size(pair=True)
         )
         self.threshold = config.null_threshold
+        self.measure = config.answer_metric or "squad2"
 
     @property
     def metric(self) -> str:
@@ -178,7 +179,7 @@ class AnswerQuestions:
         if not any(example.impossible for example in examples):
             return None
         guesses = [found["best"][0]["answer"] if found["best"] else "" for found in predictions]
-        scores = answer_scores(guesses, [_texts(example) for example in examples], self.config.answer_metric)[:, 1]
+        scores = answer_scores(guesses, [_texts(example) for example in examples], self.measure)[:, 1]
         nulls = [found["no_answer_score"] for found in predictions]
         answered = [bool(guess) for guess in guesses]
         answerable = [not example.impossible for example in examples]
@@ -197,7 +198,7 @@ class AnswerQuestions:
 
     def _each(self, examples: Sequence[AnswerExample], predictions: Sequence[dict[str, Any]]) -> NDArray[np.float64]:
         answers = [_texts(example) for example in examples]
-        return answer_scores([found["answer"] for found in predictions], answers, self.config.answer_metric)
+        return answer_scores([found["answer"] for found in predictions], answers, self.measure)
 
 
 def _texts(example: AnswerExample) -> list[str]:

@@ -111,8 +111,9 @@ def score_written(
     found = [[read_back(config, text) for text in texts] for texts in (written, references)]
     if config.form == "classify":
         place = {label: number for number, label in enumerate(config.labels)}
-        numbers = [[place.get(str(one["label"]), len(place)) for one in some] for some in found]
-        return classify_scores(numbers[1], numbers[0], len(place) + 1), "accuracy", mean_interval(same)
+        # what is no label at all is a class of its own, so that it is never right
+        ours, theirs = ([place.get(one["label"], len(place)) for one in some] for some in found)
+        return classify_scores(theirs, ours, len(place) + 1), "accuracy", mean_interval(same)
     counts_N3 = np.asarray([_shared(config, *pair) for pair in zip(*found, strict=True)])
 
     def f1(sums: Any) -> Any:
@@ -120,7 +121,8 @@ def score_written(
 
     shared, said, wanted = counts_N3.sum(0).tolist()
     if config.scheme is None:
-        return scores | {"accuracy": shared / max(wanted, 1)}, "f1", interval(counts_N3, f1)
+        right = interval(counts_N3, lambda sums: sums[:, 0] / np.maximum(sums[:, 2], 1))
+        return scores | {"accuracy": shared / max(wanted, 1)}, "accuracy", right
     scores |= {"precision": float(ratio(shared, said)), "recall": float(ratio(shared, wanted))}
     return scores | {"f1": float(f1(counts_N3.sum(0)[None])[0])}, "f1", interval(counts_N3, f1)
 
@@ -128,7 +130,8 @@ def score_written(
 def _shared(config: WritingConfig, ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[int, int, int]:
     """(right, written, wanted) of one example: entities by type and words, other tags place by place."""
     if config.scheme is None:
-        right = sum(tag == wanted for tag, wanted in zip(ours["tags"], theirs["tags"], strict=False))
+        both = zip(ours["tags"], theirs["tags"], strict=False)
+        right = sum(tag == wanted and tag is not None for tag, wanted in both)
         return right, len(ours["tags"]), len(theirs["tags"])
     bags = [Counter((one["type"], squeezed(one["text"])) for one in some["entities"]) for some in (ours, theirs)]
     return sum((bags[0] & bags[1]).values()), sum(bags[0].values()), sum(bags[1].values())

@@ -62,7 +62,7 @@ def check_examples(
     names = sorted(set().union(*counts.values()), key=lambda name: (-counts["train"][name], name))
     shown = [] if kind == "score" else names
     scheme = detect_scheme(e.tags for e in train if isinstance(e, TagExample) and e.tags) if kind == "tag" else None
-    problems = [*_of_each(parts, scheme), *_of_labels(parts, counts, kind), *_shared(train, dev)]
+    problems = [*_of_each(parts, scheme), *_of_pairs(parts), *_of_labels(parts, counts, kind), *_shared(train, dev)]
     return Check(
         kind,
         {part: len(examples) for part, examples in parts.items()},
@@ -134,6 +134,14 @@ def _unpaired(example: AnyExample) -> bool:
 
 def _bad(example: AnyExample, scheme: str) -> bool:
     return isinstance(example, TagExample) and example.tags is not None and bool(bad_tags(example.tags, scheme))
+
+
+def _of_pairs(parts: dict[str, Sequence[AnyExample]]) -> list[Problem]:
+    """What learns to compare two texts cannot read one, nor the other way round."""
+    texts = [(part, one) for part, some in parts.items() for one in some if isinstance(one, TextExample)]
+    pairs = any(one.second is not None for part, one in texts if part == "train")
+    there = "one text where training has two" if pairs else "two texts where training has one"
+    return _counted(there, [one.where or part for part, one in texts if (one.second is not None) != pairs], grave=True)
 
 
 def _of_labels(parts: dict[str, Sequence[AnyExample]], counts: dict[str, Counter[str]], kind: str) -> list[Problem]:

@@ -51,7 +51,8 @@ class Tag:
         limit = config.max_len if reader.max_len is None else min(config.max_len, reader.max_len)
         self.room = limit - reader.frame.size(pair=False)
         self.class_weights: torch.Tensor | None = None
-        self.common = 0  # the tag of words of which no piece is left
+        usual = config.usual_label or ("O" if "O" in self.number else next(iter(config.labels), "O"))
+        self.unread = usual  # the tag of words of which no piece is left
 
     @property
     def metric(self) -> str:
@@ -139,7 +140,7 @@ class Tag:
         return [np.concatenate(some) for some in by_owner(rows, batch.arrays["owner"])]
 
     def prediction(self, example: TagExample, item: Item, output: NDArray[np.float32]) -> dict[str, Any]:
-        tags = [self.config.labels[self.common]] * len(example.words)
+        tags = [self.unread] * len(example.words)
         sure = [0.0] * len(example.words)
         for word, tag, probability in output.tolist():
             tags[int(word)], sure[int(word)] = self.config.labels[int(tag)], probability

@@ -64,6 +64,17 @@ def test_scores_of_classes() -> None:
     scores, name, _ = score_written(config, ["good", "good", "what", "bad"], ["good", "bad", "bad", "bad"])
     assert scores["accuracy"] == 0.5
     assert name == "accuracy"
+    config = WritingConfig(form="classify", labels=("None", "some"))
+    assert score_written(config, ["xyz", "none"], ["None", "None"])[0]["accuracy"] == 0.5
+
+
+def test_what_is_no_tag_is_never_right() -> None:
+    """Not even beside another; and the interval is that of the score."""
+    config = WritingConfig(form="tag", labels=("DT", "NN"))
+    scores, name, (low, high) = score_written(config, ["DT; xx", "NN; NN"], ["DT; yy", "NN; DT"])
+    assert scores["accuracy"] == 0.5
+    assert name == "accuracy"
+    assert low <= 0.5 <= high
 
 
 def test_scores_of_entities() -> None:

@@ -112,3 +112,30 @@ def test_other_examples_are_another_run(run_folder: Path, tmp_path: Path, monkey
         firth.finetune("classify", **wish)
     train.write_bytes(before)
     firth.finetune("classify", **wish)
+
+
+def test_a_stride_that_only_long_texts_show(old: Path, run_folder: Path, tmp_path: Path) -> None:
+    given = files(tmp_path, "classify", 12, 6)
+    with Path(str(given["dev"])).open("a", encoding="utf-8") as handle:
+        handle.write("clock " * 300 + "\ten\n")
+    with pytest.raises(FirthError, match="stride 40 is not between"):
+        firth.finetune(
+            "classify",
+            base=run_folder,
+            **given,  # type: ignore[arg-type]
+            out=old,
+            settings=["long_text=windows", "stride=40", "max_len=32"],
+            overwrite=True,
+        )
+    assert firth.load(old).predict(["The map."])
+
+
+def test_one_process_alone(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(FirthError, match="taught in one process"):
+        firth.finetune(
+            "classify",
+            base=run_folder,
+            **files(tmp_path, "classify", 12, 6),  # type: ignore[arg-type]
+            out=tmp_path / "run",
+        )

@@ -97,3 +97,17 @@ def test_words_without_a_text(bert_reader: TextReader) -> None:
     output = np.asarray([[0, 0, 0.5], [1, 1, 1.0], [2, 2, 1.0]], np.float32)
     (found,) = task.prediction(example, task.item(example, 0), output)["entities"]
     assert found == {"type": "X", "text": "Ana Roy", "start": 0, "end": 7, "probability": 0.75}
+
+
+@pytest.mark.parametrize("unread", ["\u200b", "\ufeff", "\ue000", ""])
+def test_words_that_no_piece_is_left_of(unread: str, train: Train) -> None:
+    """They are no entity; where there is no O they get the most frequent tag."""
+    model, _ = train("tag", tagged(12), epochs=8)
+    words = ["the", unread, "old", "doctor"]
+    assert model.base.reader().tokenize(words).words.tolist().count(1) == 0
+    (found,) = model.predict([words])
+    assert found["tags"][1] == "O"
+    assert all(entity["text"].strip("\u200b\ufeff\ue000 ") for entity in found["entities"])
+    parts = [TagExample(["old", "doctor", "sleeps"], ["ADJ", "NOUN", "NOUN"])] * 4
+    model, _ = train("tag", parts, epochs=1)
+    assert model.predict([[unread]])[0]["tags"] == ["NOUN"]
