@@ -74,6 +74,8 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         data = build_data(self._task, *self._split(examples))
         data.check.refuse()
         config = data.configured(TaskConfig.build({"task": self._task, **given}, type(self).__name__))
+        if config.tune_base_epochs:
+            raise FirthError("tune_base_epochs is for firth.finetune, which keeps the tuned base: leave it out here")
         base = load_base(str(self.base), data, config)
         config = usual_settings(config, base, len(data.train), set(given))
         beside = None if self.beside is None else load_beside(Path(self.beside))

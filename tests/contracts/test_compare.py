@@ -11,6 +11,7 @@ import pytest
 
 import firth
 from compare_text import RECIPES, SMALL, settings
+from firth.assembly.compare_bases import base_inputs, find_base
 from firth.cli.main import main
 from task_text import files, write_vectors
 
@@ -208,3 +209,11 @@ def test_in_words(done: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixtu
     assert "* best: " in told
     assert "report.html" in told
     files(folder, "classify")  # as they were
+
+
+def test_another_list_of_entities_is_another_base(corpus_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("the old doctor\n")
+    base = find_base(f"ernie-tiny entities={tmp_path / 'names.txt'}")
+    before = base_inputs(base, corpus_folder, "1m")
+    (tmp_path / "names.txt").write_text("a map\n")
+    assert base_inputs(base, corpus_folder, "1m") != before

@@ -118,6 +118,11 @@ def test_it_goes_on(bases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.
     assert Run.open(out).facts["status"] == "started"
     with pytest.raises(FirthError, match="go on with --resume"):  # with other settings it is another run
         firth.finetune("write", learning_rate=0.1, **given)
+    before = train.read_bytes()
+    train.write_bytes(before + b"one more\tpair\n")
+    with pytest.raises(FirthError, match="go on with --resume"):  # and so it is with other examples
+        firth.finetune("write", **given)
+    train.write_bytes(before)
     firth.finetune("write", **given)
     assert Run.open(out).facts["status"] == "finished"
     with pytest.raises(FirthError, match="exists already"):
@@ -160,3 +165,54 @@ def test_other_columns_and_packed_files(bases: dict[str, Path], tmp_path: Path) 
     )
     assert isinstance(model, WritingModel)
     assert model.fill("The <extra_id_0> river.", 1)[0][0].token
+
+
+def test_stopped_before_it_began(bases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing stays, so that the same command can be said again."""
+
+    def stopped(*words: Any, **more: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("firth.assembly.writing_run.prepare_pairs", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        firth.finetune(
+            "write", base=bases["t5-tiny"], train=write_pairs(tmp_path / "a.tsv", 9), out=tmp_path / "run", **SMALL
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_and_pairs_that_it_does_not_know(bases: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("text\tlabel\n" + "a dog\tNo\na boat\tYes\n" * 4, encoding="utf-8")
+    (tmp_path / "other.tsv").write_text("text\tlabel\na dog\tMaybe\n", encoding="utf-8")
+    (tmp_path / "two.tsv").write_text("text\tsecond\tlabel\na dog\ta cat\tNo\n", encoding="utf-8")
+    out = tmp_path / "run"
+    firth.finetune("write", base=bases["t5-tiny"], train=tmp_path / "train.tsv", out=out, form="classify", **SMALL)
+    with pytest.raises(FirthError, match=r"other\.tsv:2: the label 'Maybe' is unknown"):
+        task_api.evaluate_task(out, tmp_path / "other.tsv")
+    with pytest.raises(FirthError, match=r"two\.tsv:2: two texts where this model reads one"):
+        task_api.evaluate_task(out, tmp_path / "two.tsv")
+    with pytest.raises(FirthError, match=r"two\.tsv:2: two texts where this model reads one"):
+        list(task_api.predict_file(out, str(tmp_path / "two.tsv")))
+
+
+def test_what_is_read_of_a_source(bases: dict[str, Path], tmp_path: Path) -> None:
+    """Not more than was said, by both kinds."""
+    train = write_pairs(tmp_path / "train.tsv", 20)
+    for name, base in bases.items():
+        model = firth.finetune(
+            "write",
+            base=base,
+            train=train,
+            out=tmp_path / name,
+            epochs=1,
+            settings=["max_source_len=4", "max_target_len=12", "beams=1"],
+        )
+        assert isinstance(model, WritingModel)
+        assert model.write("dog dog dog dog dog dog house river bird") == model.write("dog dog dog dog dog dog tree")
+
+
+def test_writing_is_not_for_ctranslate2(bases: dict[str, Path], tmp_path: Path) -> None:
+    train = write_pairs(tmp_path / "train.tsv", 9)
+    firth.finetune("write", base=bases["t5-tiny"], train=train, out=tmp_path / "run", prefix="turn:", **SMALL)
+    with pytest.raises(FirthError, match="a task that is done by writing"):
+        api.convert(tmp_path / "run", tmp_path / "out", "ctranslate2")

@@ -281,3 +281,26 @@ def test_another_number_of_processes(stopped_run: Path, capsys: Capture) -> None
 
 def test_unfinished_run_is_not_loaded(stopped_run: Path, capsys: Capture) -> None:
     refused(["fill", "run", "a [MASK]"], capsys, "run: this run is not finished", "firth pretrain --resume run")
+
+
+def test_a_run_is_not_replaced_by_what_begins_with_it(corpus_here: Path, run_folder: Path, capsys: Capture) -> None:
+    shutil.copytree(run_folder, "run")
+    words = ["pretrain", "bert-continue", "--corpus", "corpus", "--out", "run", "--from", "run", "--steps", "1"]
+    refused([*words, "--overwrite"], capsys, "run: lies in the run that is to be replaced")
+    assert api.load("run").encode("A map.").shape == (1, 32)
+    api.prepare(write_documents(Path("a.txt"), 50), "words", tokens="words", layout="line", workers=1)
+    api.pretrain("word2vec", corpus="words", out="vectors", settings=["dim=8", "min_count=1", "epochs=1"])
+    words = [
+        "pretrain",
+        "word2vec",
+        "dim=8",
+        "min_count=1",
+        "--corpus",
+        "words",
+        "--from",
+        "vectors",
+        "--out",
+        "vectors",
+    ]
+    refused([*words, "--overwrite"], capsys, "vectors: lies in the run that is to be replaced")
+    assert api.load("vectors").dim == 8

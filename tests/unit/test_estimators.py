@@ -148,3 +148,8 @@ def test_more_mistakes() -> None:
         firth.Tagger().fit([["a", "b"]], [["O"]])
     with pytest.raises(FirthError, match="a list of words here"):
         firth.Tagger().fit(["a b"], [["O", "O"]])
+
+
+def test_a_setting_that_would_do_nothing() -> None:
+    with pytest.raises(FirthError, match="tune_base_epochs is for"):
+        firth.Classifier(settings={"tune_base_epochs": 1}).fit(TEXTS, LABELS)

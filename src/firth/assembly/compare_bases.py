@@ -156,7 +156,9 @@ class Corpora:
 def base_inputs(base: Base, corpus: Path, budget: str) -> dict[str, Any]:
     """All that decides what comes out of a pre-training."""
     assert base.config is not None
+    entities = getattr(getattr(base.config, "objective", None), "entities", None)
     return {
+        **({"entities": fingerprint(Path(entities))} if entities else {}),
         "recipe": base.config.model_dump(mode="json"),
         "corpus": Corpus.open(corpus, verify=False).fingerprint,
         "budget": None if base.has_length else budget,

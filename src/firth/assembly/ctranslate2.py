@@ -34,6 +34,10 @@ def export_ctranslate2(
     kind = read_json(source / "config.json").get("model_type") if (source / "config.json").is_file() else None
     if kind not in _TRANSLATORS:
         raise FirthError(f"{source}: no translator, and CTranslate2 is for translators: name a run of transformer-tiny")
+    if (source / "write.json").is_file():
+        raise FirthError(
+            f"{source}: a task that is done by writing, whose prefix and limits CTranslate2 cannot hold; it takes runs of firth pretrain"
+        )
     config, weights, ids, pieces, target_pieces, languages = load_translator(source)
     reason = misfit(config)
     if reason is not None:

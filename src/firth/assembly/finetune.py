@@ -40,14 +40,15 @@ def rehearse(
     beside: WordsBeside | None = None,
     teacher: Teacher | None = None,
 ) -> None:
-    """The shortest examples all the way from text to score, nothing learned: settings that cannot work are refused
-    before anything is made or removed."""
+    """The shortest examples all the way from text to score, and the longest to its rows, nothing learned: settings that
+    cannot work are refused before anything is made or removed."""
     train, dev = (sorted(some, key=_size)[:_REHEARSED] for some in (data.train, data.dev or data.train))
     model, trainee, loop = _prepared(config, base, data, train, dev, beside, Path(), None, teacher)
     model.network.eval()
     with torch.no_grad():
         trainee.loss(trainee.batch(0).to(loop.config.device))
     trainee.evaluate()
+    model.task.item(max((*data.train, *data.dev), key=_size), 0)
 
 
 def _size(example: Any) -> int:

@@ -1,6 +1,7 @@
 """A run of ``firth finetune``: files, base and trainings put together; several seeds or shares, the best one kept."""
 
 import json
+import os
 import shutil
 import statistics
 import time
@@ -118,13 +119,15 @@ def start_finetune(
     examples are learned from apart, to see how the score grows; the model that is kept has learned from the largest.
 
     Everything is looked at before a run that exists is removed."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise FirthError("a task is taught in one process: start firth finetune without torchrun")
     data = read_task(config.task, source.train, source.dev, source.reading)
     data.check.refuse()
     if (seeds > 1 or sweep or shares) and not data.dev:
         raise FirthError("several seeds, shares or a sweep are judged on a dev file: name one with --dev")
     if sweep and shares:
         raise FirthError("a sweep of settings and shares of the examples cannot be had at once: leave out one of them")
-    _not_inside(source, out, overwrite)
+    Run.keep_apart(out, source.paths(), overwrite)
     config = data.configured(config)
     ground = Ground(source, data, None if source.beside is None else load_beside(source.beside), None)
     ground.base = load_base(source.base, data, config)
@@ -175,13 +178,6 @@ def _tune(run: Run, config: TaskConfig, ground: Ground, progress: Progress | Non
     run.save(tuned_base=found)
     ground.source = replace(ground.source, base=str(out))
     ground.base = None
-
-
-def _not_inside(source: Source, out: Path, overwrite: bool) -> None:
-    """A run that is replaced must not hold what the new one is made from."""
-    for path in source.paths() if overwrite else []:
-        if path.absolute().resolve().is_relative_to(out.absolute().resolve()):
-            raise FirthError(f"{path}: lies in the run that is to be replaced ({out}); choose another --out")
 
 
 def _open_or_create(out: Path, facts: dict[str, Any], overwrite: bool) -> Run:

@@ -18,6 +18,7 @@ from firth.core.text_reader import TextReader
 from firth.corpus.pairs import PairSplit
 from firth.representations.base import Guess, Representation, TextLayers, Translated
 from firth.representations.translation import TranslationRepresentation
+from firth.representations.unified import UnifiedRepresentation
 from firth.tasks.as_text import prefixed, read_back, score_written, source_text, target_text
 from firth.text.characters import close_gaps
 
@@ -32,7 +33,7 @@ class WritingModel(Representation):
 
     def __init__(self, config: WritingConfig, base: Representation) -> None:
         self.config, self.base, self.dim = config, base, base.dim
-        if isinstance(base, TranslationRepresentation):
+        if isinstance(base, TranslationRepresentation | UnifiedRepresentation):
             base.source_len = config.max_source_len
 
     @classmethod

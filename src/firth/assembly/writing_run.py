@@ -4,10 +4,12 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 from firth.assembly.loading import load_model
 from firth.assembly.pretrain import resume_run, start_run
 from firth.assembly.task_data import Reading
+from firth.assembly.task_run import Source
 from firth.assembly.writing_data import WritingData, read_writing
 from firth.assembly.writing_model import SETTINGS, WritingModel
 from firth.core.configs import RunConfig, TokensConfig
@@ -68,28 +70,32 @@ def start_writing(
     training = recipe.training
     if training.steps is None and training.epochs is None and training.budget is None:
         recipe = recipe.replace(training=training.replace(epochs=_EPOCHS).model_dump())
-    if not overwrite and _begun(out, data.config, recipe):
+    source = Source(str(base), train, dev, reading)
+    made_from = source.fingerprints()
+    if not overwrite and _begun(out, data.config, recipe, made_from):
         return resume_run(out, progress)
+    Run.keep_apart(out, source.paths(), overwrite)
     Run.clear(out, overwrite)
     out.mkdir(parents=True, exist_ok=True)
     try:
         _prepare(data, base, out, progress)
         write_json(out / SETTINGS, data.config.model_dump())
-        return start_run(recipe, out / CORPUS, out, base, False, progress, prepared=(CORPUS, SETTINGS))
-    except FirthError as error:
-        if not isinstance(error, Interrupted) and not any(out.glob("checkpoints/*")):
-            shutil.rmtree(out)  # a mistake in the settings: nothing was learned yet
+        return start_run(recipe, out / CORPUS, out, base, False, progress, (CORPUS, SETTINGS), made_from)
+    except BaseException as error:
+        mistake = isinstance(error, FirthError) and not isinstance(error, Interrupted)
+        if not (out / "firth.json").is_file() or (mistake and not any(out.glob("checkpoints/*"))):
+            shutil.rmtree(out)  # nothing was learned yet
         raise
 
 
-def _begun(out: Path, config: WritingConfig, recipe: RunConfig) -> bool:
-    """Whether this very task was begun here, with these settings, and not finished."""
+def _begun(out: Path, config: WritingConfig, recipe: RunConfig, made_from: dict[str, Any]) -> bool:
+    """Whether this very task was begun here, with these settings and files, and not finished."""
     if not (out / "firth.json").is_file() or not (out / SETTINGS).is_file():
         return False
     facts = Run.open(out).facts
     told = (read_json(out / SETTINGS), facts["config"]["training"], facts["config"]["objective"])
     asked = (json.loads(some.model_dump_json()) for some in (config, recipe.training, recipe.objective))
-    return facts["status"] != "finished" and told == tuple(asked)
+    return facts["status"] != "finished" and told == tuple(asked) and facts.get("made_from") == made_from
 
 
 def _prepare(data: WritingData, base: Path, out: Path, progress: Progress | None) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from firth.cli.app import Json, app
-from firth.cli.task_commands import Label, Second, Text
+from firth.cli.task_commands import Label, Second, Text, parse_shares
 
 
 @app.command()
@@ -69,7 +69,7 @@ def compare(
         budget=budget,
         recipes=recipes,
         seeds=seeds,
-        shares=_numbers(shares),
+        shares=parse_shares(shares),
         settings=settings or (),
         text=text,
         second=second,
@@ -91,12 +91,3 @@ def compare(
     if found["cached"]:
         say("nothing was trained: all of this was there already")
     say(f"report: {out}/report.html")
-
-
-def _numbers(shares: str | None) -> list[float]:
-    from firth.core.errors import FirthError
-
-    try:
-        return [float(share) for share in (shares or "").split(",") if share.strip()]
-    except ValueError:
-        raise FirthError(f"shares: '{shares}' is not a list of numbers; write it like 0.1,0.25,1") from None

@@ -1,6 +1,7 @@
 """Printing results: for people at 80 columns, or as JSON for programs."""
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +11,17 @@ def say(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
 
-def say_json(value: Any) -> None:
-    say(json.dumps(value, ensure_ascii=False, indent=2))
+def say_json(value: Any, indent: int | None = 2) -> None:
+    say(json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no NaN and no infinity: null stands in their place."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def table(rows: Sequence[tuple[str, str]]) -> None:

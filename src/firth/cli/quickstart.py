@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from firth.cli.output import say
+from firth.cli.output import say, say_json
 from firth.cli.progress import progress_display
 from firth.cli.sample import PARTS, write_sample
 from firth.core.errors import FirthError
@@ -55,7 +55,7 @@ _TABLE = {
 }
 
 
-def run_quickstart(folder: Path, lang: str, budget: str) -> None:
+def run_quickstart(folder: Path, lang: str, budget: str, as_json: bool = False) -> None:
     """Compare on the sample, then fill in; finished steps are not done again."""
     from firth import task_api
     from firth.core.units import show_bytes
@@ -64,8 +64,9 @@ def run_quickstart(folder: Path, lang: str, budget: str) -> None:
         raise FirthError(f"there is no sample in '{lang}': choose en or zh")
     words, out = _WORDS[lang], folder / lang
     text = write_sample(lang, out)
-    say(words["text"].format(text=show_bytes(text.stat().st_size), **PARTS))
-    say(words["start"].format(budget=budget))
+    if not as_json:
+        say(words["text"].format(text=show_bytes(text.stat().st_size), **PARTS))
+        say(words["start"].format(budget=budget))
     found = task_api.compare(
         "classify",
         corpus=text,
@@ -77,9 +78,12 @@ def run_quickstart(folder: Path, lang: str, budget: str) -> None:
         budget=budget,
         recipes=RECIPES,
         settings=["max_len=64"],
-        stage=lambda title: progress_display(title, False),
-        note=lambda line: say(f"   {line}"),
+        stage=lambda title: progress_display(title, as_json),
+        note=None if as_json else lambda line: say(f"   {line}"),
     )
+    if as_json:
+        say_json(found)
+        return
     if found["cached"]:
         say(words["cached"].format(seconds=show_duration(found["seconds"])))
     say(words["table"])

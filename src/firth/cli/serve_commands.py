@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from firth.cli.app import app
+from firth.cli.app import Json, app
 from firth.core.errors import FirthError
 
 
@@ -33,6 +33,7 @@ def serve(
     timeout: Annotated[float, typer.Option(min=0.001, help="Seconds after which a request is given up.")] = 30.0,
     threads: Annotated[int, typer.Option(min=0, help="Threads of the worker; 0 takes all cores.")] = 0,
     folder: Annotated[Path, typer.Option(help="Where to look for runs when none is named.")] = Path("quickstart"),
+    as_json: Json = False,
 ) -> None:
     """Answer over HTTP: every ability of one or more models, a page to try them, OpenAI's embeddings, metrics.
 
@@ -42,7 +43,7 @@ def serve(
         from firth.serve.running import address_of, listen, run_server
     except ModuleNotFoundError as error:
         raise FirthError(f"serving needs the package {error.name}: pip install 'firth[serve]'") from None
-    from firth.cli.output import say
+    from firth.cli.output import say, say_json
     from firth.serve.settings import ServeSettings
     from firth.serve.shelf import find_runs, load_shelf
 
@@ -70,11 +71,14 @@ def serve(
         os.environ["OMP_NUM_THREADS"] = str(threads)  # read by everything that computes, before it is loaded
     bound = listen(settings.host, settings.port)
     shelf = load_shelf(paths)
-    if not settings.is_local and settings.token is None:
+    if not settings.is_local and settings.token is None and not as_json:
         say(f"anybody who reaches {settings.host} may ask: set FIRTH_TOKEN to ask for a token")
 
     def ready() -> None:
-        say(f"serving {', '.join(shelf.models)} at {address_of(bound)} (Ctrl-C stops)")
+        if as_json:
+            say_json({"address": address_of(bound), "models": list(shelf.models)})
+        else:
+            say(f"serving {', '.join(shelf.models)} at {address_of(bound)} (Ctrl-C stops)")
         sys.stdout.flush()
 
     run_server(shelf, settings, bound, ready)

@@ -83,12 +83,13 @@ def prepare(
     if as_json:
         say_json({"corpus": str(out), **info.model_dump(exclude={"checksums"})})
         return
-    say(f"{out}: a corpus of {tokens}")
+    kind = info.tokens.kind
+    say(f"{out}: a corpus of {kind}")
     table(corpus_rows(info))
-    if tokens == "words":
+    if kind == "words":
         say(f"next: firth pretrain word2vec --corpus {out} --out runs/word2vec")
     else:
-        recipe = {"bpe": "gpt-tiny", "characters": "gpt-char"}.get(tokens, "bert-tiny")
+        recipe = {"bpe": "gpt-tiny", "characters": "gpt-char"}.get(kind, "bert-tiny")
         say(f"next: firth pretrain {recipe} --corpus {out} --out runs/{recipe[: recipe.index('-')]} --budget 10m")
 
 
@@ -187,8 +188,9 @@ def quickstart(
     folder: Annotated[Path, typer.Option(help="Where to put everything.")] = Path("quickstart"),
     lang: Annotated[str, typer.Option(help="en or zh.")] = "en",
     budget: Annotated[str, typer.Option(help="How long all trainings may take together.")] = "5m",
+    as_json: Json = False,
 ) -> None:
     """Do the main job once, on text that is already here: compare representations, fill in masked words."""
     from firth.cli.quickstart import run_quickstart
 
-    run_quickstart(folder, lang, budget)
+    run_quickstart(folder, lang, budget, as_json)

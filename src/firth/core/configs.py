@@ -22,6 +22,12 @@ class TokensConfig(Config):
     word_split: Literal["words", "whitespace"] = "words"
     sample_bytes: Positive = 48_000_000
 
+    @model_validator(mode="after")
+    def _bytes_have_pieces(self) -> "TokensConfig":
+        if self.byte_fallback and self.kind in ("words", "characters"):
+            raise ValueError(f"byte_fallback is for pieces, not for {self.kind}: leave it out")
+        return self
+
 
 class TrainingConfig(Config):
     """The one loop: how long, how fast, what is kept."""

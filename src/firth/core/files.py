@@ -135,7 +135,7 @@ def check_files(folder: Path, expected: dict[str, str], remedy: str) -> None:
 
 
 def fingerprint(path: Path) -> str:
-    """Of a file, or of all files in a folder (hidden ones and checkpoints apart): equal for equal content."""
+    """Of a file, or of all files in a folder that make the model (not checkpoints, reports, probes): equal for equal content."""
     if path.is_file():
         return checksum(path)[:16]
     names = sorted(name for name in path.rglob("*") if name.is_file() and not _passed_over(name.relative_to(path)))
@@ -145,5 +145,8 @@ def fingerprint(path: Path) -> str:
     return found.hexdigest()[:16]
 
 
+_NOT_MODEL = ("checkpoints", "probe", "report.html", "metrics.jsonl")
+
+
 def _passed_over(path: Path) -> bool:
-    return any(part.startswith(".") or part == "checkpoints" for part in path.parts)
+    return any(part.startswith(".") or part in _NOT_MODEL for part in path.parts)

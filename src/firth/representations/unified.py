@@ -26,6 +26,7 @@ class UnifiedRepresentation(EncoderRepresentation):
     """What ``firth.load`` gives for encoders with UniLM's six segments."""
 
     kind = "unified encoder"
+    source_len: int | None = None  # tokens of a source that are read, where it was taught so
 
     def _scores(self, hidden_ND: torch.Tensor) -> torch.Tensor:
         assert self.token_head is not None
@@ -65,12 +66,12 @@ class UnifiedRepresentation(EncoderRepresentation):
         room = max_tokens or most // 2
         if room + 3 > most:
             raise FirthError(f"max_tokens={room} leaves no room for the text: the model has {most} positions")
+        longest = min(most - room - 2, self.source_len or most)
         beam = Beam.build({"width": beams, "num_best": nbest, "alpha": length_penalty}, "beam search")
         silent = {*self.pieces.special_ids, *range(self.pieces.vocab_size, self.config.vocab_size)} - {sep_id}
         rules = Rules(banned=tuple(sorted(silent)), no_repeat_ngram=no_repeat_ngram)
         sources = [
-            np.concatenate(([cls_id], self._plain_ids(text)[: most - room - 2], [sep_id])).astype(np.int64)
-            for text in texts
+            np.concatenate(([cls_id], self._plain_ids(text)[:longest], [sep_id])).astype(np.int64) for text in texts
         ]
         found: list[list[Translated]] = [[] for _ in texts]
         order = sorted(range(len(texts)), key=lambda number: len(sources[number]))

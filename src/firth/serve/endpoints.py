@@ -151,8 +151,15 @@ def _generate(served: Served, body: bodies.Generate) -> dict[str, Any]:
     return {"continuations": written, "trace": tree}
 
 
-def _translate(served: Served, body: bodies.Translate) -> dict[str, Any]:
-    found = served.model.translations(body.texts_read(), body.beams, body.nbest)
+def _translate_jobs(served: Served, body: bodies.Translate, room: int) -> list[Job]:
+    texts = body.texts_read()
+    work = Work(object(), joined(lambda some: served.model.translations(some, body.beams, body.nbest)))
+    sizes = [about_tokens([text]) * body.beams for text in texts]
+    return [Job(work, part, size) for part, size in _parts(texts, sizes, room)]
+
+
+def _translated(body: bodies.Translate, results: list[Any]) -> dict[str, Any]:
+    found = [some for part in results for some in part]
     return {"translations": [[{"text": one.text, "score": float(one.score)} for one in some] for some in found]}
 
 
@@ -225,6 +232,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         _predict_jobs,
         lambda body, results: {"predictions": [one for part in results for one in part]},
     ),
+    Endpoint(
+        "/translate",
+        "translate",
+        bodies.Translate,
+        answers.Translations,
+        "Texts in the other language.",
+        _translate_jobs,
+        _translated,
+    ),
     Endpoint("/fill", "fill", bodies.Fill, answers.Filled, "Guesses for each mask in a text.", _fill_jobs, _filled),
     *(
         Endpoint(f"/{name}", ability, body, answer, doc, _alone(do), _only)
@@ -265,14 +281,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             ),
             ("map", "map", bodies.Map, answers.WordPoints, "Words in a plane (principal components).", _map),
             ("generate", "generate", bodies.Generate, answers.Generated, "A text continued.", _generate),
-            (
-                "translate",
-                "translate",
-                bodies.Translate,
-                answers.Translations,
-                "Texts in the other language.",
-                _translate,
-            ),
             (
                 "alignment",
                 "alignment",

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import firth
-from firth.cli.main import main
+from firth.cli.main import app, main
+from firth.cli.output import say_json
 from sample_text import write_documents
 
 Capture = pytest.CaptureFixture[str]
@@ -88,3 +89,32 @@ def test_help_without_words(capsys: Capture) -> None:
     told = capsys.readouterr()
     assert "prepare" in told.out
     assert "firth:" not in told.err
+
+
+def test_every_command_can_say_json() -> None:
+    import typer
+
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        assert any("--json" in option.opts for option in command.params), name
+
+
+def test_lines_of_standard_input_stay_beside_their_vectors(
+    run_folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"One.\r\n\nTwo.\n")))
+    lines = said(["encode", run_folder, "-"], capsys).splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["One.", "", "Two."]
+
+
+def test_a_corpus_made_with_another_tokenizer_says_what_it_is(bpe_folder: Path, work: Path, capsys: Capture) -> None:
+    write_documents(work / "a.txt", 30)
+    told = said(
+        ["prepare", "a.txt", "--out", "corpus", "--layout", "line", "--tokenizer", bpe_folder / "tokenizer"], capsys
+    )
+    assert "corpus: a corpus of bpe" in told
+    assert "firth pretrain gpt-tiny" in told
+
+
+def test_json_has_no_nan(capsys: Capture) -> None:
+    say_json({"a": [float("nan"), (1.5, float("inf"))], "b": "NaN"})
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {"a": [None, [1.5, None]], "b": "NaN"}

@@ -9,7 +9,16 @@ import pytest
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.files import atomic_file, atomic_folder, check_files, checksum, disk_errors, read_json, write_json
+from firth.core.files import (
+    atomic_file,
+    atomic_folder,
+    check_files,
+    checksum,
+    disk_errors,
+    fingerprint,
+    read_json,
+    write_json,
+)
 from firth.core.tensors import load_tensors, save_tensors
 
 
@@ -144,3 +153,14 @@ def test_a_bin_file_cut_off(tmp_path: Path) -> None:
     (tmp_path / "w.npy").rename(tmp_path / "w.bin")
     with pytest.raises(FirthError, match=r"w\.bin: "):
         load_tensors(tmp_path / "w.bin")
+
+
+def test_what_is_written_about_a_model_does_not_change_it(tmp_path: Path) -> None:
+    (tmp_path / "model.bin").write_text("x")
+    before = fingerprint(tmp_path)
+    for name in ("report.html", "metrics.jsonl", ".lock", "probe/probe.json", "checkpoints/step-1/state.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("y")
+    assert fingerprint(tmp_path) == before
+    (tmp_path / "model.bin").write_text("z")
+    assert fingerprint(tmp_path) != before

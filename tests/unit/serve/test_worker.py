@@ -2,12 +2,16 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from firth.representations.base import Translated
+from firth.serve import bodies
+from firth.serve.endpoints import ENDPOINTS
 from firth.serve.problems import Problem
 from firth.serve.settings import ServeSettings
+from firth.serve.shelf import Served
 from firth.serve.worker import Job, Work, Worker
 
 
@@ -113,3 +117,24 @@ def test_who_would_wait_too_long_is_refused_at_once() -> None:
         bench.put("a", 3)
     assert (full.value.status, full.value.retry_after_s) == (503, 2)
     bench.go()
+
+
+def test_many_translations_are_several_jobs() -> None:
+    """Wide beams make them more; the answer has them in their order."""
+
+    class Upper:
+        def translations(self, texts: list[str], beams: int, nbest: int) -> list[list[Translated]]:
+            return [[Translated(text.upper(), -1.0, -1.0)] for text in texts]
+
+    served = Served("mt", cast(Any, Upper()), {}, {}, None, None)
+    texts = [f"text {number}" for number in range(40)]
+    (endpoint,) = (one for one in ENDPOINTS if one.path == "/translate")
+    counts = []
+    for beams in (1, 8):
+        body = bodies.Translate(texts=texts, beams=beams)
+        jobs = endpoint.jobs(served, body, 64)
+        counts.append(len(jobs))
+        results = [job.work.do([job.load])[0] for job in jobs]
+        found = endpoint.answer(body, results)["translations"]
+        assert [one[0]["text"] for one in found] == [text.upper() for text in texts]
+    assert 1 < counts[0] < counts[1]
