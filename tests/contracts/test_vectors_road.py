@@ -122,3 +122,30 @@ def test_mistakes_are_told_in_a_sentence(
     assert len(error.splitlines()) == 1
     assert all(part in error for part in words_of_message)
     assert not list(work.iterdir())
+
+
+def test_words_are_parted_as_they_were_learned(tmp_path: Path) -> None:
+    """Also where white space alone parts them, as in text that was segmented before."""
+    (tmp_path / "text.txt").write_text("an e-mail came .\n我们 爱北京 天安门 。\n" * 20, encoding="utf-8")
+    api.prepare(
+        tmp_path / "text.txt", tmp_path / "corpus", tokens="words", word_split="whitespace", layout="line", heldout=0.0
+    )
+    model = api.pretrain("word2vec", corpus=tmp_path / "corpus", out=tmp_path / "run", settings=SMALL)
+    assert isinstance(model, StaticRepresentation)
+    for text, word in (("e-mail", "e-mail"), (" 爱北京 ", "爱北京")):
+        assert model.layers(text).tokens == [word]
+        np.testing.assert_allclose(model.encode(text)[0], model.vectors[word])
+        assert model.reader().tokenize(text).tokens == [word]
+
+
+def test_stopped_before_the_report(words: Path, tmp_path: Path) -> None:
+    """The vectors are there; going on writes what is missing."""
+    out = tmp_path / "run"
+    api.pretrain("word2vec", corpus=words, out=out, settings=SMALL)
+    facts = json.loads((out / "firth.json").read_text())
+    sums = facts.pop("checksums")
+    (out / "firth.json").write_text(json.dumps(facts))
+    (out / "report.html").unlink()
+    api.pretrain(resume=out)
+    assert (out / "report.html").is_file()
+    assert json.loads((out / "firth.json").read_text())["checksums"] == sums

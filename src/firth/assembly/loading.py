@@ -86,9 +86,10 @@ def load_run(folder: Path) -> Representation:
     from firth.representations.static import StaticRepresentation
     from firth.vectors.trainer import load_run as load_vectors_run
 
-    if Run.open(folder).facts["status"] != "finished":
+    facts = Run.open(folder).facts
+    if facts["status"] != "finished":
         raise FirthError(f"{folder}: this run is not finished; go on with: firth pretrain --resume {folder}")
-    return StaticRepresentation(load_vectors_run(folder))
+    return StaticRepresentation(load_vectors_run(folder), facts.get("word_split") == "whitespace")
 
 
 def load_vectors_file(path: Path) -> Representation:

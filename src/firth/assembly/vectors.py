@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from firth.assembly.maps import principal_plane
 from firth.assembly.report import page, settings_table
 from firth.core.config import Config
 from firth.core.errors import FirthError
@@ -63,19 +64,10 @@ def _finish(folder: Path) -> Run:
     return run
 
 
-def flat_map(vectors: WordVectors, words: list[str]) -> np.ndarray:
-    """Places of words in the plane of the two directions in which they differ most (PCA of the unit vectors)."""
-    rows = vectors.vectors(words).astype(np.float64)
-    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    rows -= rows.mean(0)
-    _, _, axes = np.linalg.svd(rows, full_matrices=False)
-    places = rows @ axes[:2].T
-    return places if places.shape[1] == 2 else np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
-
-
 def word_map(vectors: WordVectors, words: list[str]) -> str:
-    """The picture as SVG."""
-    places = flat_map(vectors, words)
+    """Words in the plane of the two directions in which they differ most, as SVG."""
+    rows = vectors.vectors(words)
+    places = principal_plane(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
     low, high = places.min(0), places.max(0)
     scaled = (places - low) / np.maximum(high - low, 1e-12) * [640, 400] + [40, 20]
     texts = [

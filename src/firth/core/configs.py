@@ -11,6 +11,8 @@ from firth.core.config import Config, Positive, Probability
 from firth.core.model_configs import AnyModelConfig
 from firth.core.objective_configs import AnyObjectiveConfig
 
+_BPE_SAMPLE_BYTES = 10_000_000
+
 
 class TokensConfig(Config):
     """What a token is (prepare)."""
@@ -21,6 +23,12 @@ class TokensConfig(Config):
     byte_fallback: bool = False
     word_split: Literal["words", "whitespace"] = "words"
     sample_bytes: Positive = 48_000_000
+
+    @property
+    def vocabulary_bytes(self) -> int:
+        """Of text by which a vocabulary is learned. The trainer of BPE holds every stretch of letters, which in Chinese is
+        half a sentence, so it is given less."""
+        return min(self.sample_bytes, _BPE_SAMPLE_BYTES) if self.kind == "bpe" else self.sample_bytes
 
     @model_validator(mode="after")
     def _bytes_have_pieces(self) -> "TokensConfig":

@@ -67,6 +67,12 @@ class MaskedTargetsConfig(MaskingConfig):
     kind: Literal["masked_targets"] = "masked_targets"
     mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.7
 
+    @model_validator(mode="after")
+    def _tokens_are_hidden_singly(self) -> Self:
+        if self.whole_words or self.max_ngram > 1:
+            raise ValueError("tokens of a target are hidden one by one: leave out whole_words and max_ngram")
+        return self
+
 
 class KnowledgeMaskingConfig(MaskingConfig):
     """Tokens, phrases and entities hidden as wholes, and several tasks on pairs at once (ERNIE, Sun et al. 2019, 2020)."""

@@ -35,7 +35,6 @@ from firth.text.vocabulary import train_pieces
 from firth.text.word_blocks import WordRules
 
 _BLOCK_BYTES = 1_000_000
-_BPE_SAMPLE_BYTES = 10_000_000  # its trainer holds every stretch of letters, which in Chinese is half a sentence
 _HASHES = 2.0**64
 
 
@@ -167,13 +166,18 @@ class _Job:
         if self.tokens.kind == "words" or goal.is_dir():
             return
         self.progress({"event": "vocabulary"})
-        wanted = min(self.tokens.sample_bytes, _BPE_SAMPLE_BYTES if self.tokens.kind == "bpe" else 1 << 62)
-        limit = int(min(1.0, wanted / max(self.unpacked_bytes, 1)) * (_HASHES - 1))
+        limit = int(min(1.0, self.tokens.vocabulary_bytes / max(self.unpacked_bytes, 1)) * (_HASHES - 1))
 
         def sample() -> Iterator[str]:
+            left_out = None
             for document in self.documents():
                 if limit >= _HASHES - 2 or hash_bytes(b"sample" + document.text.encode()) <= limit:
+                    left_out = ""
                     yield document.text
+                elif left_out is None:
+                    left_out = document.text
+            if left_out:  # a few large documents, none of them drawn
+                yield left_out
 
         pieces = Pieces.load(given) if given else train_pieces(sample, self.tokens)
         with atomic_folder(goal) as folder:

@@ -134,7 +134,7 @@ class _Job:
         """One tokenizer for both sides, or one for each; a large corpus is sampled."""
         self.progress({"event": "vocabulary"})
         size = sum(source.size * (4 if source.packing else 1) for source in self.sources)
-        limit = int(min(1.0, self.tokens.sample_bytes / max(size, 1)) * (_HASHES - 1))
+        limit = int(min(1.0, self.tokens.vocabulary_bytes / max(size, 1)) * (_HASHES - 1))
 
         def sample(*sides: int) -> Iterator[str]:
             for pair in read_pairs(self.sources, self.reading):

@@ -65,7 +65,7 @@ def transformer_base() -> RunConfig:
     """6 + 6 layers of 512, the published base size: for millions of pairs."""
     return RunConfig(
         recipe="transformer-base",
-        model=EncoderDecoderConfig(),
+        model=EncoderDecoderConfig(activation_dropout_prob=0.1),
         objective=TranslationConfig(batch_tokens=8192),
         training=_training(7e-4, "inverse_sqrt", average=5),
     )

@@ -11,16 +11,17 @@ from firth.core.text_reader import TextReader
 from firth.core.types import Encoding
 from firth.representations.base import Found, Representation, TextLayers
 from firth.representations.checks import require_pool
+from firth.text.word_tokens import white_spans
 from firth.text.words import split_words
 from firth.vectors.word_vectors import WordVectors
 
 _POOLS = ("mean", "max")
 
 
-def words_of(text: str | list[str]) -> tuple[list[str], NDArray[np.int64]]:
+def words_of(text: str | list[str], whitespace_only: bool = False) -> tuple[list[str], NDArray[np.int64]]:
     """The words of a text (or those given) with their characters in it; given ones as if a space stood between."""
     if not isinstance(text, list):
-        spans = split_words(text)
+        spans = white_spans(text) if whitespace_only else split_words(text)
         return [text[start:end] for start, end in spans], np.asarray(spans, np.int64).reshape(-1, 2)
     ends = np.cumsum([len(word) + 1 for word in text]) - 1 if text else np.zeros(0, np.int64)
     starts = ends - np.asarray([len(word) for word in text], np.int64)
@@ -32,8 +33,9 @@ class StaticRepresentation(Representation):
 
     kind = "static vectors"
 
-    def __init__(self, vectors: WordVectors) -> None:
-        self.vectors = vectors
+    def __init__(self, vectors: WordVectors, whitespace_only: bool = False) -> None:
+        """``whitespace_only``: texts are parted as those that the vectors were learned from."""
+        self.vectors, self.whitespace_only = vectors, whitespace_only
         self.dim = vectors.dim
 
     @property
@@ -49,7 +51,7 @@ class StaticRepresentation(Representation):
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """One layer; zeros for words that nobody knows."""
-        words, offsets = words_of(text)
+        words, offsets = words_of(text, self.whitespace_only)
         hidden = np.zeros((1, len(words), self.dim), np.float32)
         for place, word in enumerate(words):
             row = self._row(word)
@@ -77,7 +79,7 @@ class StaticRepresentation(Representation):
             return numbers[word]
 
         def tokenize(text: str | list[str]) -> Encoding:
-            words, offsets = words_of(text)
+            words, offsets = words_of(text, self.whitespace_only)
             ids = np.asarray([number_of(word) for word in words], np.int64)
             return Encoding(ids, offsets, np.arange(len(words)), words, np.zeros(len(words), np.int64))
 
@@ -91,7 +93,8 @@ class StaticRepresentation(Representation):
         texts = [texts] if isinstance(texts, str) else list(texts)
         found = np.zeros((len(texts), self.dim), np.float32)
         for place, text in enumerate(texts):
-            rows = [row for start, end in split_words(text) if (row := self._row(text[start:end])) is not None]
+            words, _ = words_of(text, self.whitespace_only)
+            rows = [row for word in words if (row := self._row(word)) is not None]
             if rows:
                 found[place] = np.mean(rows, axis=0) if pool == "mean" else np.max(rows, axis=0)
         return found

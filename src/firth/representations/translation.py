@@ -28,7 +28,7 @@ from firth.nn.packed import PackedMatrix, turn_matrices
 from firth.representations.base import Attention, TextLayers
 from firth.representations.checks import loading, require_layer, require_pool
 from firth.representations.translator import Translator
-from firth.text.characters import is_han
+from firth.text.characters import spaced
 from firth.text.pieces import Pieces
 
 
@@ -172,7 +172,7 @@ class TranslationRepresentation(Translator):
                 best = int(maps.alignment[place, :-1].argmax())  # never the end
                 mine = encoding.offsets[encoding.words == encoding.words[best]]
                 parts.append(text[int(mine[:, 0].min()) : int(mine[:, 1].max())].strip())
-        return _joined(parts)
+        return spaced(parts)
 
     # -- to be looked at
 
@@ -199,12 +199,3 @@ class TranslationRepresentation(Translator):
             return None
         none = np.zeros((0, 0, len(encoding.ids), len(encoding.ids)), np.float32)
         return AttentionMaps(encoding.tokens, encoding.offsets, none, names, weights_BTS[None].numpy(), None)
-
-
-def _joined(parts: list[str]) -> str:
-    """Words with spaces between, except between Chinese characters."""
-    out = ""
-    for part in parts:
-        gap = bool(out and part) and not (is_han(out[-1]) and is_han(part[0]))
-        out += f" {part}" if gap else part
-    return out

@@ -17,7 +17,7 @@ from firth.tasks.bootstrap import Interval, interval, mean_interval
 from firth.tasks.metrics import classify_scores, harmonic, ratio
 from firth.tasks.rouge import rouge_f1
 from firth.tasks.schemes import parted, spans_of
-from firth.text.characters import is_han
+from firth.text.characters import spaced
 
 _NONE = "-"
 _BETWEEN = ";"
@@ -28,14 +28,6 @@ def squeezed(text: str) -> str:
     return "".join(text.split()).casefold()
 
 
-def spoken(words: Sequence[str]) -> str:
-    """Words with spaces between, except between Chinese characters."""
-    out = ""
-    for word in words:
-        out += f" {word}" if out and not (is_han(out[-1]) and is_han(word[0])) else word
-    return out
-
-
 def prefixed(config: WritingConfig, text: str) -> str:
     """A source with the words that say what is to be done."""
     return f"{config.prefix.strip()} {text}" if config.prefix.strip() else text
@@ -44,7 +36,7 @@ def prefixed(config: WritingConfig, text: str) -> str:
 def source_text(config: WritingConfig, example: TextExample | TagExample) -> str:
     """What is read."""
     if isinstance(example, TagExample):
-        return prefixed(config, spoken(example.words))
+        return prefixed(config, spaced(example.words))
     if example.second is None:
         return prefixed(config, example.text)
     return prefixed(config, f"first: {example.text} second: {example.second}")
@@ -58,7 +50,7 @@ def target_text(config: WritingConfig, example: TextExample | TagExample) -> str
     if config.scheme is None:
         return f"{_BETWEEN} ".join(example.tags)
     spans = spans_of(example.tags)
-    said = [f"{span.type}: {spoken(example.words[span.first : span.last + 1])}" for span in spans]
+    said = [f"{span.type}: {spaced(example.words[span.first : span.last + 1])}" for span in spans]
     return f"{_BETWEEN} ".join(said) or _NONE
 
 

@@ -3,6 +3,7 @@
 import functools
 import re
 import unicodedata
+from collections.abc import Iterable
 
 _HAN = (
     (0x4E00, 0x9FFF),
@@ -30,6 +31,15 @@ def is_han(char: str) -> bool:
     """The ideographs that BERT sets apart."""
     code = ord(char)
     return code >= 0x3400 and any(first <= code <= last for first, last in _HAN)
+
+
+def spaced(words: Iterable[str]) -> str:
+    """Words with spaces between, except between Chinese characters."""
+    out = ""
+    for word in words:
+        gap = bool(out and word) and not (is_han(out[-1]) and is_han(word[0]))
+        out += f" {word}" if gap else word
+    return out
 
 
 def close_gaps(text: str) -> str:

@@ -63,7 +63,7 @@ class WordTokens:
             spans = [(int(end) - 1 - len(word), int(end) - 1) for word, end in zip(text, ends, strict=True)]
             found = text
         else:
-            spans = _white_spans(text) if self.whitespace_only else split_words(text)
+            spans = white_spans(text) if self.whitespace_only else split_words(text)
             found = [text[start:end] for start, end in spans]
         words = [word.lower() for word in found] if self.lowercase else list(found)
         ids = self.numbers(words)
@@ -109,7 +109,8 @@ def join_words(words: list[str]) -> str:
     return "".join(parts)
 
 
-def _white_spans(text: str) -> list[tuple[int, int]]:
+def white_spans(text: str) -> list[tuple[int, int]]:
+    """Where the words are if white space alone parts them."""
     spans, start = [], 0
     for word in text.split():
         start = text.index(word, start)

@@ -72,6 +72,7 @@ def train_vectors(
         "config": config.model_dump(),
         "corpus": {"path": str(corpus.folder.absolute()), "fingerprint": corpus.fingerprint},
         "start": str(start.absolute()) if start else None,
+        "word_split": corpus.info.tokens.word_split,
     }
     Run.keep_apart(out, (corpus.folder, *([start] if start else [])), overwrite and not resume)
     vocabulary, learner = _begin(corpus, config, threads, start, out)

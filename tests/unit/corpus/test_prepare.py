@@ -16,9 +16,11 @@ from corpus_text import build_documents, content, write_documents
 
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
+from firth.core.objective_configs import MaskedTargetsConfig
 from firth.corpus import prepare as module
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
+from firth.text.readers import ReadingConfig
 
 TOKENS = TokensConfig(vocab_size=400)
 
@@ -249,3 +251,22 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path, limit: i
     assert result.stdout.count("\n") == 1
     assert result.stderr == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == ["text.jsonl"]
+
+
+def test_a_few_large_documents_of_which_none_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vocabulary is learned from one of them then."""
+    monkeypatch.setattr("firth.corpus.prepare.hash_bytes", lambda text: 2**64 - 1 if text.startswith(b"sample") else 7)
+    (tmp_path / "a.txt").write_text("one two three four five six seven. " * 40, encoding="utf-8")
+    tokens = TokensConfig(vocab_size=300, sample_bytes=10)
+    prepare(
+        [str(tmp_path / "a.txt")], tmp_path / "corpus", tokens, ReadingConfig(layout="file"), heldout=0.0, workers=1
+    )
+    assert Corpus.open(tmp_path / "corpus").info.train.documents == 1
+
+
+def test_settings_that_do_nothing() -> None:
+    with pytest.raises(ValueError, match="byte_fallback is for pieces"):
+        TokensConfig(kind="characters", byte_fallback=True)
+    assert TokensConfig(kind="bpe").vocabulary_bytes < TokensConfig().vocabulary_bytes
+    with pytest.raises(ValueError, match="hidden one by one"):
+        MaskedTargetsConfig(whole_words=True)

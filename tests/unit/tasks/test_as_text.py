@@ -5,7 +5,7 @@ import pytest
 from firth.core.errors import FirthError
 from firth.core.examples import TagExample, TextExample
 from firth.core.task_configs import WritingConfig
-from firth.tasks.as_text import labels_of, read_back, score_written, source_text, spoken, target_text
+from firth.tasks.as_text import labels_of, read_back, score_written, source_text, target_text
 
 NAMES = WritingConfig(form="tag", scheme="bio", labels=("LOC", "PER"), prefix="names: ")
 
@@ -15,7 +15,7 @@ def test_sources() -> None:
     assert source_text(config, TextExample("A text.")) == "title: A text."
     assert source_text(config, TextExample("A.", "B.")) == "title: first: A. second: B."
     assert source_text(NAMES, TagExample(["Anna", "在", "北", "京"])) == "names: Anna 在北京"
-    assert spoken(["他", "said", "是", "的"]) == "他 said 是的"
+    assert source_text(NAMES, TagExample(["他", "said", "", "是", "的"])) == "names: 他 said 是的"
 
 
 def test_entities_there_and_back() -> None:
