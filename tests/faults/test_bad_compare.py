@@ -33,7 +33,7 @@ def test_what_is_missing(given: list[object], capsys: Told) -> None:
 def test_settings(given: list[object], capsys: Told) -> None:
     refused([*given, "--budget", "soon"], capsys, "'soon' is not a duration")
     refused([*given, "--shares", "0.1,2"], capsys, "2 is not above 0 and at most 1")
-    refused([*given, "--shares", "few"], capsys, "'few' is not a list of numbers")
+    refused([*given, "--shares", "few"], capsys, "--shares 'few': write numbers")
     refused([*given, "max_length=9"], capsys, "did you mean 'max_len'?")
 
 
