@@ -19,6 +19,7 @@ from firth.assembly.task_model import TaskModel
 from firth.core.errors import FirthError
 from firth.core.examples import AnswerExample, TagExample, TextExample
 from firth.corpus.format import Corpus
+from firth.task_api import predict_file
 
 CLASSES = {
     "classify": BertForSequenceClassification,
@@ -141,3 +142,20 @@ def test_an_ernie_with_a_task(directory: Path) -> None:
     config |= {"model_type": "ernie", "architectures": ["ErnieForSequenceClassification"]}
     (directory / "config.json").write_text(json.dumps(config))
     assert firth.load(directory).predict_examples(EXAMPLES["classify"]) == before
+
+
+@pytest.mark.parametrize("directory", ["classify"], indirect=True)
+def test_texts_or_pairs(directory: Path, tmp_path: Path) -> None:
+    """Such a directory does not say which it was taught, so it takes both, as transformers does."""
+    model = firth.load(directory)
+    assert isinstance(model, TaskModel)
+    one, two = model.predict(["An apple!", ("An apple!", "A clock.")])
+    assert one["probabilities"] != two["probabilities"]
+    (tmp_path / "a.tsv").write_text("text\tsecond\nAn apple!\tA clock.\n")
+    (tmp_path / "a.txt").write_text("An apple!\tA clock.\nAn apple!\n")
+    for name, wanted in (("a.tsv", [two]), ("a.txt", [two, one])):
+        found = list(predict_file(directory, str(tmp_path / name)))
+        for ours, theirs in zip(found, wanted, strict=True):
+            assert ours["probabilities"] == pytest.approx(theirs["probabilities"], abs=1e-5)
+    with pytest.raises(FirthError, match="for each example"):
+        model.predict([("a", "b", "c")])

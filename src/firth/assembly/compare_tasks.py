@@ -131,6 +131,7 @@ class Trainings:
                 "config": config.model_dump(),
                 "cells": self.seeds,
                 "shares": [],
+                "made_from": {"reading": vars(self.source.reading)},
             }
             run = Run.create(folder, facts | self.source.facts())
         with run.lock():

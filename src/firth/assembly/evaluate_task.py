@@ -54,7 +54,7 @@ def evaluate_task(run: Path, data: Path, reading: Reading) -> dict[str, Any]:
     if not examples:
         raise FirthError(f"{data}: no examples in it; check the file")
     build_data(model.config.task, examples, []).check.refuse(learning=False)
-    if model.config.task in ("classify", "score"):
+    if model.config.task in ("classify", "score") and not model.either:
         for example in examples:
             check_pair(example, model.pairs)
     if model.config.scheme == "bio":

@@ -61,7 +61,8 @@ def _examples(model: TaskModel, source: str, text: str | None, second: str | Non
         yield from read_answers(source, only_references=True).examples
     else:
         for example in stream_texts(source, Columns(text, second)):
-            check_pair(example, model.pairs)
+            if not model.either:
+                check_pair(example, model.pairs)
             yield example
 
 
@@ -111,7 +112,7 @@ def _of_line(model: TaskModel, line: str, where: str) -> Any:
     """A line is a text; for pairs two with a tab between, for answers question and passage."""
     if model.config.task == "tag":
         return tag_example(line, model.config.characters)
-    if model.config.task != "answer" and not model.pairs:
+    if model.config.task != "answer" and not model.pairs and not (model.either and "\t" in line):
         return TextExample(line, None, None, where)
     first, tab, second = line.partition("\t")
     if not tab:

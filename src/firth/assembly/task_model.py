@@ -70,6 +70,7 @@ class TaskModel(Representation):
         self.config, self.base, self.task, self.network, self.pairs = config, base, task, network, pairs
         self.beside = beside
         self.dim = base.dim
+        self.either = False  # texts or pairs: a published directory does not say which it was taught
 
     @property
     def num_parameters(self) -> int:
@@ -110,7 +111,8 @@ class TaskModel(Representation):
         if self.config.task == "tag":
             return tag_example(text, self.config.characters)
         pair = list(text) if not isinstance(text, str) else [text]
-        if not all(isinstance(part, str) for part in pair) or len(pair) != (1 if self._single else 2):
+        wrong = len(pair) not in (1, 2) if self.either else len(pair) != (1 if self._single else 2)
+        if wrong or not all(isinstance(part, str) for part in pair):
             wanted = (
                 "a string"
                 if self._single
@@ -232,6 +234,7 @@ def load_published(folder: Path, config: TaskConfig | None = None, pairs: bool =
     """A directory of transformers' BERT or ERNIE for sequence or token classification or question answering."""
     encoder_config, weights, heads = load_encoder(folder)
     pieces = Pieces.load(folder)
+    found = config is None
     if config is None:
         config = _published_config(folder, heads)
     if config.task in ("tag", "answer"):
@@ -245,6 +248,7 @@ def load_published(folder: Path, config: TaskConfig | None = None, pairs: bool =
         )
     model.network.out.load_state_dict(head)
     model.network.eval()
+    model.either = found and config.task in ("classify", "score")
     return model
 
 
