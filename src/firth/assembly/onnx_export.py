@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from firth.assembly.evaluate_task import evaluate_task, stored_reading
+from firth.assembly.evaluate_task import evaluate_task
 from firth.assembly.loading import load_model
 from firth.assembly.onnx import CRF_WEIGHTS, GRAPH, KIND
+from firth.assembly.task_data import Reading
 from firth.assembly.task_model import TaskModel
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, read_json, write_json
@@ -112,6 +113,7 @@ def _facts(
         "versions": versions(),
         "source": str(source.absolute()),
         "corpus": known.get("corpus"),
+        "made_from": known.get("made_from", {}),
         "parameters": model.num_parameters,
         "config": {
             "encoder": base.config.model_dump(),
@@ -140,7 +142,7 @@ def _verify(source: Path, folder: Path, model: Representation, data: Path | None
     if isinstance(model, TaskModel) and isinstance(exported, TaskModel):
         found["largest_output_difference"] = _output_difference(model, exported)
         if data is not None:
-            before, after = (evaluate_task(path, data, stored_reading(source)) for path in (source, folder))
+            before, after = (evaluate_task(path, data, Reading()) for path in (source, folder))
             found["data"] = str(data.absolute())
             found["before"], found["after"] = before, after
     return found

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from firth.assembly.evaluate_task import check_pair, load_task
+from firth.assembly.evaluate_task import check_pair, load_task, stored_reading
 from firth.assembly.task_data import tag_columns
 from firth.assembly.task_model import TaskModel, tag_example
 from firth.assembly.writing_model import WritingModel
@@ -26,8 +26,12 @@ _HEAD_LINES = 200
 
 
 def predict_source(run: Path, source: str, text: str | None, second: str | None) -> Iterator[dict[str, Any]]:
-    """``{"text": ..., prediction}`` for every example; in plain text files every line is one, a tab parts two."""
+    """``{"text": ..., prediction}`` for every example; in plain text files every line is one, a tab parts two. Columns of
+    tables are those that the task was taught with, unless some are named."""
     model = load_task(run)
+    if text is None and second is None:
+        taught = stored_reading(run)
+        text, second = taught.text, taught.second
     if isinstance(model, WritingModel):
         for example, found in model.stream(_examples_to_write(model, source, text, second)):
             yield {**_shown(example), **found}

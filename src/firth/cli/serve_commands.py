@@ -76,7 +76,8 @@ def serve(
 
     def ready() -> None:
         if as_json:
-            say_json({"address": address_of(bound), "models": list(shelf.models)})
+            asks = settings.token is not None
+            say_json({"address": address_of(bound), "models": list(shelf.models), "asks_for_token": asks})
         else:
             say(f"serving {', '.join(shelf.models)} at {address_of(bound)} (Ctrl-C stops)")
         sys.stdout.flush()

@@ -143,7 +143,8 @@ def predict(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print what a task says about each text, one JSON line each, as it comes.
+    """Print what a task says about each text, one JSON line each, as it comes. Columns of tables are those that it was
+    taught with, unless they are named.
 
     Example: firth predict runs/mood texts.txt > moods.jsonl
     """

@@ -103,7 +103,7 @@ def score_written(
     found = [[read_back(config, text) for text in texts] for texts in (written, references)]
     if config.form == "classify":
         place = {label: number for number, label in enumerate(config.labels)}
-        # what is no label at all is a class of its own, so that it is never right
+        # what was written and is no label is a class of its own; labels to compare with are always known
         ours, theirs = ([place.get(one["label"], len(place)) for one in some] for some in found)
         return classify_scores(theirs, ours, len(place) + 1), "accuracy", mean_interval(same)
     counts_N3 = np.asarray([_shared(config, *pair) for pair in zip(*found, strict=True)])
