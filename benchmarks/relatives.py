@@ -1,18 +1,18 @@
 """BERT's relatives: training speed beside transformers' classes in a plain loop, and what equal time buys.
 
-    python benchmarks/relatives.py speed [--corpus CORPUS] [--rounds 5]
+    python benchmarks/relatives.py speed [--corpus CORPUS] [--rounds 5] [--length 512]
     python benchmarks/relatives.py train --minutes 30 [--corpus CORPUS] [--recipes bert-tiny electra-tiny ...] [--probe labelled.tsv] [--out RUNS]
-        [--encoders positions=rotary norm_first=true]
+        [--encoders positions=rotary norm_first=true] [--settings batch_rows=8 learning_rate=1.4e-3]
 
 speed: contenders take turns; figures are medians of useful tokens (not padding) a second. The peers are what
-the classes offer: real documents cut to 128 tokens and padded to the longest of the batch, scores at every
+the classes offer: real documents cut to 128 tokens (or --length) and padded to the longest of the batch, scores at every
 position for ELECTRA (ElectraForMaskedLM of a quarter of the width, its samples, ElectraForPreTraining, tables
 shared, λ 50), DataCollatorForPermutationLanguageModeling and XLNetLMHeadModel for XLNet, T5ForConditionalGeneration on
 documents with their spans taken out for T5 (its rows of text are a little longer than its input), GPT2LMHeadModel for GPT; AdamW, no dropout.
 train: each recipe gets the same wall-clock time on the same corpus, one after the other; then its held-out
 objective (by ``firth evaluate``; losses of different objectives cannot be compared) and, with --probe, the accuracy of
 a logistic regression on its frozen mean vectors (lines ``label<TAB>text``; three random halves to train on). --encoders
-sets what all those share that are BERT's encoder (BERT, ELECTRA, ERNIE, UniLM). Runs in --out are kept, and those that
+sets what all those share that are BERT's encoder (BERT, ELECTRA, ERNIE, UniLM), --settings what all share. Runs in --out are kept, and those that
 are there and finished are only tested; ``finetune.py --bases bert=RUNS/bert-tiny ... --alone`` tunes them on tasks.
 """
 
@@ -55,12 +55,12 @@ from firth.recipes.registry import find_recipe
 from firth.text.sentinels import sentinel_ids
 from firth.training.optimizer import build_optimizer
 
-ROWS, LENGTH = 32, 128
+ROWS = 32  # of 128 tokens; longer rows are fewer
 RECIPES = ["bert-tiny", "electra-tiny", "xlnet-tiny", "ernie-tiny", "unilm-tiny", "gpt-tiny", "t5-tiny"]
 Step = Callable[[], int]  # one step; how many useful tokens it took
 
 
-def documents(corpus: Corpus, length: int = LENGTH) -> list[np.ndarray]:
+def documents(corpus: Corpus, length: int) -> list[np.ndarray]:
     """Documents as a peer sees them: cut to the length, with [CLS] and [SEP]."""
     tokens, starts = corpus.train.tokens, corpus.train.document_starts
     order = np.random.default_rng(0).permutation(len(starts) - 1)[: 40 * ROWS]
@@ -83,13 +83,13 @@ def padded(rows: list[np.ndarray], pad_id: int) -> tuple[torch.Tensor, torch.Ten
     return torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))
 
 
-def taking_turns(rows: list[np.ndarray], step: Callable[[list[np.ndarray]], int]) -> Step:
+def taking_turns(rows: list[np.ndarray], count: int, step: Callable[[list[np.ndarray]], int]) -> Step:
     place = 0
 
     def run() -> int:
         nonlocal place
-        chosen = [rows[(place + row) % len(rows)] for row in range(ROWS)]
-        place += ROWS
+        chosen = [rows[(place + row) % len(rows)] for row in range(count)]
+        place += count
         return step(chosen)
 
     return run
@@ -144,7 +144,7 @@ def electra_peer(config: RunConfig, corpus: Corpus) -> Step:
         finish(out.loss + 50 * second.loss, parameters, optimizer)
         return int(mask.sum())
 
-    return taking_turns(documents(corpus), step)
+    return taking_turns(documents(corpus, config.objective.row_len), config.training.batch_rows, step)
 
 
 def xlnet_peer(config: RunConfig, corpus: Corpus) -> Step:
@@ -173,7 +173,7 @@ def xlnet_peer(config: RunConfig, corpus: Corpus) -> Step:
         finish(loss, parameters, optimizer)
         return int(mask.sum())
 
-    return taking_turns(documents(corpus), step)
+    return taking_turns(documents(corpus, config.objective.row_len), config.training.batch_rows, step)
 
 
 def gpt_peer(config: RunConfig, corpus: Corpus) -> Step:
@@ -202,7 +202,7 @@ def gpt_peer(config: RunConfig, corpus: Corpus) -> Step:
         finish(model(input_ids=ids, attention_mask=mask, labels=labels).loss, parameters, optimizer)
         return int(mask.sum())
 
-    return taking_turns(documents(corpus), step)
+    return taking_turns(documents(corpus, config.objective.row_len), config.training.batch_rows, step)
 
 
 def t5_peer(config: RunConfig, corpus: Corpus) -> Step:
@@ -243,7 +243,8 @@ def t5_peer(config: RunConfig, corpus: Corpus) -> Step:
         finish(out.loss, parameters, optimizer)
         return sum(map(len, rows))
 
-    return taking_turns([row[1:-1][:most] for row in documents(corpus, most + 2)], step)
+    texts = [row[1:-1] for row in documents(corpus, most + 2)]
+    return taking_turns(texts, config.training.batch_rows, step)
 
 
 def firth_step(config: RunConfig, corpus: Corpus) -> Step:
@@ -268,12 +269,13 @@ def firth_step(config: RunConfig, corpus: Corpus) -> Step:
 
 
 def speed(arguments: argparse.Namespace, corpus: Corpus) -> None:
-    print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, rows {ROWS} x {LENGTH}")
+    length, rows = arguments.length, ROWS * 128 // arguments.length
+    print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, rows {rows} x {length}")
     peers = {"electra-mini": electra_peer, "xlnet-mini": xlnet_peer, "t5-mini": t5_peer, "gpt-mini": gpt_peer}
     for name, peer in peers.items():
         if arguments.only and not name.startswith(arguments.only):
             continue
-        config = find_recipe(name).override([f"batch_rows={ROWS}", f"row_len={LENGTH}"])
+        config = find_recipe(name).override([f"batch_rows={rows}", f"row_len={length}"])
         config = configure(config, corpus)
         contenders = {"transformers": peer(config, corpus), "firth": firth_step(config, corpus)}
         if name.startswith("xlnet"):  # the peer has no memory
@@ -317,7 +319,9 @@ def train(arguments: argparse.Namespace, corpus: Corpus, folder: Path) -> None:
     for name in arguments.recipes:
         out = (arguments.out or folder) / name
         if not (out / "firth.json").is_file() or Run.open(out).facts["status"] != "finished":
-            settings = arguments.encoders if isinstance(find_recipe(name).model, EncoderConfig) else []
+            settings = [*arguments.settings]
+            if isinstance(find_recipe(name).model, EncoderConfig):
+                settings += arguments.encoders
             budget = f"{arguments.minutes}m"
             api.pretrain(name, corpus=corpus.folder, out=out, budget=budget, settings=settings, overwrite=True)
         facts = Run.open(out).facts
@@ -335,6 +339,7 @@ def main() -> None:
     fast = commands.add_parser("speed")
     fast.add_argument("--rounds", type=int, default=5)
     fast.add_argument("--only", help="a recipe's first letters")
+    fast.add_argument("--length", type=int, default=128, help="at which documents are cut; 4,096 tokens are a batch")
     fast.add_argument("--steps", type=int, default=3, help="steps of a contender in a round")
     long = commands.add_parser("train")
     long.add_argument("--minutes", type=float, default=30)
@@ -343,6 +348,7 @@ def main() -> None:
     long.add_argument(
         "--encoders", nargs="*", default=[], metavar="SETTING", help="of the recipes that are BERT's encoder"
     )
+    long.add_argument("--settings", nargs="*", default=[], metavar="SETTING", help="of all recipes")
     long.add_argument("--probe", type=Path, help="label<TAB>text lines")
     for command in (fast, long):
         command.add_argument("--corpus", type=Path, help="of wordpiece; by default the English sample is prepared")

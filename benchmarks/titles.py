@@ -1,16 +1,19 @@
 """Titles from abstracts: UniLM and T5 within the same time, on the same texts, beside the beginning of the abstract.
 
     python benchmarks/titles.py --data FOLDER [--minutes 20] [--recipes unilm-mini t5-mini] [--text more.txt ...]
-        [--settings batch_rows=8 ...]
+        [--settings batch_rows=8 ...] [--copy 0.5] [--writing learning_rate=1e-3 ...]
 
 FOLDER holds ``train``, ``dev`` and ``test`` files (.tsv, also .gz) of lines ``source<TAB>target``, or of three columns of
 which the first is a prefix; without ``train`` the dev file is learned from. Each recipe gets the same wall-clock time:
 a share of it (``--share``) to pre-train on the sources and targets to be learned from (and on further texts), the rest
-to learn to write. Scores are on the test file: ROUGE by characters for Chinese, BLEU by sacrebleu, in percent.
+to learn to write. With ``--copy`` a part of that (this share of the whole) goes first into writing clauses of a text, drawn at
+random from the texts of pre-training: titles repeat what the abstract says, and 1,000 of them do not teach to copy. Scores are on the test file: ROUGE by characters for Chinese, BLEU by sacrebleu, in percent.
 """
 
 import argparse
 import gzip
+import random
+import re
 import tempfile
 from pathlib import Path
 
@@ -23,6 +26,8 @@ from firth.core.task_configs import WritingConfig
 from firth.tasks.as_text import score_written
 
 Pairs = list[tuple[str, str]]
+_NEAR = 160  # characters of a text of which clauses are copied
+_CLAUSES = 3  # of a text at the most
 
 
 def read_part(folder: Path, name: str) -> Pairs:
@@ -51,30 +56,63 @@ def beginning(source: str, size: int) -> str:
     return source[:size]
 
 
-def teach(
-    recipe: str, corpus: Path, train: Path, dev: Path, folder: Path, arguments: argparse.Namespace
-) -> WritingModel:
-    minutes = arguments.minutes
-    base = folder / recipe
-    seconds = 60 * minutes * arguments.share
-    api.pretrain(recipe, corpus=corpus, out=base, budget=f"{seconds:.0f}s", settings=arguments.settings)
-    model = firth.finetune(
-        "write",
-        base=base,
-        train=train,
-        dev=dev,
-        out=folder / f"{recipe}-titles",
-        budget=f"{60 * minutes * (1 - arguments.share):.0f}s",
-        settings=[f"max_source_len={arguments.source_len}", f"max_target_len={arguments.target_len}"],
-    )
-    assert isinstance(model, WritingModel)
-    for name in (base, folder / f"{recipe}-titles"):
-        facts = Run.open(name).facts
-        loss = facts["metrics"].get("loss")
-        print(
-            f"  {name.name}: {facts['steps']:,} steps, {facts['seconds']:.0f} s, held-out loss {loss:.3f}", flush=True
+def clauses(text: str) -> list[str]:
+    """What stands between two signs near the beginning of a text, as long as a title may be."""
+    return [part.strip() for part in re.split("[。；，：？！;,:?!]", text[:_NEAR]) if 6 <= len(part.strip()) <= 40]
+
+
+def copies(texts: list[str]) -> Pairs:
+    """Texts with some of their own clauses to be written, in random order."""
+    draw = random.Random(0)
+    pairs = []
+    for text in texts:
+        found = [clause for clause in clauses(text) if len(text) > 3 * len(clause)]
+        pairs += [(text, clause) for clause in draw.sample(found, min(_CLAUSES, len(found)))]
+    draw.shuffle(pairs)
+    return pairs
+
+
+def write_pairs(path: Path, pairs: Pairs) -> None:
+    rows = [f"{' '.join(source.split())}\t{' '.join(target.split())}\n" for source, target in pairs]
+    path.write_text("source\ttarget\n" + "".join(rows), encoding="utf-8")
+
+
+def teach(recipe: str, folder: Path, arguments: argparse.Namespace) -> WritingModel:
+    """Pre-training, copying, titles: each goes on from the one before."""
+
+    def seconds(share: float) -> str:
+        return f"{60 * arguments.minutes * share:.0f}s"
+
+    def write(name: str, base: Path, share: float) -> Path:
+        out = folder / f"{recipe}-{name}"
+        settings = [f"max_source_len={arguments.source_len}", f"max_target_len={arguments.target_len}"]
+        firth.finetune(
+            "write",
+            base=base,
+            train=folder / f"{name}.tsv",
+            dev=folder / f"{name}-dev.tsv",
+            out=out,
+            budget=seconds(share),
+            settings=[*settings, *arguments.writing],
         )
+        return report(out)
+
+    base = folder / recipe
+    corpus = folder / "corpus"
+    api.pretrain(recipe, corpus=corpus, out=base, budget=seconds(arguments.share), settings=arguments.settings)
+    report(base)
+    if arguments.copy:
+        base = write("copy", base, arguments.copy)
+    model = firth.load(write("titles", base, 1 - arguments.share - arguments.copy))
+    assert isinstance(model, WritingModel)
     return model
+
+
+def report(run: Path) -> Path:
+    facts = Run.open(run).facts
+    loss = facts["metrics"].get("loss")
+    print(f"  {run.name}: {facts['steps']:,} steps, {facts['seconds']:.0f} s, held-out loss {loss:.3f}", flush=True)
+    return run
 
 
 def main() -> None:
@@ -82,9 +120,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=20, help="of each recipe")
     parser.add_argument("--share", type=float, default=0.5, help="of the time for pre-training")
+    parser.add_argument("--copy", type=float, default=0.0, help="share of the time for copying clauses")
     parser.add_argument("--recipes", nargs="+", default=["unilm-mini", "t5-mini"])
     parser.add_argument("--text", type=Path, nargs="*", default=[], help="more text to pre-train on, a document a line")
     parser.add_argument("--settings", nargs="*", default=[], help="of pre-training")
+    parser.add_argument("--writing", nargs="*", default=[], help="settings of learning to write")
     parser.add_argument("--vocab-size", type=int, default=6000)
     parser.add_argument("--source-len", type=int, default=256)
     parser.add_argument("--target-len", type=int, default=48)
@@ -98,18 +138,17 @@ def main() -> None:
     print(f"{len(train):,} pairs to learn from, {len(test):,} to test on, {arguments.minutes:g} minutes a recipe")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for part, pairs in (("train", train), ("dev", dev)):
-            rows = [f"{' '.join(source.split())}\t{' '.join(target.split())}\n" for source, target in pairs]
-            (folder / f"{part}.tsv").write_text("source\ttarget\n" + "".join(rows), encoding="utf-8")
         lines = [f"{source} {target}\n" for source, target in train]
         (folder / "text.txt").write_text("".join(lines), encoding="utf-8")
         texts = [folder / "text.txt", *arguments.text]
+        made = copies([line for path in texts for line in path.read_text(encoding="utf-8").splitlines()])
+        for name, pairs in {"titles": train, "titles-dev": dev, "copy": made[100:], "copy-dev": made[:100]}.items():
+            write_pairs(folder / f"{name}.tsv", pairs)
         api.prepare(texts, folder / "corpus", vocab_size=arguments.vocab_size, layout="line")
         size = round(sum(len(target) for _, target in train) / len(train))
         written = {"(its beginning)": [beginning(source, size) for source, _ in test]}
         for recipe in arguments.recipes:
-            paths = (folder / "corpus", folder / "train.tsv", folder / "dev.tsv", folder)
-            written[recipe] = teach(recipe, *paths, arguments).write([source for source, _ in test])
+            written[recipe] = teach(recipe, folder, arguments).write([source for source, _ in test])
         for recipe, found in written.items():
             show(recipe, found, test)
         for number, (source, target) in enumerate(test[: arguments.examples]):

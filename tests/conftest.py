@@ -109,6 +109,14 @@ def bpe_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture(scope="session")
+def characters_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same text, a token a character."""
+    folder = tmp_path_factory.mktemp("corpora") / "characters"
+    api.prepare(text_file, folder, tokens="characters", layout="line", heldout=0.1, workers=1)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def unigram_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same text in pieces by their likelihood."""
     folder = tmp_path_factory.mktemp("corpora") / "unigram"

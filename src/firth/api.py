@@ -319,17 +319,11 @@ def prompt_classify(
     template: str | None = None,
 ) -> list[PromptedLabel]:
     """Labels for texts by showing a decoder a few examples (a file of texts and labels, or pairs); nothing is trained."""
-    from firth.representations.decoder import DecoderRepresentation
-    from firth.representations.prompting import TEMPLATE, classify_by_prompt
-    from firth.text.labelled import read_texts as read_labelled
+    from firth.assembly.evaluate_prompt import label_by_prompt
 
     loaded = load(model) if isinstance(model, str | Path) else model
-    if not isinstance(loaded, DecoderRepresentation):
-        raise FirthError(f"a model of kind '{loaded.kind}' cannot classify by prompt: use a decoder such as gpt-mini")
-    if isinstance(examples, str | Path):
-        found = read_labelled(str(examples), scores=False)
-        examples = [(example.text, str(example.label)) for example in found if example.label is not None]
-    return classify_by_prompt(loaded, list(examples), list(texts), template or TEMPLATE)
+    shown = Path(examples) if isinstance(examples, str | Path) else examples
+    return label_by_prompt(loaded, shown, texts, template)
 
 
 def plan(recipe: str | RunConfig, *, corpus: AnyPath, budget: str, settings: Sequence[str] = ()) -> dict[str, float]:

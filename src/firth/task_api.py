@@ -144,6 +144,21 @@ def evaluate_task(
     return evaluate_file(Path(run), Path(data), Reading(text, second, label))
 
 
+def evaluate_prompt(
+    model: AnyPath,
+    examples: AnyPath,
+    data: AnyPath,
+    template: str | None = None,
+    text: str | None = None,
+    label: str | None = None,
+) -> dict[str, Any]:
+    """A decoder that is shown a few examples and trained on none, on a labelled file: the scores of a classifier."""
+    from firth.assembly.evaluate_prompt import evaluate_prompt as evaluate_file
+    from firth.assembly.task_data import Reading
+
+    return evaluate_file(load(model), Path(examples), Path(data), template, Reading(text, None, label))
+
+
 def predict_file(
     run: AnyPath, source: str, text: str | None = None, second: str | None = None
 ) -> Iterator[dict[str, Any]]:

@@ -5,23 +5,27 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import firth
 from firth import api
 from firth.core.examples import AnswerExample
 from firth.core.task_configs import TaskConfig
 from firth.recipes.registry import find_recipe
+from firth.representations.encoder import EncoderRepresentation
 from firth.tasks.answer import AnswerQuestions
+from firth.tasks.rows import collate, frame_row
 from task_text import files
 
 SHAPE = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "row_len=32", "batch_rows=4", "evaluations=1"]
 KINDS = {
     "electra-narrow": ("electra-tiny", ["embedding_dim=24"]),
     "electra": ("electra-tiny", ["embedding_dim=32"]),
-    "ernie-tasks": ("ernie-tiny", ["num_tasks=4"]),
+    "ernie-tasks": ("ernie-tiny", ["num_tasks=3"]),
     "unilm": ("unilm-tiny", []),
     "xlnet": ("xlnet-tiny", ["memory_len=8"]),
 }
+APART = {"t5": ("t5-tiny", ["num_decoder_layers=1"])}  # reads the texts of a pair one at a time
 TASKS = ("classify", "pair", "score", "tag", "answer")
 INPUTS: dict[str, list[Any]] = {
     "classify": ["The old doctor found a clock.", "老师看见了一本书。", ""],
@@ -32,15 +36,16 @@ INPUTS: dict[str, list[Any]] = {
 }
 
 
-@pytest.fixture(scope="session", params=sorted(KINDS))
+@pytest.fixture(scope="session")
 def base(request: pytest.FixtureRequest, corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    recipe, settings = KINDS[request.param]
+    recipe, settings = (KINDS | APART)[request.param]
     folder = tmp_path_factory.mktemp("relatives") / request.param
     api.pretrain(find_recipe(recipe).override([*SHAPE, *settings, "steps=2"]), corpus=corpus_folder, out=folder)
     return folder
 
 
 @pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("base", sorted(KINDS | APART), indirect=True)
 def test_train_save_load(task: str, base: Path, tmp_path: Path) -> None:
     trained = firth.finetune(
         {"pair": "classify"}.get(task, task),
@@ -62,6 +67,26 @@ def test_train_save_load(task: str, base: Path, tmp_path: Path) -> None:
         assert {one["label"] for one in found} <= set(loaded.config.labels)  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("base", sorted(KINDS), indirect=True)
+def test_a_task_reads_what_the_model_shows(base: Path) -> None:
+    """The same special tokens in the same segments, for one text and for two."""
+    model = firth.load(base)
+    assert isinstance(model, EncoderRepresentation)
+    reader, (first, second) = model.reader(), INPUTS["pair"][0]
+    parts = [reader.tokenize(text).ids for text in (first, second)]
+    alone = frame_row(reader.frame, parts[0], None, np.arange(len(parts[0])))
+    arrays = {name: torch.from_numpy(array) for name, array in collate([alone], reader.pad_id).items()}
+    with torch.inference_mode():
+        inputs = arrays["ids"], arrays["blocks"], None, arrays["segments"]
+        hidden = reader.module.eval()(*inputs).hidden[:, 0]
+    np.testing.assert_allclose(hidden, model.layers(first).hidden, atol=1e-5)
+    both = frame_row(reader.frame, *parts, np.arange(len(parts[1])))
+    wanted = model.pieces.encode(first, second)
+    np.testing.assert_array_equal(both.ids, wanted.ids)
+    np.testing.assert_array_equal(both.segments, wanted.segments)
+
+
+@pytest.mark.parametrize("base", sorted(KINDS), indirect=True)
 def test_no_answer_stands_where_the_text_is_summed_up(base: Path) -> None:
     """The first token for BERT's kind, the last for XLNet's."""
     reader = firth.load(base).reader()

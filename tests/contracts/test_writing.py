@@ -15,6 +15,7 @@ from firth.assembly.abilities import abilities_of
 from firth.assembly.writing_model import WritingModel
 from firth.core.errors import FirthError, Interrupted
 from firth.core.runs import Run
+from firth.corpus.pairs import PairsCorpus
 from pair_text import sentence_pairs
 
 SHAPE = ["num_layers=1", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "batch_rows=4", "evaluations=1", "steps=2"]
@@ -64,14 +65,20 @@ def test_texts(name: str, bases: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("dog\ncat bird\n", encoding="utf-8")
     found = list(task_api.predict_file(out, str(tmp_path / "texts.txt")))
     assert [row["text"] for row in found] == ["dog", "cat bird"]
-    assert (tmp_path / "run" / "corpus" / "corpus.json").is_file()
+    learned, prefix = PairsCorpus.open(out / "corpus").train, loaded.reader().tokenize("turn:").ids.tolist()
+    assert learned.num_pairs == 40
+    assert all(learned.sentence("source", number).tolist()[: len(prefix)] == prefix for number in range(40))
 
 
-def test_classes_and_pairs(bases: dict[str, Path], tmp_path: Path) -> None:
+WRITERS = pytest.mark.parametrize("name", ["t5-tiny", "unilm-tiny"])
+
+
+@WRITERS
+def test_classes_and_pairs(name: str, bases: dict[str, Path], tmp_path: Path) -> None:
     rows = ["a dog\ta cat\tNo", "a boat\ta boat\tYes"] * 6
     (tmp_path / "train.tsv").write_text("text\tsecond\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")
     train, out = tmp_path / "train.tsv", tmp_path / "run"
-    base = bases["t5-tiny"]
+    base = bases[name]
     model = firth.finetune(
         "write", base=base, train=train, dev=train, out=out, form="classify", prefix="same? ", **SMALL
     )
@@ -87,10 +94,11 @@ def test_classes_and_pairs(bases: dict[str, Path], tmp_path: Path) -> None:
     assert next(task_api.predict_file(out, str(tmp_path / "texts.txt")))["second"] == "a cat"
 
 
-def test_tags(bases: dict[str, Path], tmp_path: Path) -> None:
+@WRITERS
+def test_tags(name: str, bases: dict[str, Path], tmp_path: Path) -> None:
     train, out = tmp_path / "train.conll", tmp_path / "run"
     train.write_text("The O\nold O\nAnna B-PER\n\nMr. B-PER\nBrown I-PER\nslept O\n\n" * 4, encoding="utf-8")
-    model = firth.finetune("write", base=bases["t5-tiny"], train=train, dev=train, out=out, form="tag", **SMALL)
+    model = firth.finetune("write", base=bases[name], train=train, dev=train, out=out, form="tag", **SMALL)
     assert isinstance(model, WritingModel)
     assert (model.config.scheme, model.config.labels) == ("bio", ("PER",))
     assert "entities" in model.predict(["The old Anna"])[0]
@@ -125,6 +133,8 @@ def test_it_goes_on(bases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.
     train.write_bytes(before)
     firth.finetune("write", **given)
     assert Run.open(out).facts["status"] == "finished"
+    firth.finetune("write", **(given | {"out": tmp_path / "whole"}))
+    assert Run.open(out).facts["checksums"] == Run.open(tmp_path / "whole").facts["checksums"]
     with pytest.raises(FirthError, match="exists already"):
         firth.finetune("write", **given)
     firth.finetune("write", overwrite=True, **given)

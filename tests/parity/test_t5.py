@@ -47,9 +47,12 @@ def compare(ours: EncoderDecoder, other: T5ForConditionalGeneration) -> None:
     target = torch.randint(2, V, (3, 18), generator=generator)
     target[:, 0] = 0
     with torch.inference_mode():
-        wanted = other(input_ids=source, attention_mask=tokens.long(), decoder_input_ids=target)
-        found = ours.scores(ours.hidden(source, tokens, target))
+        inputs = {"input_ids": source, "attention_mask": tokens.long(), "decoder_input_ids": target}
+        wanted = other(**inputs, output_hidden_states=True)
+        hidden = ours.hidden(source, tokens, target)
+        found = ours.scores(hidden)
         memory = ours.encode(source, tokens)
+        layers = ours.layers(source, tokens).hidden
         stepper = EncoderDecoderStepper(ours, source, tokens)
         state = stepper.start(3)
         for place in range(18):
@@ -57,6 +60,10 @@ def compare(ours: EncoderDecoder, other: T5ForConditionalGeneration) -> None:
             torch.testing.assert_close(step, found[:, place].log_softmax(-1), atol=1e-4, rtol=0)
     torch.testing.assert_close(found, wanted.logits, atol=1e-4, rtol=0)
     torch.testing.assert_close(memory[tokens], wanted.encoder_last_hidden_state[tokens], atol=1e-4, rtol=0)
+    last = hidden / ours.config.output_scale  # theirs is scaled later
+    torch.testing.assert_close(last, wanted.decoder_hidden_states[-1], atol=1e-4, rtol=0)
+    for one, other_one in zip(layers, wanted.encoder_hidden_states, strict=True):
+        torch.testing.assert_close(one[tokens], other_one[tokens], atol=1e-4, rtol=0)
 
 
 def load(folder: Path) -> EncoderDecoder:
@@ -95,7 +102,7 @@ def test_an_output_table_that_is_not_scaled(tmp_path: Path) -> None:
 def test_a_translator_with_the_choices_of_t5_is_a_t5_directory(pairs_folder: Path, tmp_path: Path) -> None:
     shape = ["hidden_dim=16", "head_dim=6", "num_heads=2", "ffn_dim=24", "num_layers=2", "num_decoder_layers=1"]
     choices = ["positions=relative", "norm=rms", "norm_first=true", "bias=false", "gated=true", "activation=gelu_tanh"]
-    choices += ["embedding_scale=1", "score_scale=1", "output_bias=false", "output_scale=0.25", "batch_tokens=256"]
+    choices += ["embedding_scale=1", "output_bias=false", "output_scale=0.25", "batch_tokens=256"]
     run = tmp_path / "run"
     trained = firth.pretrain("transformer-tiny", corpus=pairs_folder, out=run, steps=3, settings=shape + choices)
     assert isinstance(trained, TranslationRepresentation)
@@ -140,14 +147,22 @@ def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
         load_t5(tmp_path)
 
 
+def test_one_rate_of_dropout_is_for_all(tmp_path: Path) -> None:
+    """There it is applied to attention and inside the feed-forward, too."""
+    theirs(tmp_path, dropout_rate=0.2)
+    config, _, _ = load_t5(tmp_path)
+    assert (config.dropout_prob, config.attention_dropout_prob, config.activation_dropout_prob) == (0.2, 0.2, 0.2)
+
+
 def test_what_is_ours_alone_comes_back(corpus_folder: Path, tmp_path: Path) -> None:
     shape = ["hidden_dim=16", "num_heads=2", "ffn_dim=24", "row_len=32", "batch_rows=4", "gated=true"]
-    more = ["max_positions=640", "attention_dropout_prob=0.2"]
+    more = ["max_positions=640", "attention_dropout_prob=0.2", "activation_dropout_prob=0.3"]
     run = tmp_path / "run"
     with pytest.raises(FirthError, match="the gated GELU of a T5 is the tanh one"):
         firth.pretrain("t5-tiny", corpus=corpus_folder, out=run, steps=2, settings=[*shape, "activation=gelu"])
     firth.pretrain("t5-tiny", corpus=corpus_folder, out=run, steps=2, settings=[*shape, *more, "activation=gelu_tanh"])
     config, _, _ = load_t5(run)
-    assert (config.activation, config.max_positions, config.attention_dropout_prob) == ("gelu_tanh", 640, 0.2)
+    assert (config.activation, config.max_positions) == ("gelu_tanh", 640)
+    assert (config.attention_dropout_prob, config.activation_dropout_prob) == (0.2, 0.3)
     assert is_t5(config)
     assert not is_t5(config.replace(activation="gelu"))

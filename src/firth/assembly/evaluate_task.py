@@ -48,7 +48,7 @@ def evaluate_task(run: Path, data: Path, reading: Reading) -> dict[str, Any]:
         if model.config.form == "classify":
             for example in written:
                 check_pair(example, model.config.pairs)
-            _check_labels(model.config.labels, written, data)
+            check_labels(model.config.labels, written, data)
         return {"examples": len(written), **model.score_examples(written)}
     examples = read_examples(model.config.task, data, reading, for_scoring=True)
     if not examples:
@@ -60,7 +60,7 @@ def evaluate_task(run: Path, data: Path, reading: Reading) -> dict[str, Any]:
     if model.config.scheme == "bio":
         examples = build_data(model.config.task, examples, []).train
     if model.config.task == "classify":
-        _check_labels(model.config.labels, examples, data)
+        check_labels(model.config.labels, examples, data)
     predictions = model.predict_examples(examples)
     items = [model.task.item(example, number) for number, example in enumerate(examples)]
     name, (low, high) = model.task.interval(examples, predictions)
@@ -68,9 +68,9 @@ def evaluate_task(run: Path, data: Path, reading: Reading) -> dict[str, Any]:
     return {"examples": len(examples), **scores, "interval": {"metric": name, "low": low, "high": high}}
 
 
-def _check_labels(known: Sequence[str], examples: Sequence[Any], data: Path) -> None:
+def check_labels(known: Sequence[str], examples: Sequence[Any], data: Path, knows: str = "this model") -> None:
     for example in examples:
         if str(example.label) not in known:
             raise FirthError(
-                f"{example.where or data}: the label '{example.label}' is unknown to this model ({', '.join(known[:8])}); mend the file or train again"
+                f"{example.where or data}: the label '{example.label}' is unknown to {knows} ({', '.join(known[:8])}); mend the file or train again"
             )

@@ -15,6 +15,8 @@ from firth.objectives.knowledge_masking import NUM_TASKS, TASKS, KnowledgeMaskin
 from firth.objectives.phrases import Entities, find_phrases
 from firth.text.pieces import Pieces
 
+_SPACE = "▁"  # how Unigram writes it
+
 
 def read_entities(path: Path, pieces: Pieces) -> Entities:
     """A file with a name a line, as the tokenizer sees them."""
@@ -25,6 +27,7 @@ def read_entities(path: Path, pieces: Pieces) -> Entities:
     except (OSError, UnicodeDecodeError) as error:
         raise FirthError(f"{path}: cannot be read as UTF-8 text ({error}); check the file") from None
     names = [pieces.encode(line.strip(), add_special=False, read_special=False).ids.tolist() for line in lines]
+    names += [_inside(pieces, name) for name in names]
     vocabulary = pieces.backend.get_vocab(with_added_tokens=True)
     found = Entities(
         [name for name in names if pieces.unk_id not in name],
@@ -33,6 +36,15 @@ def read_entities(path: Path, pieces: Pieces) -> Entities:
     if not len(found):
         raise FirthError(f"{path}: no entity in it that the tokenizer knows; write one a line")
     return found
+
+
+def _inside(pieces: Pieces, name: list[int]) -> list[int]:
+    """A name where no space is before it, as in Chinese, if its first piece has one in it; else none."""
+    first = pieces.token(name[0]) if name else ""
+    if not first.startswith(_SPACE):
+        return []
+    bare = pieces.id(first.removeprefix(_SPACE)) if first != _SPACE else None
+    return name[1:] if first == _SPACE else [] if bare is None else [bare, *name[1:]]
 
 
 class KnowledgeEncoder(MaskedEncoder):

@@ -110,8 +110,16 @@ def load_encoder_model(folder: Path) -> Representation:
         from firth.assembly.task_model import load_published
 
         return load_published(folder)
-    kind = UnifiedRepresentation if config.num_segments == NUM_SEGMENTS else EncoderRepresentation
-    return kind.from_weights(config, weights, heads, Pieces.load(folder), folder)
+    pieces = Pieces.load(folder)
+    if config.num_segments != NUM_SEGMENTS:
+        return EncoderRepresentation.from_weights(config, weights, heads, pieces, folder)
+    found = UnifiedRepresentation.from_weights(config, weights, heads, pieces, folder)
+    assert isinstance(found, UnifiedRepresentation)
+    facts = read_json(folder / "firth.json") if (folder / "firth.json").is_file() else {}
+    objective = facts.get("config", {}).get("objective", {})
+    if objective.get("kind") == "masked_targets":
+        found.row_len = int(objective["row_len"])
+    return found
 
 
 def load_recurrent_model(folder: Path) -> Representation:

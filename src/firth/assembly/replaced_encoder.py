@@ -8,6 +8,7 @@ from firth.assembly.families import Family
 from firth.assembly.masked_encoder import specials_of
 from firth.assembly.tokenizers import require_same_tokens
 from firth.core.configs import RunConfig
+from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderConfig
 from firth.core.objective_configs import ReplacedTokensConfig
 from firth.corpus.format import Corpus
@@ -56,7 +57,11 @@ class ReplacedEncoder(Family):
             self.objective.replaced_head.load_state_dict(heads["replaced_head"])
         if not (base / _GENERATOR / "config.json").is_file():
             return
-        _, encoder, heads = load_encoder(base / _GENERATOR)
+        theirs, encoder, heads = load_encoder(base / _GENERATOR)
+        if theirs.hidden_dim != self.objective.generator.config.hidden_dim:
+            raise FirthError(
+                f"{base / _GENERATOR}: a generator {theirs.hidden_dim} wide where generator_share asks for {self.objective.generator.config.hidden_dim}: use the share that the base was trained with"
+            )
         own = {name: tensor for name, tensor in encoder.items() if not name.startswith("embeddings.")}
         self.objective.generator.load_state_dict(own)
         if "token_head" in heads:

@@ -42,9 +42,10 @@ def scaled(model: TranslatorConfig) -> dict[str, float]:
 
 def rate_factors(config: EncoderDecoderConfig) -> dict[str, float]:
     """Adam moves every number alike, but T5 was made for steps in proportion to what a weight is (Adafactor): its tables
-    are as large as the root of the width beside its matrices. And a bias says nothing before it is some units large,
+    are as large as the root of the width beside its matrices. (Its queries are small, which is why ours are not:
+    ``interop/t5.py`` makes them so.) And a bias says nothing before it is some units large,
     which takes a short training too long: until then no token knows its neighbours, and nothing else is learned."""
-    if config.score_scale != 1.0:
+    if not config.by_width:
         return {}
     found = {"model.tokens.weight": config.hidden_dim**0.5}
     if config.positions == "relative":

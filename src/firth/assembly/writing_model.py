@@ -20,7 +20,6 @@ from firth.representations.base import Guess, Representation, TextLayers, Transl
 from firth.representations.translation import TranslationRepresentation
 from firth.representations.unified import UnifiedRepresentation
 from firth.tasks.as_text import prefixed, read_back, score_written, source_text, target_text
-from firth.text.characters import close_gaps
 
 SETTINGS = "write.json"
 _TOGETHER = 256
@@ -82,8 +81,7 @@ class WritingModel(Representation):
     def _translations(self, sources: list[str], beams: int, nbest: int = 1, **settings: Any) -> list[list[Translated]]:
         if settings.get("max_tokens") is None:
             settings["max_tokens"] = self.config.max_target_len
-        found = self.base.translations(sources, beams, nbest, **settings)
-        return [[Translated(close_gaps(one.text), one.score, one.normalised) for one in best] for best in found]
+        return self.base.translations(sources, beams, nbest, **settings)
 
     def written(self, sources: Sequence[str]) -> list[str]:
         """The targets of sources that have their prefix already."""

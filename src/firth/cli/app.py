@@ -13,7 +13,15 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Template = Annotated[
+    str | None, typer.Option(help="How an example is written; has {text} and {label}, \\n is a new line.")
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def written(template: str | None) -> str | None:
+    """A template as it is meant: lines end where the user says \\n."""
+    return None if template is None else template.replace("\\n", "\n")
 
 
 @app.callback()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firth.cli.app import Json, app
+from firth.cli.app import Json, Template, app, written
 from firth.core.errors import FirthError
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ def generate(
         Path | None,
         typer.Option(help="Classify by prompt: a table of texts and labels to show first; scores its labels."),
     ] = None,
-    template: Annotated[
-        str | None, typer.Option(help="How an example is written; has {text} and {label}, \\n is a new line.")
-    ] = None,
+    template: Template = None,
     as_json: Json = False,
 ) -> None:
     """Continue a text, or choose its label after a few examples.
@@ -54,7 +52,7 @@ def generate(
         raise FirthError("--template says how examples are written: name them with --examples FILE")
     model = api.load(run)
     if examples is not None:
-        _label(model, examples, texts, None if template is None else template.replace("\\n", "\n"), as_json)
+        _label(model, examples, texts, written(template), as_json)
         return
     settings = {
         "num": num,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from firth.cli.app import Json, app
+from firth.cli.app import Json, Template, app, written
 from firth.cli.task_commands import Label, Second, Text
 from firth.core.errors import FirthError
 
@@ -42,6 +42,10 @@ def evaluate(
         list[Path] | None, typer.Option(help="For static vectors: an analogy file (four words a line).")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="For tasks: a labelled file.")] = None,
+    examples: Annotated[
+        Path | None, typer.Option(help="For decoders: labelled texts to show first, nothing is trained; with --data.")
+    ] = None,
+    template: Template = None,
     text: Text = None,
     second: Second = None,
     label: Label = None,
@@ -60,10 +64,17 @@ def evaluate(
     from firth.cli.describe import word_rows
     from firth.cli.output import say, say_json, table
 
+    if examples is not None and data is None:
+        raise FirthError("--examples are shown before the texts of a labelled file: name that with --data FILE")
+    if template is not None and examples is None:
+        raise FirthError("--template says how examples are written: name them with --examples FILE")
     if data is not None:
         from firth import task_api
 
-        measured = task_api.evaluate_task(run, data, text, second, label)
+        if examples is None:
+            measured = task_api.evaluate_task(run, data, text, second, label)
+        else:
+            measured = task_api.evaluate_prompt(run, examples, data, written(template), text, label)
         if as_json:
             say_json({"run": str(run), "data": str(data), **measured})
             return

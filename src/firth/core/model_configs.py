@@ -76,7 +76,7 @@ class TwoStreamConfig(Config):
 class EncoderDecoderConfig(Config):
     """A Transformer encoder and decoder (Vaswani et al. 2017), with T5's choices as options (Raffel et al. 2020).
 
-    ``target_vocab_size`` None: both sides share one table. ``score_scale`` None is 1/√K.
+    ``target_vocab_size`` None: both sides share one table.
     ``window`` limits how far self-attention looks.
     """
 
@@ -101,11 +101,20 @@ class EncoderDecoderConfig(Config):
     positions: Literal["sinusoidal", "learned", "relative", "none"] = "sinusoidal"
     bias: bool = True
     embedding_scale: Annotated[float, Field(gt=0)] | None = None  # None: √hidden_dim
-    score_scale: Annotated[float, Field(gt=0)] | None = None
     output_scale: Annotated[float, Field(gt=0)] = 1.0
     tied_output: bool = True
     output_bias: bool = True
     window: Positive | None = None
+
+    @property
+    def by_width(self) -> bool:
+        """Whether weights begin as T5's do, by what they read, tables at one: nothing scales tokens, norms only scale."""
+        return self.embedding_scale == 1.0 and self.norm == "rms"
+
+    @property
+    def query_scale(self) -> float:
+        """What scores are multiplied by."""
+        return float((self.head_dim or self.hidden_dim // self.num_heads) ** -0.5)
 
     @model_validator(mode="after")
     def _heads_divide(self) -> "EncoderDecoderConfig":

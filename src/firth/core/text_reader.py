@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Frame:
-    """Ids of the special tokens around a text, and between the two of a pair."""
+    """Ids of the special tokens around a text, and between the two of a pair. They are of the segment of the text that
+    they stand at, but the very last one may have a ``last_segment`` of its own (XLNet's [CLS])."""
 
     before: tuple[int, ...] = ()
     between: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
+    last_segment: int | None = None
 
     def size(self, pair: bool) -> int:
         return len(self.before) + len(self.after) + (len(self.between) if pair else 0)

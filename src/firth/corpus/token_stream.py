@@ -40,9 +40,11 @@ class StreamRows:
     def __init__(self, stream: TokenStream, row_len: int, seed: int) -> None:
         self.stream, self.row_len, self.seed = stream, row_len, seed
         whole = len(stream) - 1
-        # One row is left out so that the cuts can move; a stream shorter than two rows is one row.
-        self.moves = whole >= 2 * row_len
-        self.num_rows = whole // row_len - 1 if self.moves else min(1, whole)
+        # One row is left out so that the cuts can move; a stream shorter than two rows is one row, which moves as far
+        # as it can.
+        moves = whole >= 2 * row_len
+        self.num_rows = whole // row_len - 1 if moves else min(1, whole)
+        self.shifts = row_len + 1 if moves else max(1, whole - row_len + 1)
         self._order = each_epoch(lambda epoch: generator(seed, _ORDER, epoch).permutation(self.num_rows))
 
     def __len__(self) -> int:
@@ -54,6 +56,6 @@ class StreamRows:
         numbers = np.arange(first, first + count)
         for epoch in np.unique(numbers // self.num_rows).tolist():
             mine = numbers // self.num_rows == epoch
-            shift = int(hashed(self.seed, _SHIFT, epoch)) % (self.row_len + 1) if epoch and self.moves else 0
+            shift = int(hashed(self.seed, _SHIFT, epoch)) % self.shifts if epoch else 0
             found[mine] = shift + self._order(epoch)[numbers[mine] % self.num_rows] * self.row_len
         return found

@@ -161,8 +161,6 @@ class _Filling:
     def _attention(self, spec: Any, names: list[str]) -> None:
         for linear, name in zip(spec.linear, names, strict=True):
             self._linear(linear, name)
-        if self.config.score_scale is not None:
-            spec.queries_scale = self.config.score_scale
 
     def _linear(self, spec: Any, name: str) -> None:
         spec.weight = self.weights[f"{name}.weight"]

@@ -1,10 +1,13 @@
 """Directories of T5 (Raffel et al. 2020), plain and gated: published names both ways.
 
-Where queries, keys and values are one matrix with us they are three there.
+Where queries, keys and values are one matrix with us they are three there. Nothing divides the scores there, so what
+divides ours is put into the queries: matrices that are alike in size learn alike under Adam.
 """
 
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
@@ -24,7 +27,8 @@ _SETTINGS = {
     "dropout_prob": "dropout_rate",
     "norm_eps": "layer_norm_epsilon",
     "max_positions": "n_positions",
-    "attention_dropout_prob": "attention_dropout_rate",  # ours alone
+    "attention_dropout_prob": "attention_dropout_rate",  # these two are ours alone: there one rate is for all
+    "activation_dropout_prob": "activation_dropout_rate",
 }
 _FIXED = {  # what makes a Transformer a T5
     "positions": "relative",
@@ -32,7 +36,6 @@ _FIXED = {  # what makes a Transformer a T5
     "norm_first": True,
     "bias": False,
     "embedding_scale": 1.0,
-    "score_scale": 1.0,
     "output_bias": False,
 }
 _BUCKETS = {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128}
@@ -83,9 +86,22 @@ def _names(config: EncoderDecoderConfig) -> dict[str, str | list[str]]:
     return found
 
 
+def _scale_queries(weights: Weights, scale: float) -> Weights:
+    """The same weights, queries multiplied; of ``qkv`` they are the first third."""
+    found = dict(weights)
+    for name, tensor in weights.items():
+        if name.endswith("attention.qkv.weight"):
+            query, rest = tensor.tensor_split([len(tensor) // 3])
+            found[name] = torch.cat((query * scale, rest))
+        elif name.endswith("cross.query.weight"):
+            found[name] = tensor * scale
+    return found
+
+
 def save_t5(folder: Path, config: EncoderDecoderConfig, weights: Weights, ids: dict[str, int]) -> None:
     """``config.json`` and ``model.safetensors`` with the published names; ``ids`` of pad, eos and start."""
     tensors: Weights = {}
+    weights = _scale_queries(weights, config.query_scale)
     for ours, theirs in _names(config).items():
         if isinstance(theirs, str):
             tensors[theirs] = weights[ours]
@@ -120,6 +136,8 @@ def config_from_json(data: Any, where: Path) -> tuple[EncoderDecoderConfig, dict
         raise FirthError(f"{where}: this T5 has another {what} than Firth reads")
     given = {ours: data[theirs] for ours, theirs in _SETTINGS.items() if data.get(theirs) is not None}
     given.setdefault("num_decoder_layers", given.get("num_layers", 6))
+    for place in ("attention", "activation"):
+        given.setdefault(f"{place}_dropout_prob", given.get("dropout_prob", 0.1))
     tied = data.get("tie_word_embeddings") is not False
     given |= {**_FIXED, "activation": activation, "gated": gated, "tied_output": tied}
     if tied:
@@ -139,6 +157,6 @@ def load_t5(folder: Path) -> tuple[EncoderDecoderConfig, Weights, dict[str, int]
         tensors.pop("lm_head.weight", None)
     elif "lm_head.weight" not in tensors and "shared.weight" in tensors:  # transformers 5 ties them always
         tensors["lm_head.weight"] = tensors["shared.weight"]
-    weights = published.gather(_names(config))
+    weights = _scale_queries(published.gather(_names(config)), 1 / config.query_scale)
     published.finish(_REPEATED.__contains__)
     return config, weights, ids

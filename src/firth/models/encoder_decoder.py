@@ -57,7 +57,7 @@ class EncoderDecoder(nn.Module):
         self.output = None if config.tied_output else nn.Linear(config.hidden_dim, target_size, bias=False)
         self.output_bias = nn.Parameter(torch.zeros(target_size)) if config.output_bias else None
         self.encoder_positions, self.decoder_positions = PositionTable(config), PositionTable(config)
-        extra = (config.activation_dropout_prob, config.head_dim, config.score_scale)
+        extra = (config.activation_dropout_prob, config.head_dim)
         self.encoder_blocks = nn.ModuleList(Block(config, *extra) for _ in range(config.num_layers))
         self.decoder_blocks = nn.ModuleList(DecoderBlock(config) for _ in range(config.num_decoder_layers))
         relative = config.positions == "relative"
@@ -68,8 +68,8 @@ class EncoderDecoder(nn.Module):
         self.decoder_norm = build_norm(*norm) if config.norm_first else None
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Tables so that scaled tokens have variance one; scores that nothing divides need small queries."""
-        if self.config.score_scale == 1.0:
+        """Tables so that scaled tokens have variance one."""
+        if self.config.by_width:
             initialize_by_width(self, self.config.hidden_dim, generator)
             return
         scale = self.config.embedding_scale or self.config.hidden_dim**0.5

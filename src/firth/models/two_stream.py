@@ -26,7 +26,8 @@ class TwoStreamBlock(nn.Module):
         self.dropout_prob = config.dropout_prob
         self.attention = RelativeAttention(config.hidden_dim, config.num_heads, config.dropout_prob)
         self.attention_norm = nn.LayerNorm(config.hidden_dim, eps=config.norm_eps)
-        self.ffn = FeedForward(config.hidden_dim, config.ffn_dim, config.activation, gated=False, bias=True)
+        shape = config.hidden_dim, config.ffn_dim, config.activation
+        self.ffn = FeedForward(*shape, gated=False, bias=True, dropout_prob=config.dropout_prob)
         self.ffn_norm = nn.LayerNorm(config.hidden_dim, eps=config.norm_eps)
 
     def forward(

@@ -21,22 +21,20 @@ def attend(
     mask: torch.Tensor | None = None,
     dropout_prob: float = 0.0,
     causal: bool = False,
-    scale: float | None = None,
 ) -> torch.Tensor:
     """[B, H, T, K]. ``mask`` is boolean (true: may look) or a number to add; ``causal`` without a mask lets a token
-    look at itself and what is before it; ``scale`` multiplies the scores in place of 1/√K."""
+    look at itself and what is before it."""
     if query.device.type == "cpu" and dropout_prob:
         if causal and mask is None:
             mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
         if query.dtype != value.dtype:  # under autocast, rotated queries and keys stay in single precision
             query, key = query.to(value.dtype), key.to(value.dtype)
-        factor = query.shape[-1] ** -0.5 if scale is None else scale
-        mixed: torch.Tensor = DroppedAttention.apply(query, key, value, mask, dropout_prob, factor)
+        mixed: torch.Tensor = DroppedAttention.apply(query, key, value, mask, dropout_prob, query.shape[-1] ** -0.5)
         return mixed
     if mask is not None and mask.requires_grad and not dropout_prob:
-        return attend_with_bias(query, key, value, mask, scale)
+        return attend_with_bias(query, key, value, mask)
     return functional.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask, dropout_p=dropout_prob, is_causal=causal and mask is None, scale=scale
+        query, key, value, attn_mask=mask, dropout_p=dropout_prob, is_causal=causal and mask is None
     )
 
 
@@ -135,24 +133,19 @@ def _weights(
     torch.softmax(scores if bias is None else scores.add_(bias), -1, out=weights)
 
 
-def attend_with_bias(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor, scale: float | None = None
-) -> torch.Tensor:
+def attend_with_bias(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Attention under a bias that learns, for which there is no fused kernel: the bias is where the product of queries and
     keys begins, so that nothing but the softmax passes over the scores."""
     shape = (*query.shape[:3], key.shape[2])
-    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    factor = query.shape[-1] ** -0.5
     flat = [part.flatten(0, 1) for part in (query, key, value)]
     scores = torch.baddbmm(bias.expand(shape).flatten(0, 1), flat[0], flat[1].transpose(1, 2), alpha=factor)
     return torch.bmm(scores.softmax(-1), flat[2]).view_as(query)
 
 
-def attention_weights(
-    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scale: float | None = None
-) -> torch.Tensor:
-    """softmax(QKᵀ/√K), or with another scale, to be looked at."""
-    scores = query @ key.transpose(-1, -2)
-    scores = scores / query.shape[-1] ** 0.5 if scale is None else scores * scale
+def attention_weights(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """softmax(QKᵀ/√K), to be looked at."""
+    scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
     return scores.softmax(-1)

@@ -25,13 +25,10 @@ class SelfAttention(nn.Module):
         dropout_prob: float,
         bias: bool = True,
         head_dim: int | None = None,
-        scale: float | None = None,
     ) -> None:
-        """``scale`` multiplies the scores in place of 1/√K."""
         super().__init__()
         self.num_heads = num_heads
         self.dropout_prob = dropout_prob
-        self.scale = scale
         inner_dim = num_heads * head_dim if head_dim else hidden_dim
         self.qkv = nn.Linear(hidden_dim, 3 * inner_dim, bias=bias)
         self.out = nn.Linear(inner_dim, hidden_dim, bias=bias)
@@ -67,9 +64,7 @@ class SelfAttention(nn.Module):
         all_3SHJK = self.qkv(hidden_NTD).view(shape).permute(3, 0, 4, 2, 1, 5).flatten(3, 4)
         key, value = cache.put(layer, all_3SHJK[1:], first)
         causal = mask is None and num_tokens > 1
-        mixed = functional.scaled_dot_product_attention(
-            all_3SHJK[0], key, value, attn_mask=mask, is_causal=causal, scale=self.scale
-        )
+        mixed = functional.scaled_dot_product_attention(all_3SHJK[0], key, value, attn_mask=mask, is_causal=causal)
         mixed = mixed.transpose(1, 2).flatten(2)  # [S, T * W, D]
         if num_tokens > 1 and cache.width > 1:
             mixed = mixed.unflatten(1, (num_tokens, -1)).transpose(1, 2)
@@ -101,7 +96,7 @@ class SelfAttention(nn.Module):
             if angles is not None:
                 mine = (angles[0][0, :, first : first + length], angles[1][0, :, first : first + length])
                 query, key = rotate(query, mine), rotate(key, mine)
-            found = attend(query, key, value, None, dropout, scale=self.scale)
+            found = attend(query, key, value, None, dropout)
             mixed.append(found.transpose(1, 2).reshape(count * length, -1))
         return self.out(mixed[0] if len(mixed) == 1 else torch.cat(mixed))
 
@@ -118,7 +113,7 @@ class SelfAttention(nn.Module):
         if query_angles is not None and key_angles is not None:
             query, key = rotate(query, query_angles), rotate(key, key_angles)
         dropout = self.dropout_prob if self.training else 0.0
-        mixed = attend(query, key, value, mask, dropout, causal, self.scale)
+        mixed = attend(query, key, value, mask, dropout, causal)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def weights(self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None) -> torch.Tensor:
@@ -126,4 +121,4 @@ class SelfAttention(nn.Module):
         query, key, _ = (self._heads(part) for part in self.qkv(hidden_BTD).chunk(3, dim=-1))
         if angles is not None:
             query, key = rotate(query, angles), rotate(key, angles)
-        return attention_weights(query, key, mask, self.scale)
+        return attention_weights(query, key, mask)

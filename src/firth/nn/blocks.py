@@ -56,13 +56,12 @@ class Block(nn.Module):
         config: EncoderConfig | DecoderConfig | EncoderDecoderConfig,
         activation_dropout_prob: float = 0.0,
         head_dim: int | None = None,
-        scale: float | None = None,
     ) -> None:
         super().__init__()
         self.norm_first = config.norm_first
         self.dropout_prob = config.dropout_prob
         self.attention = SelfAttention(
-            config.hidden_dim, config.num_heads, config.attention_dropout_prob, config.bias, head_dim, scale
+            config.hidden_dim, config.num_heads, config.attention_dropout_prob, config.bias, head_dim
         )
         self.attention_norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
         self.ffn = FeedForward(

@@ -26,12 +26,10 @@ class CrossAttention(nn.Module):
         dropout_prob: float,
         bias: bool = True,
         head_dim: int | None = None,
-        scale: float | None = None,
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.dropout_prob = dropout_prob
-        self.scale = scale
         inner_dim = num_heads * head_dim if head_dim else hidden_dim
         self.query = nn.Linear(hidden_dim, inner_dim, bias=bias)
         self.kv = nn.Linear(hidden_dim, 2 * inner_dim, bias=bias)
@@ -48,12 +46,12 @@ class CrossAttention(nn.Module):
     def forward(self, hidden_BTD: torch.Tensor, memory: Past, mask: torch.Tensor | None) -> torch.Tensor:
         """``mask`` as in self-attention, broadcast to [B, H, T, S]."""
         query = self._heads(self.query(hidden_BTD))
-        mixed = attend(query, *memory, mask, self.dropout_prob if self.training else 0.0, scale=self.scale)
+        mixed = attend(query, *memory, mask, self.dropout_prob if self.training else 0.0)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def weights(self, hidden_BTD: torch.Tensor, memory: Past, mask: torch.Tensor | None) -> torch.Tensor:
         """The attention itself, [B, H, T, S], to be looked at."""
-        return attention_weights(self._heads(self.query(hidden_BTD)), memory[0], mask, self.scale)
+        return attention_weights(self._heads(self.query(hidden_BTD)), memory[0], mask)
 
 
 class DecoderBlock(nn.Module):
@@ -64,9 +62,9 @@ class DecoderBlock(nn.Module):
         self.norm_first = config.norm_first
         self.dropout_prob = config.dropout_prob
         shape = (config.hidden_dim, config.num_heads, config.attention_dropout_prob, config.bias)
-        self.attention = SelfAttention(*shape, config.head_dim, config.score_scale)
+        self.attention = SelfAttention(*shape, config.head_dim)
         self.attention_norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
-        self.cross = CrossAttention(*shape, config.head_dim, config.score_scale)
+        self.cross = CrossAttention(*shape, config.head_dim)
         self.cross_norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
         self.ffn = FeedForward(
             config.hidden_dim,

@@ -3,8 +3,6 @@
 import torch
 from torch import nn
 
-from firth.nn.attention import SelfAttention
-from firth.nn.cross_attention import CrossAttention
 from firth.nn.positions import RelativeBias
 
 
@@ -30,8 +28,8 @@ def initialize_xavier(module: nn.Module, table_std: float, generator: torch.Gene
 
 
 def initialize_by_width(module: nn.Module, hidden_dim: int, generator: torch.Generator) -> None:
-    """T5's start (Raffel et al. 2020): every matrix normal with a variance of one over the width that it reads,
-    queries over that of a head too, since nothing divides the scores; tables of variance one."""
+    """T5's start (Raffel et al. 2020): every matrix normal with a variance of one over the width that it reads; tables of
+    variance one. There queries are smaller by the root of a head's width, here scores are divided by it."""
     for part in module.modules():
         if isinstance(part, nn.Linear):
             nn.init.normal_(part.weight, std=part.in_features**-0.5, generator=generator)
@@ -41,12 +39,6 @@ def initialize_by_width(module: nn.Module, hidden_dim: int, generator: torch.Gen
             nn.init.normal_(part.weight, std=1.0, generator=generator)
         elif isinstance(part, RelativeBias):
             nn.init.normal_(part.weight, std=hidden_dim**-0.5, generator=generator)
-    with torch.no_grad():
-        for part in module.modules():
-            if isinstance(part, SelfAttention | CrossAttention):
-                inner_dim = part.out.in_features
-                queries = part.qkv.weight[:inner_dim] if isinstance(part, SelfAttention) else part.query.weight
-                queries *= (inner_dim // part.num_heads) ** -0.5
 
 
 def initialize_uniform(module: nn.Module, bound: float, generator: torch.Generator) -> None:

@@ -14,6 +14,7 @@ B rows, T tokens of text, S tokens of the input, N labels, P parts.
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -129,7 +130,10 @@ class CorruptedSpans(nn.Module):
         return Batch(arrays, {LOSS: targets.size}, count * length)
 
     def loss(self, model: Any, batch: Batch) -> Losses:
-        """Cross-entropy of every token of the targets."""
+        """Cross-entropy of every token of the targets; sentinels and ends, a good quarter of them, are soon known, so a
+        test tells of the text by itself."""
         tensors = batch.tensors
-        hidden_BTD = model.hidden(tensors["source"], None, tensors["target"])
-        return target_losses(LOSS, model, hidden_BTD.flatten(0, 1), tensors["labels"], self.training)
+        hidden_BTD, labels_N = model.hidden(tensors["source"], None, tensors["target"]), tensors["labels"]
+        known = torch.as_tensor([*self.sentinels.tolist(), self.eos_id], device=labels_N.device)
+        text_N = None if self.training else ~torch.isin(labels_N, known)
+        return target_losses(LOSS, model, hidden_BTD.flatten(0, 1), labels_N, self.training, text_N=text_N)

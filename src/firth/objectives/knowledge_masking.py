@@ -33,7 +33,7 @@ TASKS = {
     "sentence_order": ("order_head", 2),
     "sentence_distance": ("distance_head", 3),
 }
-NUM_TASKS = len(TASKS) + 1  # 0 is hidden tokens alone
+NUM_TASKS = len(TASKS)  # the first is also that of rows without a question, and of the model in use
 ADJACENT, SAME_DOCUMENT, OTHER_DOCUMENT = range(3)
 _LEVEL, _TASK, _DRAW = 50, 51, 52  # what a random number is for
 
@@ -49,6 +49,7 @@ def draw_distance(rows: PairRows, chunk: int, draws: list[float]) -> tuple[int, 
     before, after = max(first - 1 - begin, 0), end - last
     if label == SAME_DOCUMENT and not before + after:  # a document of one chunk has no third choice
         label = ADJACENT if other < 0.5 else OTHER_DOCUMENT
+        other = 2 * other % 1  # as good as a new draw
     if label == SAME_DOCUMENT:
         earlier = other * (before + after) < before
         segments = np.arange(begin, first - 1) if earlier else np.arange(last, end)
@@ -157,7 +158,7 @@ class KnowledgeMasking(nn.Module):
             task_of = np.zeros(plain.blocks.shape, np.int64)
             known = list(TASKS)
             for row, column, task in zip(plain.pair_rows, plain.pair_columns, tasks, strict=True):
-                task_of[row][plain.blocks[row] == plain.blocks[row, column]] = 1 + known.index(self.tasks[task])
+                task_of[row][plain.blocks[row] == plain.blocks[row, column]] = known.index(self.tasks[task])
             arrays["tasks"] = hidden.cut(task_of)
         return hidden.batch(counts, **arrays)
 

@@ -32,9 +32,10 @@ _SAMPLE = 5  # what the random numbers here are for
 
 
 def generator_config(model: EncoderConfig, share: float) -> EncoderConfig:
-    """The generator's shape: as deep, ``share`` as wide, over the same embeddings."""
+    """The generator's shape: as deep, ``share`` as wide, over the same embeddings; heads of even width, which rotary
+    positions need."""
     num_heads = max(1, round(model.num_heads * share))
-    hidden_dim = max(1, round(model.hidden_dim * share / num_heads)) * num_heads
+    hidden_dim = max(1, round(model.hidden_dim * share / num_heads / 2)) * 2 * num_heads
     return model.replace(
         embedding_dim=model.token_dim,
         hidden_dim=hidden_dim,

@@ -96,13 +96,25 @@ class Translation(nn.Module):
 
 
 def target_losses(
-    name: str, model: Any, hidden_ND: torch.Tensor, labels_N: torch.Tensor, training: bool, smoothing: float = 0.0
+    name: str,
+    model: Any,
+    hidden_ND: torch.Tensor,
+    labels_N: torch.Tensor,
+    training: bool,
+    smoothing: float = 0.0,
+    text_N: torch.Tensor | None = None,
 ) -> Losses:
-    """The loss of what was written, smoothed while training; in a test also how often the likeliest token was right."""
+    """The loss of what was written, smoothed while training; in a test also how often the likeliest token was right, and
+    both of the text alone where something else is written, too."""
     table_VD, bias_V = model.output_weights()
     if training:
         return Losses({name: cross_entropy_sum(hidden_ND, table_VD, bias_V, labels_N, smoothing)})
     scores_NV = functional.linear(hidden_ND, table_VD, bias_V).float()
-    found = functional.cross_entropy(scores_NV, labels_N, reduction="sum")
-    hits = float((scores_NV.argmax(-1) == labels_N).sum())
-    return Losses({name: found}, {"accuracy": (hits, float(len(labels_N)))})
+    losses_N = functional.cross_entropy(scores_NV, labels_N, reduction="none")
+    hits_N = scores_NV.argmax(-1) == labels_N
+    told = {"accuracy": (float(hits_N.sum()), float(len(labels_N)))}
+    if text_N is not None:
+        count = float(text_N.sum())
+        told["text_loss"] = float(losses_N.detach()[text_N].sum()), count
+        told["text_accuracy"] = float(hits_N[text_N].sum()), count
+    return Losses({name: losses_N.sum()}, told)

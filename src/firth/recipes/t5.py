@@ -10,7 +10,7 @@ def _t5(name: str, num_layers: int, hidden_dim: int, learning_rate: float, dropo
         num_layers=num_layers,
         num_decoder_layers=num_layers,
         hidden_dim=hidden_dim,
-        num_heads=hidden_dim // 64,
+        num_heads=max(4, hidden_dim // 64),  # all that a token knows of distances is a number a head
         ffn_dim=4 * hidden_dim,
         dropout_prob=dropout_prob,
         attention_dropout_prob=dropout_prob,
@@ -21,7 +21,6 @@ def _t5(name: str, num_layers: int, hidden_dim: int, learning_rate: float, dropo
         norm_eps=1e-6,
         bias=False,
         embedding_scale=1.0,
-        score_scale=1.0,
         output_bias=False,
         output_scale=hidden_dim**-0.5,
     )

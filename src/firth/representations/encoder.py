@@ -94,7 +94,6 @@ class EncoderRepresentation(Representation):
         pieces = self.pieces
         ends = tuple(number for number in (pieces.sep_id,) if number is not None)
         summary = tuple(number for number in (pieces.cls_id,) if number is not None)
-        last = isinstance(self.config, TwoStreamConfig)  # XLNet: A [SEP] B [SEP] [CLS]
         return TextReader(
             kind=self.kind,
             module=self.encoder,
@@ -102,9 +101,9 @@ class EncoderRepresentation(Representation):
             dim=self.dim,
             num_layers=self.config.num_layers + 1,
             max_len=self.config.max_positions,
-            frame=Frame((), ends, ends + summary) if last else Frame(summary, ends, ends),
+            frame=Frame(summary, ends, ends),
             pad_id=pieces.pad_id or 0,
-            summary="mean" if not summary else "last" if last else "first",
+            summary="first" if summary else "mean",
             joins_pairs=bool(ends),
             pooler=self.pooler,
         )

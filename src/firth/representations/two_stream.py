@@ -5,6 +5,7 @@ Its texts end with [SEP] [CLS], and [CLS] is of segment 2. Masks are not seen by
 B batch, T tokens, P picked tokens, D hidden size, L layers.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from firth.core.model_configs import TwoStreamConfig
+from firth.core.text_reader import Frame, TextReader
 from firth.core.types import Encoding
 from firth.representations.checks import loading, require_room
 from firth.representations.encoder import EncoderRepresentation
@@ -49,6 +51,14 @@ class TwoStreamRepresentation(EncoderRepresentation):
     @property
     def can_guess(self) -> bool:
         return self.bias is not None
+
+    def reader(self) -> TextReader:
+        """The content stream for a task: A [SEP] B [SEP] [CLS], the last of which speaks for the text."""
+        reader = super().reader()
+        if not reader.frame.before:
+            return reader
+        frame = Frame((), reader.frame.between, reader.frame.after + reader.frame.before, _CLS_SEGMENT)
+        return replace(reader, frame=frame, summary="last")
 
     def _windows(self, encoding: Encoding) -> list[NDArray[np.int64]]:
         """As for other encoders, but both special tokens stand at the end."""

@@ -27,6 +27,7 @@ class UnifiedRepresentation(EncoderRepresentation):
 
     kind = "unified encoder"
     source_len: int | None = None  # tokens of a source that are read, where it was taught so
+    row_len: int | None = None  # tokens of source and target together in rows of pairs, where it learned from such
 
     def _scores(self, hidden_ND: torch.Tensor) -> torch.Tensor:
         assert self.token_head is not None
@@ -67,6 +68,8 @@ class UnifiedRepresentation(EncoderRepresentation):
         if room + 3 > most:
             raise FirthError(f"max_tokens={room} leaves no room for the text: the model has {most} positions")
         longest = min(most - room - 2, self.source_len or most)
+        if self.row_len is not None:  # as in training, where the source gives way, down to half the room
+            longest = min(longest, max(self.row_len - 3 - room, (self.row_len - 3) // 2))
         beam = Beam.build({"width": beams, "num_best": nbest, "alpha": length_penalty}, "beam search")
         silent = {*self.pieces.special_ids, *range(self.pieces.vocab_size, self.config.vocab_size)} - {sep_id}
         rules = Rules(banned=tuple(sorted(silent)), no_repeat_ngram=no_repeat_ngram)

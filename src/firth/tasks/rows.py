@@ -48,6 +48,8 @@ def frame_row(frame: Frame, first: Ints, second: Ints | None, source: Ints, part
     pieces.append((_special(frame.after, first), 0 if second is None else 1))
     ids = np.concatenate([piece for piece, _ in pieces])
     segments = np.concatenate([np.full(len(piece), segment) for piece, segment in pieces])
+    if frame.last_segment is not None:
+        segments[-1] = frame.last_segment
     places = np.full(len(ids), -1)
     end = len(ids) - len(frame.after)
     places[end - len(source) : end] = source

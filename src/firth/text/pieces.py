@@ -16,6 +16,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json, write_text
 from firth.core.types import Encoding
+from firth.text.characters import close_gaps
 from firth.text.words import split_words
 
 SPECIALS = {
@@ -130,11 +131,13 @@ class Pieces:
         return outer
 
     def decode(self, ids: list[int]) -> str:
-        """The text again; byte tokens side by side are read as one UTF-8 string."""
+        """The text again; byte tokens side by side are read as one UTF-8 string, and WordPiece's spaces between Chinese
+        characters, which nobody wrote, are left out."""
         if self.byte_ids is not None:
-            return self._decode_bytes([int(number) for number in ids])
-        text: str = self.backend.decode(list(ids), skip_special_tokens=True)
-        return text
+            text = self._decode_bytes([int(number) for number in ids])
+        else:
+            text = str(self.backend.decode(list(ids), skip_special_tokens=True))
+        return close_gaps(text) if self.kind == "wordpiece" else text
 
     def _decode_bytes(self, ids: list[int]) -> str:
         assert self.byte_ids is not None

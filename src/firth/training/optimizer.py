@@ -33,8 +33,8 @@ def build_optimizer(
 
 
 def _decays(name: str, parameter: nn.Parameter) -> bool:
-    """Some biases are tables: one a head, one a direction."""
-    return parameter.ndim >= 2 and not name.endswith("bias")
+    """Some biases are tables: one a head, one a direction, one a distance and head."""
+    return parameter.ndim >= 2 and not name.endswith(("bias", "relative.weight"))
 
 
 def learning_rate(config: TrainingConfig, step: int, steps: int) -> float:

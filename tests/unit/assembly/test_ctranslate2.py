@@ -39,7 +39,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "gated": True,
         "bias": False,
         "embedding_scale": 1.0,
-        "score_scale": 1.0,
         "output_scale": 0.25,
         "output_bias": False,
     },

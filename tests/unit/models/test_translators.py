@@ -40,7 +40,6 @@ CONFIGS: dict[str, EncoderDecoderConfig | Seq2SeqConfig] = {
         gated=True,
         bias=False,
         embedding_scale=1.0,
-        score_scale=1.0,
         output_scale=0.25,
         output_bias=False,
     ),

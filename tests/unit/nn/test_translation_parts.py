@@ -69,14 +69,15 @@ def test_attention_to_a_source_is_that_of_torch() -> None:
         torch.testing.assert_close(ours.weights(target, memory, mask), weights, atol=1e-6, rtol=0)
 
 
-def test_another_head_size_and_scale() -> None:
+def test_another_head_size() -> None:
     torch.manual_seed(0)
-    part = SelfAttention(8, 2, 0.0, head_dim=3, scale=1.0).eval()
+    part = SelfAttention(8, 2, 0.0, head_dim=3).eval()
     hidden = torch.randn(1, 5, 8)
     query, key, value = (row.unflatten(-1, (2, 3)).transpose(1, 2) for row in part.qkv(hidden).split([6, 6, 6], dim=-1))
-    mixed = (query @ key.transpose(-1, -2)).softmax(-1) @ value
+    weights = (query @ key.transpose(-1, -2) / 3**0.5).softmax(-1)
+    mixed = weights @ value
     torch.testing.assert_close(part(hidden, None, None), part.out(mixed.transpose(1, 2).flatten(2)))
-    torch.testing.assert_close(part.weights(hidden, None, None), (query @ key.transpose(-1, -2)).softmax(-1))
+    torch.testing.assert_close(part.weights(hidden, None, None), weights)
     picked = part.picked(hidden, hidden[:, 2:3], None, None, None)
     torch.testing.assert_close(picked, part(hidden, None, None)[:, 2:3])
 

@@ -166,6 +166,13 @@ def test_the_loss_is_that_of_all_targets(objective: CorruptedSpans, corpus: Corp
     tested = objective.eval().loss(model.eval(), batch)
     torch.testing.assert_close(tested.sums["spans"], wanted)
     assert tested.metrics["accuracy"][1] == batch.counts["spans"]
+    known = {*objective.sentinels.tolist(), objective.eos_id}
+    text = [place for place, label in enumerate(batch.tensors["labels"].tolist()) if label not in known]
+    assert 0 < len(text) < batch.counts["spans"]
+    losses = -scores.log_softmax(-1)[torch.arange(len(scores)), batch.tensors["labels"]]
+    assert tested.metrics["text_loss"] == (pytest.approx(float(losses[text].sum()), rel=1e-5), len(text))
+    right = (scores.argmax(-1) == batch.tensors["labels"])[text]
+    assert tested.metrics["text_accuracy"] == (float(right.sum()), len(text))
 
 
 def test_too_few_sentinels() -> None:

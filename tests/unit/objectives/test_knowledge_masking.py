@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch.nn import functional
 
-from firth.assembly.knowledge_encoder import read_entities
+from firth.assembly.knowledge_encoder import _inside, read_entities
 from firth.core.errors import FirthError
 from firth.core.model_configs import EncoderConfig
 from firth.core.objective_configs import KnowledgeMaskingConfig
@@ -119,19 +120,44 @@ def build(
     return Encoder(shape), KnowledgeMasking(config, shape, specials, phrases, entities)
 
 
-@pytest.mark.parametrize(("level", "options"), [(BASIC, {"phrase_share": 0}), (PHRASE, {"basic_share": 0})])
-def test_units_are_hidden_whole(corpus: Corpus, level: int, options: dict[str, float]) -> None:
-    _, objective = build(corpus, **options)
+@pytest.mark.parametrize("level", [BASIC, PHRASE, ENTITY])
+def test_units_are_hidden_whole(corpus: Corpus, level: int) -> None:
+    """In stages of an epoch: tokens one by one, then words and phrases, then names, each hidden whole or not at all."""
+    tokens = corpus.train.tokens.tolist()
+    pairs = Counter(pair for pair in itertools.pairwise(tokens) if min(pair) >= 5)
+    names = [list(pair) for pair, _ in pairs.most_common(40)]
+    inner = [number for number in range(corpus.info.vocab_size) if corpus.pieces.token(number).startswith("##")]
+    _, objective = build(corpus, Entities(names, inner), schedule="stages", stage_epochs=1)
     rows = objective.rows(corpus.train, 0)
-    numbers = np.arange(len(rows))
-    plain, _ = objective._plain(corpus.train, rows, Turns(numbers, np.zeros_like(numbers), 0))
-    joined = np.stack([objective._join(ids, units, level) for ids, units in zip(plain.ids, plain.units, strict=True)])
-    assert ((joined >= 0) == (plain.units >= 0)).all()
-    sizes = [int(size) for row in joined for size in np.bincount(row[row >= 0]) if size]
-    assert (max(sizes) == 1) == (level == BASIC)
-    if level == PHRASE:
-        words = [int(size) for row in plain.units for size in np.bincount(row[row >= 0]) if size]
-        assert len(sizes) < len(words)
+    first, count = level * len(rows), len(rows)
+    batch = objective.batch(corpus.train, rows, 0, first, count)
+    plain, _ = objective._plain(corpus.train, rows, Turns.of(rows, objective.config, 0, first, count))
+    phrases = [join_phrases(*row, objective.phrases, 4) for row in zip(plain.ids, plain.units, strict=True)]
+    units = {
+        BASIC: [np.where(words >= 0, np.arange(len(words)), -1) for words in plain.units],
+        PHRASE: phrases,
+        ENTITY: [Entities(names, inner).join(*row) for row in zip(plain.ids, phrases, strict=True)],
+    }
+    chosen = np.zeros(plain.ids.shape, bool)
+    masked, picks = batch.arrays["masked"], batch.arrays["picks"]
+    chosen[masked // picks.shape[1], picks.ravel()[masked]] = True
+    np.testing.assert_array_equal(plain.ids[chosen], batch.arrays["labels"])
+
+    def num_parted(all_units: list[NDArray[np.int64]]) -> int:
+        found = 0
+        for of_row, hidden in zip(all_units, chosen, strict=True):
+            sizes = np.bincount(of_row[of_row >= 0])
+            found += int(
+                ((taken := np.bincount(of_row[hidden], minlength=len(sizes))) % np.maximum(sizes, 1) > 0).sum()
+            )
+            assert (taken <= sizes).all()
+        return found
+
+    parted = {name: num_parted(of_rows) for name, of_rows in units.items()}
+    assert parted[level] == 0
+    assert all(parted[other] > 0 for other in (PHRASE, ENTITY) if other > level)
+    if level == BASIC:
+        assert num_parted(list(plain.units)) > 0
 
 
 def test_levels(corpus: Corpus) -> None:
@@ -172,6 +198,28 @@ def test_distances(corpus: Corpus) -> None:
                 assert gap > 0
             seen[label] += 1
     assert min(seen[ADJACENT], seen[SAME_DOCUMENT], seen[OTHER_DOCUMENT]) > 50
+
+
+def test_any_other_document_may_be_drawn(corpus: Corpus) -> None:
+    """Also where a document of one chunk leaves two choices: the draw that decides between them is not used again."""
+    rows = PairRows(corpus.train, 24, 0.1, 0)
+    borders, num = corpus.train.document_starts, corpus.train.num_documents
+    alone = [
+        chunk
+        for chunk in np.flatnonzero(rows.chunk_last - rows.chunk_first > 1).tolist()
+        if np.diff(rows.document_segments[[rows.chunk_document[chunk], rows.chunk_document[chunk] + 1]])[0]
+        == rows.chunk_last[chunk] - rows.chunk_first[chunk]
+    ]
+    assert alone
+    random, seen = np.random.default_rng(1), []
+    for _ in range(300):
+        draws = random.random(6)
+        draws[1] = 0.5  # the same document, which has nothing else
+        label, (_, (start, _)) = draw_distance(rows, alone[0], draws.tolist())
+        if label == OTHER_DOCUMENT:
+            seen.append(int(np.searchsorted(borders, start, side="right")) / num)
+    assert min(seen) < 0.2
+    assert max(seen) > 0.8
 
 
 def test_ends_do_not_tell_distances(corpus: Corpus) -> None:
@@ -222,8 +270,14 @@ def test_the_loss_is_the_plain_one(corpus: Corpus, num_tasks: int) -> None:
     assert losses.sums.keys() == wanted.keys() == batch.counts.keys()
     for name, value in wanted.items():
         torch.testing.assert_close(losses.sums[name], value, rtol=1e-5, atol=1e-4)
-    if num_tasks:
-        assert set(tensors["tasks"].unique().tolist()) == set(range(NUM_TASKS))
+    if num_tasks:  # the whole block of a question knows which it is, and no other
+        asked = torch.zeros_like(tensors["tasks"])
+        for number, name in enumerate(("next_sentence", "sentence_order", "sentence_distance")):
+            for place in tensors[f"{name}_places"].tolist():
+                row, column = place // picks.shape[1], int(picks.flatten()[place])
+                asked[row][tensors["blocks"][row] == tensors["blocks"][row, column]] = number
+        assert torch.equal(tensors["tasks"], asked)
+        assert set(asked.unique().tolist()) == set(range(NUM_TASKS))
 
 
 def test_a_batch_is_pure(corpus: Corpus) -> None:
@@ -251,3 +305,15 @@ def test_a_list_of_entities(corpus: Corpus, tmp_path: Path) -> None:
         read_entities(tmp_path / "none.txt", corpus.pieces)
     with pytest.raises(FirthError, match="nothing would be hidden"):
         KnowledgeMaskingConfig.build({"basic_share": 0, "phrase_share": 0}, "settings")
+
+
+def test_names_without_a_space_before_them(unigram_folder: Path) -> None:
+    """Unigram's first piece has the space in it; inside Chinese there is none."""
+    pieces = Corpus.open(unigram_folder).pieces
+    vocabulary = pieces.backend.get_vocab()
+    bare = next(token for token in sorted(vocabulary) if token and f"▁{token}" in vocabulary)
+    space, spaced, plain = (vocabulary[token] for token in ("▁", f"▁{bare}", bare))
+    assert _inside(pieces, [spaced, 7]) == [plain, 7]
+    assert _inside(pieces, [space, plain, 7]) == [plain, 7]
+    assert _inside(pieces, [plain, 7]) == []
+    assert _inside(pieces, []) == []

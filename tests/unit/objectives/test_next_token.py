@@ -99,6 +99,10 @@ def test_stream_rows(split: Split) -> None:
         assert starts[1] + 5 < len(stream)
         seen.add(starts[0])
     assert seen == set(range(6))
+    short = StreamRows(stream, 10, 0)  # less than two rows are one row, which moves from the second epoch on
+    assert (len(short), short.places(0, 1).tolist()) == (1, [0])
+    assert {int(short.places(epoch, 1)[0]) for epoch in range(60)} == set(range(len(stream) - 10))
+    assert StreamRows(stream, 50, 0).places(0, 9).tolist() == [0] * 9
     objective = NextToken(NextTokenConfig(row_len=5, rows="stream"), END)
     batch = objective.batch(split, objective.rows(split, 0), 0, 0, 2)
     order = np.argsort(rows.places(0, 2))

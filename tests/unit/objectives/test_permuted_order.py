@@ -149,6 +149,42 @@ def test_the_loss_is_the_plain_one(corpus: Corpus) -> None:
     torch.testing.assert_close(losses.sums["targets"], wanted, rtol=1e-5, atol=1e-4)
 
 
+@torch.inference_mode()
+def test_the_loss_reads_the_memory_and_the_direction(corpus: Corpus) -> None:
+    """The second row of each lane, against the query stream given what the first row's blocks were given."""
+    model, objective = build(corpus)
+    rows = objective.rows(corpus.train, 0)
+    batches = [objective.batch(corpus.train, rows, 0, first, LANES).to("cpu").tensors for first in (0, LANES)]
+    given = torch.zeros(2, LANES, 8, 16)  # as published, nothing was read before the first row
+    for tensors in batches:
+        seen = tensors["order"][:, None, :] < tensors["limit"][:, :, None]
+        hidden, found = model.predicted(
+            tensors["picks"], tensors["ids"], seen, tensors["segments"], given, tensors["backward"]
+        )
+        given = found[:, :, -8:]
+        scores = functional.linear(hidden.flatten(0, 1)[tensors["targets"]], model.embeddings.tokens.weight)
+        wanted = functional.cross_entropy(scores, tensors["labels"], reduction="sum")
+    losses = [
+        objective.loss(model, objective.batch(corpus.train, rows, 0, first, LANES).to("cpu")).sums["targets"]
+        for first in (0, LANES)
+    ]
+    torch.testing.assert_close(losses[1], wanted, rtol=1e-5, atol=1e-4)
+
+
+def test_every_other_lane_is_read_backward(corpus: Corpus) -> None:
+    _, objective = build(corpus)
+    rows = objective.rows(corpus.train, 0)
+    arrays = objective.batch(corpus.train, rows, 0, 0, 2 * LANES).arrays
+    assert arrays["backward"].tolist() == [False, True] * LANES
+    for row, place in enumerate(rows.places(0, 2 * LANES)):
+        forward, backward = (rows.read(place, turned).ids for turned in (False, True))
+        assert forward.tolist() != backward.tolist()
+        wanted = backward if place.lane % 2 else forward
+        assert arrays["ids"][row, : len(wanted)].tolist() == wanted.tolist()
+    plain = build(corpus, both_ways=False)[1]
+    assert not plain.batch(corpus.train, plain.rows(corpus.train, 0), 0, 0, LANES).arrays["backward"].any()
+
+
 @pytest.mark.parametrize("memory_len", [0, 8])
 def test_a_big_batch_is_its_small_ones(corpus: Corpus, memory_len: int) -> None:
     _, objective = build(corpus, memory_len=memory_len)

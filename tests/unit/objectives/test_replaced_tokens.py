@@ -48,6 +48,8 @@ def test_the_generator_is_a_quarter_as_wide() -> None:
     assert found.num_layers == small.num_layers
     tiny = generator_config(small.replace(hidden_dim=128, num_heads=2, embedding_dim=None), 0.25)
     assert (tiny.hidden_dim, tiny.num_heads, tiny.token_dim) == (32, 1, 128)
+    turned = generator_config(small.replace(positions="rotary"), 0.3)  # 76.8 wide would be an odd head
+    assert (turned.hidden_dim, turned.num_heads) == (76, 1)
 
 
 def test_sampling_follows_the_probabilities() -> None:

@@ -1,7 +1,9 @@
 """What a trained GPT answers: scores, perplexities, continuations, labels by prompt."""
 
+import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +14,10 @@ import firth
 from firth import api
 from firth.cli.main import app, main
 from firth.core.errors import FirthError
+from firth.corpus.format import Corpus, Split
 from firth.representations.decoder import DecoderRepresentation
 from firth.representations.prompting import classify_by_prompt
+from firth.text.characters import is_han
 
 TEXT = "The old doctor found a broken clock near the river."
 
@@ -58,10 +62,40 @@ def test_perplexities_by_hand(gpt: DecoderRepresentation) -> None:
     assert found["perplexity_character"] == pytest.approx(np.exp(-total / (len(TEXT) + len(texts[1]) + 2)))
 
 
-def test_evaluate(gpt_folder: Path) -> None:
+def test_evaluate(gpt: DecoderRepresentation, gpt_folder: Path, bpe_folder: Path) -> None:
     found = api.evaluate(gpt_folder, num_texts=10_000)
     assert {"loss", "accuracy", "perplexity_token", "perplexity_word", "perplexity_character"} <= set(found)
-    assert found["perplexity_word"] > found["perplexity_token"] > found["perplexity_character"] > 1
+    check_perplexities(found, gpt, Corpus.open(bpe_folder).heldout)
+
+
+def test_perplexities_of_chinese_in_wordpieces(corpus: Corpus, tmp_path: Path) -> None:
+    """Characters are those that people write: the spaces that pieces put between them are none."""
+    settings = ["num_layers=1", "hidden_dim=16", "num_heads=2", "ffn_dim=32", "max_positions=48", "row_len=32"]
+    api.pretrain("gpt-tiny", corpus=corpus.folder, out=tmp_path / "run", steps=1, settings=settings)
+    gpt = firth.load(tmp_path / "run")
+    assert isinstance(gpt, DecoderRepresentation)
+    check_perplexities(api.evaluate(tmp_path / "run", num_texts=10_000), gpt, corpus.heldout)
+
+
+def check_perplexities(found: dict[str, Any], gpt: DecoderRepresentation, split: Split) -> None:
+    """Against counts over the documents: log-probabilities by ``score_ids``, words where they begin, characters of the text."""
+    loss = num_tokens = num_words = num_characters = 0.0
+    texts = []
+    for first, last in itertools.pairwise(split.document_starts.tolist()):
+        ids = np.asarray(split.tokens[first:last], np.int64)
+        loss -= gpt.score_ids(np.append(ids, gpt.eos_id)).sum()
+        texts.append(gpt.pieces.decode(ids.tolist()))
+        num_tokens += len(ids) + 1
+        num_words += sum(split.word_starts(first, last)) + 1
+        num_characters += len(texts[-1]) + 1
+    assert any("老师" in text for text in texts)
+    assert not any(
+        is_han(a) and b == " " and is_han(c)
+        for text in texts
+        for a, b, c in zip(text, text[1:], text[2:], strict=False)
+    )
+    for name, count in {"token": num_tokens, "word": num_words, "character": num_characters}.items():
+        assert found[f"perplexity_{name}"] == pytest.approx(np.exp(loss / count), rel=1e-5)
 
 
 def test_encode(gpt: DecoderRepresentation) -> None:
@@ -191,6 +225,49 @@ def test_the_command_with_examples(gpt_folder: Path, work: Path) -> None:
         assert set(one["probabilities"]) == {"good", "bad"}
         assert sum(one["probabilities"].values()) == pytest.approx(1)
     assert ran(*words, given="an apple\n").split("\t")[0] in ("good", "bad")
+
+
+def test_labels_by_prompt_are_scored(gpt: DecoderRepresentation, gpt_folder: Path, work: Path) -> None:
+    """As a classifier is, on a labelled file."""
+    (work / "examples.tsv").write_text("text\tlabel\nthe doctor\tgood\na clock\tbad\n")
+    asked = [("an apple", "good"), ("the river", "bad"), ("old", "bad"), ("a red boat", "good")]
+    (work / "dev.tsv").write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in asked))
+    words = ["evaluate", str(gpt_folder), "--data", "dev.tsv", "--examples", "examples.tsv", "--template"]
+    done = CliRunner().invoke(app, [*words, "{text}: {label}\\n", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    shown = [("the doctor", "good"), ("a clock", "bad")]
+    guesses = classify_by_prompt(gpt, shown, [text for text, _ in asked], "{text}: {label}\n")
+    right = [guess.label == label for guess, (_, label) in zip(guesses, asked, strict=True)]
+    assert found["accuracy"] == pytest.approx(np.mean(right))
+    assert (found["examples"], found["shown"]) == (4, 2)
+    assert found["interval"]["low"] <= found["accuracy"] <= found["interval"]["high"]
+    plain = CliRunner().invoke(app, [*words, "{text}: {label}\\n"])
+    assert "accuracy, 95 %" in plain.stdout
+
+
+def test_prompts_and_files_that_do_not_fit(
+    gpt_folder: Path, run_folder: Path, work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (work / "shown.tsv").write_text("text\tlabel\nthe doctor\tgood\na clock\tbad\n")
+    (work / "pairs.tsv").write_text("text\tsecond\tlabel\na dog\ta cat\tgood\n")
+    (work / "other.tsv").write_text("text\tlabel\na dog\tstrange\n")
+    (work / "empty.tsv").write_text("")
+    for run, words, said in (
+        (gpt_folder, ["--data", "pairs.tsv", "--examples", "shown.tsv"], "pairs.tsv:2: two texts where"),
+        (gpt_folder, ["--data", "shown.tsv", "--examples", "pairs.tsv"], "pairs.tsv:2: two texts where"),
+        (gpt_folder, ["--data", "other.tsv", "--examples", "shown.tsv"], "'strange' is unknown to these examples"),
+        (gpt_folder, ["--data", "empty.tsv", "--examples", "shown.tsv"], "empty.tsv"),
+        (gpt_folder, ["--examples", "shown.tsv"], "name that with --data"),
+        (gpt_folder, ["--template", "{text}"], "name them with --examples"),
+        (run_folder, ["--data", "shown.tsv", "--examples", "shown.tsv"], "cannot classify by prompt"),
+    ):
+        with pytest.raises(SystemExit) as left:
+            main(["evaluate", str(run), *words])
+        assert left.value.code == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
 
 
 def test_mistakes_are_one_sentence(gpt_folder: Path, work: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -154,4 +154,4 @@ def test_tables_and_biases_learn_at_rates_of_their_own(corpus: Corpus) -> None:
     assert float(model.tokens.weight.detach().std()) == pytest.approx(1, abs=0.05)
     queries, keys = model.encoder_blocks[0].attention.qkv.weight.detach().split(32)[:2]  # type: ignore[union-attr,operator]
     assert float(keys.std()) == pytest.approx(32**-0.5, rel=0.1)
-    assert float(queries.std()) == pytest.approx((32 * 16) ** -0.5, rel=0.1)
+    assert float(queries.std()) == pytest.approx(32**-0.5, rel=0.1)

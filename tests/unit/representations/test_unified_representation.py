@@ -59,6 +59,8 @@ def test_fine_tuned_from_a_run_it_writes(copies: Path, tmp_path: Path) -> None:
     assert found[0] == "red dog"
     assert found[2:] == texts[2:]
     assert model.translate("red dog", beams=3, max_tokens=8) == found[:1]  # what else is in the batch changes nothing
+    long = "red dog " * 9  # 18 words and 20 more to write are over the 37 that rows of training hold
+    assert model.translate(f"{long} blue", max_tokens=20) == model.translate(f"{long} green house", max_tokens=20)
     several = model.translations("red dog", beams=4, nbest=2, max_tokens=8)[0]
     assert len(several) == 2
     assert several[0].normalised >= several[1].normalised

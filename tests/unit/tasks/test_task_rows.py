@@ -9,7 +9,7 @@ from firth.core.text_reader import Frame
 from firth.tasks.rows import by_owner, collate, cut_pair, frame_row
 
 BERT = Frame((101,), (102,), (102,))
-XLNET = Frame((), (4,), (4, 3))
+XLNET = Frame((), (4,), (4, 3), last_segment=2)
 
 
 def test_frames() -> None:
@@ -23,7 +23,9 @@ def test_frames() -> None:
     assert two.source.tolist() == [-1, -1, -1, 5, 6, -1]
     last = frame_row(XLNET, np.asarray([7]), np.asarray([8]), np.asarray([0]))
     assert last.ids.tolist() == [7, 4, 8, 4, 3]
+    assert last.segments.tolist() == [0, 0, 1, 1, 2]
     assert last.source.tolist() == [-1, -1, 0, -1, -1]
+    assert frame_row(XLNET, np.asarray([7]), None, np.asarray([0])).segments.tolist() == [0, 0, 2]
     assert (BERT.size(False), BERT.size(True), XLNET.size(True)) == (2, 3, 3)
 
 

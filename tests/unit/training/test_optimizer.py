@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from firth.core.configs import TrainingConfig
+from firth.nn.positions import RelativeBias
 from firth.nn.relative_attention import RelativeAttention
 from firth.training.optimizer import build_optimizer, learning_rate, set_rate
 
@@ -50,6 +51,8 @@ def test_decay_groups() -> None:
     module = nn.ModuleDict({"dense": nn.Linear(3, 3), "norm": nn.LayerNorm(3), "table": nn.Embedding(4, 3)})
     module["heads"] = RelativeAttention(4, 2, 0.0)
     nn.init.ones_(module["heads"].content_bias)  # a bias a head is a table, too
+    module["encoder_relative"] = RelativeBias(2)  # and so is one a distance and head
+    nn.init.ones_(module["encoder_relative"].weight)
     before = {name: value.clone() for name, value in module.state_dict().items()}
     optimizer = build_optimizer(module, TrainingConfig(weight_decay=0.5))
     set_rate(optimizer, 0.1)
