@@ -1,5 +1,7 @@
 """Permuted order: what is predicted, who sees whom, the memory, and that no target sees itself."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -194,3 +196,13 @@ def test_a_big_batch_is_its_small_ones(corpus: Corpus, memory_len: int) -> None:
     parts = [objective.batch(corpus.train, rows, 3, start + at, 2) for at in (0, 2, 4, 6)]
     for name in ("ids", "order", "limit", "segments", "labels", "lanes", "fresh", "backward"):
         assert np.array_equal(big.arrays[name], np.concatenate([part.arrays[name] for part in parts])), name
+
+
+def test_dropout_inside_the_feed_forward() -> None:
+    """As published, behind the activation, too."""
+    shape = TwoStreamConfig(vocab_size=20, hidden_dim=16, num_layers=1, num_heads=2, ffn_dim=32, dropout_prob=0.5)
+    block: Any = TwoStream(shape).blocks[0]
+    hidden = torch.randn(4, 16, generator=torch.Generator().manual_seed(0))
+    torch.manual_seed(0)
+    assert not torch.equal(block.train().ffn(hidden), block.ffn(hidden))
+    assert torch.equal(block.eval().ffn(hidden), block.ffn(hidden))
