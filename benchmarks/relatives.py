@@ -2,7 +2,8 @@
 
     python benchmarks/relatives.py speed [--corpus CORPUS] [--rounds 5] [--length 512]
     python benchmarks/relatives.py train --minutes 30 [--corpus CORPUS] [--recipes bert-tiny electra-tiny ...] [--probe labelled.tsv] [--out RUNS]
-        [--encoders positions=rotary norm_first=true] [--settings batch_rows=8 learning_rate=1.4e-3]
+        [--encoders positions=rotary norm_first=true] [--settings batch_rows=8 learning_rate=1.4e-3] [--steps bert-tiny=38000 ...]
+    python benchmarks/relatives.py rate --minutes 30 [--corpus CORPUS] [--encoders ...] [--settings ...]
 
 speed: contenders take turns; figures are medians of useful tokens (not padding) a second. The peers are what
 the classes offer: real documents cut to 128 tokens (or --length) and padded to the longest of the batch, scores at every
@@ -14,6 +15,9 @@ objective (by ``firth evaluate``; losses of different objectives cannot be compa
 a logistic regression on its frozen mean vectors (lines ``label<TAB>text``; three random halves to train on). --encoders
 sets what all those share that are BERT's encoder (BERT, ELECTRA, ERNIE, UniLM), --settings what all share. Runs in --out are kept, and those that
 are there and finished are only tested; ``finetune.py --bases bert=RUNS/bert-tiny ... --alone`` tunes them on tasks.
+rate: how many steps of each recipe fit into these minutes on the threads there are, recipes in turn, medians of a few seconds
+each. Handed to ``train --steps`` they make the same runs on a machine that has less time or other work (one thread each, say):
+what is trained depends on the number of steps alone.
 """
 
 import argparse
@@ -57,6 +61,7 @@ from firth.training.optimizer import build_optimizer
 
 ROWS = 32  # of 128 tokens; longer rows are fewer
 RECIPES = ["bert-tiny", "electra-tiny", "xlnet-tiny", "ernie-tiny", "unilm-tiny", "gpt-tiny", "t5-tiny"]
+_TIMED = 20  # steps of a recipe in a round of `rate`
 Step = Callable[[], int]  # one step; how many useful tokens it took
 
 
@@ -314,16 +319,41 @@ def probe(run: Path, path: Path) -> float:
     return float(np.mean(scores))
 
 
+def settings_of(name: str, arguments: argparse.Namespace) -> list[str]:
+    """What this recipe is changed by on the command line."""
+    encoder = isinstance(find_recipe(name).model, EncoderConfig)
+    return [*arguments.settings, *(arguments.encoders if encoder else [])]
+
+
+def rate(arguments: argparse.Namespace, corpus: Corpus) -> None:
+    """As many steps as fit, from the time that steps take on a quiet machine."""
+    print(f"{arguments.minutes} minutes on {torch.get_num_threads()} threads")
+    steps = {}
+    for name in arguments.recipes:
+        config = configure(find_recipe(name).override(settings_of(name, arguments)), corpus)
+        steps[name] = firth_step(config, corpus)
+    found: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(arguments.rounds):
+        for name, step in steps.items():
+            step()
+            for _ in range(_TIMED):
+                started = time.perf_counter()
+                step()
+                found[name].append(time.perf_counter() - started)
+    for name, times in found.items():
+        middle = statistics.median(times)
+        print(f"  {name}={60 * arguments.minutes / middle:.0f}   {1000 * middle:.1f} ms a step")
+
+
 def train(arguments: argparse.Namespace, corpus: Corpus, folder: Path) -> None:
+    given = dict(pair.split("=") for pair in arguments.steps)
     print(f"{arguments.minutes} minutes each, {torch.get_num_threads()} threads, {corpus.info.train.tokens:,} tokens")
     for name in arguments.recipes:
         out = (arguments.out or folder) / name
         if not (out / "firth.json").is_file() or Run.open(out).facts["status"] != "finished":
-            settings = [*arguments.settings]
-            if isinstance(find_recipe(name).model, EncoderConfig):
-                settings += arguments.encoders
-            budget = f"{arguments.minutes}m"
-            api.pretrain(name, corpus=corpus.folder, out=out, budget=budget, settings=settings, overwrite=True)
+            length = {"steps": int(given[name])} if name in given else {"budget": f"{arguments.minutes}m"}
+            settings = settings_of(name, arguments)
+            api.pretrain(name, corpus=corpus.folder, out=out, settings=settings, overwrite=True, **length)
         facts = Run.open(out).facts
         scores = {key: value for key, value in api.evaluate(out).items() if isinstance(value, float)}
         shown = "  ".join(f"{key} {value:.4f}" for key, value in scores.items())
@@ -342,15 +372,19 @@ def main() -> None:
     fast.add_argument("--length", type=int, default=128, help="at which documents are cut; 4,096 tokens are a batch")
     fast.add_argument("--steps", type=int, default=3, help="steps of a contender in a round")
     long = commands.add_parser("train")
-    long.add_argument("--minutes", type=float, default=30)
-    long.add_argument("--recipes", nargs="+", default=RECIPES)
     long.add_argument("--out", type=Path, help="keep the runs here")
-    long.add_argument(
-        "--encoders", nargs="*", default=[], metavar="SETTING", help="of the recipes that are BERT's encoder"
-    )
-    long.add_argument("--settings", nargs="*", default=[], metavar="SETTING", help="of all recipes")
+    long.add_argument("--steps", nargs="*", default=[], metavar="RECIPE=N", help="in place of the minutes")
     long.add_argument("--probe", type=Path, help="label<TAB>text lines")
-    for command in (fast, long):
+    timed = commands.add_parser("rate")
+    timed.add_argument("--rounds", type=int, default=5)
+    for command in (long, timed):
+        command.add_argument("--minutes", type=float, default=30)
+        command.add_argument("--recipes", nargs="+", default=RECIPES)
+        command.add_argument(
+            "--encoders", nargs="*", default=[], metavar="SETTING", help="of the recipes that are BERT's encoder"
+        )
+        command.add_argument("--settings", nargs="*", default=[], metavar="SETTING", help="of all recipes")
+    for command in (fast, long, timed):
         command.add_argument("--corpus", type=Path, help="of wordpiece; by default the English sample is prepared")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -363,6 +397,8 @@ def main() -> None:
         corpus = Corpus.open(path, verify=False)
         if arguments.command == "speed":
             speed(arguments, corpus)
+        elif arguments.command == "rate":
+            rate(arguments, corpus)
         else:
             train(arguments, corpus, folder)
 

@@ -4,16 +4,15 @@
         [--settings batch_rows=8 ...] [--copy 0.5] [--writing learning_rate=1e-3 ...]
 
 FOLDER holds ``train``, ``dev`` and ``test`` files (.tsv, also .gz) of lines ``source<TAB>target``, or of three columns of
-which the first is a prefix; without ``train`` the dev file is learned from. Each recipe gets the same wall-clock time:
+which the first is a prefix; without ``train`` the dev file is learned from, but for 100 pairs. Each recipe gets the same wall-clock time:
 a share of it (``--share``) to pre-train on the sources and targets to be learned from (and on further texts), the rest
-to learn to write. With ``--copy`` a part of that (this share of the whole) goes first into writing clauses of a text, drawn at
-random from the texts of pre-training: titles repeat what the abstract says, and 1,000 of them do not teach to copy. Scores are on the test file: ROUGE by characters for Chinese, BLEU by sacrebleu, in percent.
+to learn to write. With ``--copy`` a part of that (this share of the whole) goes first into repeating clauses of the texts of
+pre-training (``firth finetune write form=copy``): titles repeat what the abstract says, and 1,000 of them do not teach to copy.
+Scores are on the test file: ROUGE by characters for Chinese, BLEU by sacrebleu, in percent.
 """
 
 import argparse
 import gzip
-import random
-import re
 import tempfile
 from pathlib import Path
 
@@ -26,8 +25,6 @@ from firth.core.task_configs import WritingConfig
 from firth.tasks.as_text import score_written
 
 Pairs = list[tuple[str, str]]
-_NEAR = 160  # characters of a text of which clauses are copied
-_CLAUSES = 3  # of a text at the most
 
 
 def read_part(folder: Path, name: str) -> Pairs:
@@ -56,22 +53,6 @@ def beginning(source: str, size: int) -> str:
     return source[:size]
 
 
-def clauses(text: str) -> list[str]:
-    """What stands between two signs near the beginning of a text, as long as a title may be."""
-    return [part.strip() for part in re.split("[。；，：？！;,:?!]", text[:_NEAR]) if 6 <= len(part.strip()) <= 40]
-
-
-def copies(texts: list[str]) -> Pairs:
-    """Texts with some of their own clauses to be written, in random order."""
-    draw = random.Random(0)
-    pairs = []
-    for text in texts:
-        found = [clause for clause in clauses(text) if len(text) > 3 * len(clause)]
-        pairs += [(text, clause) for clause in draw.sample(found, min(_CLAUSES, len(found)))]
-    draw.shuffle(pairs)
-    return pairs
-
-
 def write_pairs(path: Path, pairs: Pairs) -> None:
     rows = [f"{' '.join(source.split())}\t{' '.join(target.split())}\n" for source, target in pairs]
     path.write_text("source\ttarget\n" + "".join(rows), encoding="utf-8")
@@ -83,18 +64,11 @@ def teach(recipe: str, folder: Path, arguments: argparse.Namespace) -> WritingMo
     def seconds(share: float) -> str:
         return f"{60 * arguments.minutes * share:.0f}s"
 
-    def write(name: str, base: Path, share: float) -> Path:
-        out = folder / f"{recipe}-{name}"
-        settings = [f"max_source_len={arguments.source_len}", f"max_target_len={arguments.target_len}"]
-        firth.finetune(
-            "write",
-            base=base,
-            train=folder / f"{name}.tsv",
-            dev=folder / f"{name}-dev.tsv",
-            out=out,
-            budget=seconds(share),
-            settings=[*settings, *arguments.writing],
-        )
+    def write(train: Path, dev: Path | None, base: Path, share: float, *form: str) -> Path:
+        out = folder / f"{recipe}-{train.stem}"
+        settings = [f"max_source_len={arguments.source_len}", f"max_target_len={arguments.target_len}", *form]
+        settings += arguments.writing
+        firth.finetune("write", base=base, train=train, dev=dev, out=out, budget=seconds(share), settings=settings)
         return report(out)
 
     base = folder / recipe
@@ -102,8 +76,9 @@ def teach(recipe: str, folder: Path, arguments: argparse.Namespace) -> WritingMo
     api.pretrain(recipe, corpus=corpus, out=base, budget=seconds(arguments.share), settings=arguments.settings)
     report(base)
     if arguments.copy:
-        base = write("copy", base, arguments.copy)
-    model = firth.load(write("titles", base, 1 - arguments.share - arguments.copy))
+        base = write(folder / "text.txt", None, base, arguments.copy, "form=copy")
+    share = 1 - arguments.share - arguments.copy
+    model = firth.load(write(folder / "titles.tsv", folder / "titles-dev.tsv", base, share))
     assert isinstance(model, WritingModel)
     return model
 
@@ -133,18 +108,17 @@ def main() -> None:
     arguments = parser.parse_args()
     train, dev, test = (read_part(arguments.data, name) for name in ("train", "dev", "test"))
     if not train:
-        train, dev = dev, dev[:100]
+        train, dev = dev[100:], dev[:100]
     test = test[: arguments.limit]
     print(f"{len(train):,} pairs to learn from, {len(test):,} to test on, {arguments.minutes:g} minutes a recipe")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        lines = [f"{source} {target}\n" for source, target in train]
-        (folder / "text.txt").write_text("".join(lines), encoding="utf-8")
-        texts = [folder / "text.txt", *arguments.text]
-        made = copies([line for path in texts for line in path.read_text(encoding="utf-8").splitlines()])
-        for name, pairs in {"titles": train, "titles-dev": dev, "copy": made[100:], "copy-dev": made[:100]}.items():
+        texts = [f"{source} {target}\n" for source, target in train]
+        texts += [path.read_text(encoding="utf-8") for path in arguments.text]
+        (folder / "text.txt").write_text("".join(texts), encoding="utf-8")
+        for name, pairs in {"titles": train, "titles-dev": dev}.items():
             write_pairs(folder / f"{name}.tsv", pairs)
-        api.prepare(texts, folder / "corpus", vocab_size=arguments.vocab_size, layout="line")
+        api.prepare(folder / "text.txt", folder / "corpus", vocab_size=arguments.vocab_size, layout="line")
         size = round(sum(len(target) for _, target in train) / len(train))
         written = {"(its beginning)": [beginning(source, size) for source, _ in test]}
         for recipe in arguments.recipes:

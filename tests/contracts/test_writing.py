@@ -74,6 +74,29 @@ WRITERS = pytest.mark.parametrize("name", ["t5-tiny", "unilm-tiny"])
 
 
 @WRITERS
+def test_copying_first(name: str, bases: dict[str, Path], tmp_path: Path) -> None:
+    """Plain text makes pairs; what learned to copy is the base of what writes."""
+    (tmp_path / "text.txt").write_text(
+        "The dog barked, the cat ran away. A bird sang; it rained.\n" * 3, encoding="utf-8"
+    )
+    first = SMALL | {"settings": [*SMALL["settings"], "form=copy"], "epochs": None, "steps": 2}
+    copier = firth.finetune("write", base=bases[name], train=tmp_path / "text.txt", out=tmp_path / "copier", **first)
+    assert isinstance(copier, WritingModel)
+    assert copier.config.form == "text"
+    learned = PairsCorpus.open(tmp_path / "copier" / "corpus").train
+    for number in range(learned.num_pairs):
+        source, target = (learned.sentence(side, number).tolist() for side in ("source", "target"))
+        assert any(source[at : at + len(target)] == target for at in range(len(source)))
+    train = write_pairs(tmp_path / "train.tsv", 10)
+    model = firth.finetune("write", base=tmp_path / "copier", train=train, out=tmp_path / "run", **SMALL)
+    assert model.predict(["dog"]) == firth.load(tmp_path / "run").predict(["dog"])
+    (tmp_path / "none.txt").write_text(", ;\n", encoding="utf-8")
+    with pytest.raises(FirthError, match="no clauses to copy"):
+        firth.finetune("write", base=bases[name], train=tmp_path / "none.txt", out=tmp_path / "no", **first)
+    assert not (tmp_path / "no").exists()
+
+
+@WRITERS
 def test_classes_and_pairs(name: str, bases: dict[str, Path], tmp_path: Path) -> None:
     rows = ["a dog\ta cat\tNo", "a boat\ta boat\tYes"] * 6
     (tmp_path / "train.tsv").write_text("text\tsecond\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")

@@ -9,7 +9,10 @@ from firth.core.errors import FirthError
 from firth.core.examples import TextExample
 from firth.core.task_configs import WritingConfig
 from firth.tasks.as_text import labels_of, source_text, target_text
+from firth.tasks.copying import copies
 from firth.text.parallel import PairsReadingConfig, find_pair_sources, read_pairs
+from firth.text.readers import ReadingConfig, read_documents
+from firth.text.sources import find_sources
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,9 @@ def read_writing(
     config: WritingConfig, train: Path, dev: Path | None, reading: Reading, learning: bool = True
 ) -> WritingData:
     """The files of any form; what makes training senseless is an error. To test, the settings stay as they were."""
+    if config.form == "copy":
+        first, second = _copies(train), _copies(dev) if dev is not None else []
+        return WritingData(config.replace(form="text"), first, second)
     if config.form == "text":
         first, second = _pairs(train, reading), _pairs(dev, reading) if dev is not None else []
         for path, found in ((train, first), (dev, second)):
@@ -50,6 +56,15 @@ def _pairs(path: Path, reading: Reading) -> list[TextExample]:
         for pair in read_pairs(find_pair_sources([str(path)]), chosen)
         if pair.source.strip() and pair.target.strip()
     ]
+
+
+def _copies(path: Path) -> list[TextExample]:
+    """Parts of the texts of a file, which is read as ``prepare`` reads it, to be repeated."""
+    documents = read_documents(find_sources([str(path)]), ReadingConfig())
+    found = copies(document.text for document in documents)
+    if not found:
+        raise FirthError(f"{path}: no clauses to copy in it; give a file of plain text")
+    return [TextExample(source, None, target, str(path)) for source, target in found]
 
 
 def describe_writing(config: WritingConfig, train: Path, dev: Path | None, reading: Reading) -> list[str]:

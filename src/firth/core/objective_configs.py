@@ -62,10 +62,20 @@ class UnifiedMasksConfig(MaskingConfig):
 
 
 class MaskedTargetsConfig(MaskingConfig):
-    """Hidden tokens of a target that is written after its source (UniLM's fine-tuning, Dong et al. 2019)."""
+    """A target written after its source: each of its tokens is predicted by a [MASK] of its own that sees all before it,
+    as when the model writes (Bao et al. 2021), or a share of them is hidden in their places (Dong et al. 2019)."""
 
     kind: Literal["masked_targets"] = "masked_targets"
+    targets: Literal["each", "share"] = "each"
     mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.7
+
+    @model_validator(mode="after")
+    def _settings_do_something(self) -> Self:
+        chances = ("mask_share", "mask_token_prob", "random_token_prob", "copies")
+        idle = [name for name in chances if getattr(self, name) != type(self).model_fields[name].default]
+        if self.targets == "each" and idle:
+            raise ValueError(f"{idle[0]} is for targets=share: with targets=each every token has a mask of its own")
+        return self
 
     @model_validator(mode="after")
     def _tokens_are_hidden_singly(self) -> Self:

@@ -81,7 +81,8 @@ class WritingConfig(Config):
     """A task as text to text (T5, Raffel et al. 2020): what the examples are and how they are put into words. It is stored in the
     run and obeyed again when it writes."""
 
-    form: Literal["text", "classify", "tag"] = "text"  # source and target; text and label; words and tags
+    # source and target; text and label; words and tags; plain text, clauses of which are repeated (then stored as text)
+    form: Literal["text", "classify", "tag", "copy"] = "text"
     prefix: str = ""  # said before every source, for example "title:"
     labels: tuple[str, ...] = ()  # of classes, types of entities or tags; found in the training data
     scheme: str | None = None  # of tags: bio, bioes, bmes; none for parts of speech

@@ -57,7 +57,7 @@ class Encoder(nn.Module):
 
     Tokens may be told which others they see: token i looks at token j only where
     ``order[j] <= order[i]`` (Dong et al. 2019). Equal numbers see each other; positions as the order
-    make a left-to-right model, their negatives a right-to-left one.
+    make a left-to-right model, their negatives a right-to-left one. A token that is ``alone`` is seen by no other.
     """
 
     embeddings: Embeddings
@@ -94,6 +94,7 @@ class Encoder(nn.Module):
         blocks_BT: torch.Tensor | None,
         positions_BT: torch.Tensor | None,
         order_BT: torch.Tensor | None = None,
+        alone_BT: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None, Angles | None]:
         """Positions, the mask or bias [B, 1 or H, T, T], and rotary angles."""
         if positions_BT is None:
@@ -102,8 +103,11 @@ class Encoder(nn.Module):
         if blocks_BT is not None and not bool((blocks_BT == blocks_BT[:, :1]).all()):
             mask = (blocks_BT[:, :, None] == blocks_BT[:, None, :])[:, None]
         if order_BT is not None:
-            earlier = (order_BT[:, None, :] <= order_BT[:, :, None])[:, None]
-            mask = earlier if mask is None else mask & earlier
+            earlier = order_BT[:, None, :] <= order_BT[:, :, None]
+            if alone_BT is not None:
+                itself = torch.eye(ids_BT.shape[1], dtype=torch.bool, device=ids_BT.device)
+                earlier &= ~alone_BT[:, None, :] | itself
+            mask = earlier[:, None] if mask is None else mask & earlier[:, None]
         if self.relative is not None:
             bias = self.relative(positions_BT, positions_BT)
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
@@ -220,11 +224,12 @@ class Encoder(nn.Module):
         segments_BT: torch.Tensor | None = None,
         order_BT: torch.Tensor | None = None,
         tasks_BT: torch.Tensor | None = None,
+        alone_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The last layer at some tokens of each row, [B, P, D]: what ``last`` gives there, without
         the last block's queries and feed-forward anywhere else."""
         unpadded = self._unpadded(ids_BT, blocks_BT, positions_BT, segments_BT, order_BT, tasks_BT)
-        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
+        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT, alone_BT)
         if unpadded is None:
             hidden = self.embed(ids_BT, positions_BT, segments_BT, tasks_BT)
             for block in self.blocks[:-1]:

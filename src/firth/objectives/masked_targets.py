@@ -1,10 +1,13 @@
-"""Masked targets: an encoder learns to write a target after its source (Dong et al. 2019, 2.5).
+"""Masked targets: an encoder learns to write a target after its source.
 
 [CLS] source [SEP] target [SEP]: the source sees itself, the target sees the source and what is left of it.
-Tokens of the target are hidden and predicted, the [SEP] at its end among them, from which the model
-learns to stop. Pairs that are too long lose the end of the source first. Short pairs share rows.
+``targets=each`` (Bao et al. 2021, "pseudo-masked"): behind the row stands a [MASK] for every token of the target, the [SEP] at
+its end among them, from which the model learns to stop. It has that token's position, sees the source and all of the
+target before it, and is seen by no other: what the model meets when it writes, and every token learns.
+``targets=share`` (Dong et al. 2019, 2.5): a share of the target's tokens is hidden in their places, so that most of what a token
+would be guessed from is hidden, too. Pairs that are too long lose the end of the source first. Short pairs share rows.
 
-B rows, T tokens, N hidden tokens in all, D hidden size, V vocabulary.
+B rows, T tokens, M tokens of targets in a row, N predicted tokens in all, D hidden size, V vocabulary.
 """
 
 from typing import Any
@@ -20,7 +23,7 @@ from firth.core.types import Batch, Losses
 from firth.corpus.pairs import PairSplit
 from firth.corpus.rows import PackedRows
 from firth.nn.output import TokenHead
-from firth.objectives.masking import guessing_losses, hide_tokens
+from firth.objectives.masking import guessing_losses, hide_tokens, picked_columns
 from firth.objectives.rows import Rows, Specials, Turns
 from firth.objectives.unified_masks import SEQUENCE, first_segments, order_of
 
@@ -85,6 +88,8 @@ class MaskedTargets(nn.Module):
         """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
         turns = Turns.of(rows, self.config, seed, first, count)
         plain = self._plain(split, rows, turns.numbers)
+        if self.config.targets == "each":
+            return self._with_masks(plain)
         hidden = hide_tokens(plain, self.config, self.specials, turns.key)
         return hidden.batch(
             {"masked": hidden.num_chosen},
@@ -92,10 +97,36 @@ class MaskedTargets(nn.Module):
             order=hidden.cut(order_of(np.full(count, SEQUENCE), plain.positions, plain.segments)),
         )
 
+    def _with_masks(self, plain: Rows) -> Batch:
+        """The rows with a [MASK] behind them for every token of their targets."""
+        targets_BT, used = plain.units >= 0, plain.used
+        columns_BM, _ = picked_columns(targets_BT)
+        there_BM = np.arange(columns_BM.shape[1]) < targets_BT.sum(1, keepdims=True)
+
+        def behind(array_BT: NDArray[np.int64]) -> NDArray[np.int64]:
+            taken_BM = np.where(there_BM, np.take_along_axis(array_BT, columns_BM, 1), 0)
+            return np.concatenate((array_BT[:, :used], taken_BM), axis=1)
+
+        order = order_of(np.full(len(plain.ids), SEQUENCE), plain.positions, plain.segments)
+        arrays = {
+            "ids": behind(np.where(targets_BT, self.specials.mask_id, self.specials.pad_id)),
+            "positions": behind(plain.positions),
+            "blocks": behind(plain.blocks),
+            "segments": behind(plain.segments) + self.first_segment,
+            "order": behind(order),
+            "alone": np.concatenate((np.zeros((len(there_BM), used), np.bool_), there_BM), axis=1),
+            "picks": np.broadcast_to(used + np.arange(columns_BM.shape[1]), columns_BM.shape).copy(),
+            "masked": np.flatnonzero(there_BM),
+            "labels": plain.ids[targets_BT],
+        }
+        arrays["ids"][:, :used] = plain.ids[:, :used]
+        arrays["order"][arrays["alone"]] -= 1  # not the token that it stands for
+        return Batch(arrays, {"masked": int(targets_BT.sum())}, plain.num_tokens)
+
     def loss(self, model: Any, batch: Batch) -> Losses:
         """Cross-entropy at the hidden tokens; the last block computes nothing else."""
         tensors = batch.tensors
         inputs = (tensors[name] for name in ("picks", "ids", "blocks", "positions", "segments", "order"))
-        hidden_ND = model.picked(*inputs).flatten(0, 1)[tensors["masked"]]
+        hidden_ND = model.picked(*inputs, alone_BT=tensors.get("alone")).flatten(0, 1)[tensors["masked"]]
         scores_NV = self.head(hidden_ND, model.embeddings.tokens.weight)
         return guessing_losses({"masked": (scores_NV, tensors["labels"])}, self.training)
