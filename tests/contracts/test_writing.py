@@ -12,9 +12,12 @@ import pytest
 import firth
 from firth import api, task_api
 from firth.assembly.abilities import abilities_of
+from firth.assembly.task_data import Reading
+from firth.assembly.writing_data import read_writing
 from firth.assembly.writing_model import WritingModel
 from firth.core.errors import FirthError, Interrupted
 from firth.core.runs import Run
+from firth.core.task_configs import WritingConfig
 from firth.corpus.pairs import PairsCorpus
 from pair_text import sentence_pairs
 
@@ -91,9 +94,17 @@ def test_copying_first(name: str, bases: dict[str, Path], tmp_path: Path) -> Non
     model = firth.finetune("write", base=tmp_path / "copier", train=train, out=tmp_path / "run", **SMALL)
     assert model.predict(["dog"]) == firth.load(tmp_path / "run").predict(["dog"])
     (tmp_path / "none.txt").write_text(", ;\n", encoding="utf-8")
-    with pytest.raises(FirthError, match="no clauses to copy"):
-        firth.finetune("write", base=bases[name], train=tmp_path / "none.txt", out=tmp_path / "no", **first)
-    assert not (tmp_path / "no").exists()
+    for message, given in {
+        "no clauses to copy": {"train": tmp_path / "none.txt"},
+        "no such file": {"train": tmp_path / "nowhere.txt"},
+        "leave out the columns of labels": {"train": train, "label": "target"},
+        "no column|no field": {"train": train, "text": "abstract"},
+    }.items():
+        with pytest.raises(FirthError, match=message):
+            firth.finetune("write", base=bases[name], out=tmp_path / "no", **first, **given)
+        assert not (tmp_path / "no").exists()
+    rows = read_writing(WritingConfig(form="copy"), train, None, Reading(text="source")).train
+    assert all(row.label in row.text and row.text in train.read_text(encoding="utf-8") for row in rows)
 
 
 @WRITERS

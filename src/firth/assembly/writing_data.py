@@ -29,7 +29,7 @@ def read_writing(
 ) -> WritingData:
     """The files of any form; what makes training senseless is an error. To test, the settings stay as they were."""
     if config.form == "copy":
-        first, second = _copies(train), _copies(dev) if dev is not None else []
+        first, second = _copies(train, reading), _copies(dev, reading) if dev is not None else []
         return WritingData(config.replace(form="text"), first, second)
     if config.form == "text":
         first, second = _pairs(train, reading), _pairs(dev, reading) if dev is not None else []
@@ -58,9 +58,11 @@ def _pairs(path: Path, reading: Reading) -> list[TextExample]:
     ]
 
 
-def _copies(path: Path) -> list[TextExample]:
+def _copies(path: Path, reading: Reading) -> list[TextExample]:
     """Parts of the texts of a file, which is read as ``prepare`` reads it, to be repeated."""
-    documents = read_documents(find_sources([str(path)]), ReadingConfig())
+    if reading.second is not None or reading.label is not None:
+        raise FirthError("form=copy learns from plain text: leave out the columns of labels and second texts")
+    documents = read_documents(find_sources([str(path)]), ReadingConfig(column=reading.text or "text"))
     found = copies(document.text for document in documents)
     if not found:
         raise FirthError(f"{path}: no clauses to copy in it; give a file of plain text")

@@ -11,7 +11,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 _SCANNED = (512, 1024)  # positions and words of which the scores are looked at together where nothing is learned
-_ROWS = 256  # positions at a time: fewer would spend their time adding up the table's gradient, more on fresh memory
+_ROWS = 256  # positions at a time at least: fewer would spend their time adding up the table's gradient
+_SCORES = 1 << 22  # as many positions as have so many scores: more would spend their time on fresh memory
 
 
 class FusedCrossEntropy(torch.autograd.Function):
@@ -38,9 +39,10 @@ class FusedCrossEntropy(torch.autograd.Function):
         grad_bias = None if bias_V is None else torch.zeros_like(bias_V)
         if not len(hidden_ND):
             grad_table.zero_()
-        buffer = hidden_ND.new_empty(min(_ROWS, len(hidden_ND)), len(table_VD))
-        for first in range(0, len(hidden_ND), _ROWS):
-            hidden, labels = hidden_ND[first : first + _ROWS], labels_N[first : first + _ROWS, None]
+        rows = max(_ROWS, _SCORES // len(table_VD))
+        buffer = hidden_ND.new_empty(min(rows, len(hidden_ND)), len(table_VD))
+        for first in range(0, len(hidden_ND), rows):
+            hidden, labels = hidden_ND[first : first + rows], labels_N[first : first + rows, None]
             scores = buffer[: len(hidden)]
             if bias_V is None:
                 torch.mm(hidden, table_VD.t(), out=scores)
@@ -50,7 +52,7 @@ class FusedCrossEntropy(torch.autograd.Function):
             sums = scores.sub_(top).exp_().sum(1, keepdim=True)
             total += (sums.log() + top - (1.0 - smoothing) * goal).sum()
             scores.scatter_add_(1, labels, (smoothing - 1.0) * sums)
-            torch.mm(scores, table_VD, out=grad_hidden[first : first + _ROWS]).div_(sums)
+            torch.mm(scores, table_VD, out=grad_hidden[first : first + rows]).div_(sums)
             torch.addmm(grad_table, scores.t(), hidden / sums, beta=float(first > 0), out=grad_table)
             if grad_bias is not None:
                 grad_bias.addmv_(scores.t(), 1.0 / sums[:, 0])

@@ -43,6 +43,7 @@ def test_starts_at_how_often_tokens_occur(kind: str) -> None:
 @pytest.mark.parametrize("tied", [False, True])
 def test_fused_loss_is_cross_entropy(rows: int, tied: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(softmax, "_ROWS", rows)
+    monkeypatch.setattr(softmax, "_SCORES", 1)
     monkeypatch.setattr(softmax, "_SCANNED", (rows, rows))
     layer = started(TokenOutput(4, 10, tied)).double()
     torch.nn.init.normal_(layer.bias)

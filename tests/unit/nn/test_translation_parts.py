@@ -112,6 +112,7 @@ def test_alignment_by_its_formula(kind: str) -> None:
 @pytest.mark.parametrize("bias", [True, False])
 def test_the_fused_loss_smooths_as_torch_does(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("firth.nn.softmax._ROWS", 4)  # several parts
+    monkeypatch.setattr("firth.nn.softmax._SCORES", 1)
     monkeypatch.setattr("firth.nn.softmax._SCANNED", (4, 6))
     torch.manual_seed(2)
     parts = [torch.randn(9, 5), torch.randn(13, 5), torch.randn(13)]
