@@ -77,6 +77,27 @@ WRITERS = pytest.mark.parametrize("name", ["t5-tiny", "unilm-tiny"])
 
 
 @WRITERS
+def test_the_best_test_says_which_model_is_kept(name: str, bases: dict[str, Path], tmp_path: Path) -> None:
+    """Steps that are far too large make it worse from test to test."""
+    train, dev = write_pairs(tmp_path / "train.tsv", 20), write_pairs(tmp_path / "dev.tsv", 5, 1)
+    settings = ["max_source_len=32", "max_target_len=12", "evaluations=3", "schedule=constant", "learning_rate=0.3"]
+    found = {}
+    for finish in ("best", "last"):
+        out = tmp_path / finish
+        more = [] if finish == "best" else ["finish=last"]
+        firth.finetune("write", base=bases[name], train=train, dev=dev, out=out, steps=6, settings=[*settings, *more])
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+        tested = [line["heldout_loss"] for line in lines if "heldout_loss" in line]
+        assert tested.index(min(tested)) < 2
+        found[finish] = Run.open(out).facts["metrics"]["loss"]
+        assert found[finish] == pytest.approx(min(tested) if finish == "best" else tested[-1])
+        assert api.evaluate(out)["loss"] == pytest.approx(found[finish], rel=1e-4)
+    assert found["best"] < found["last"]
+    with pytest.raises(FirthError, match="evaluations above 0"):
+        firth.finetune("write", base=bases[name], train=train, out=tmp_path / "no", settings=["evaluations=0"])
+
+
+@WRITERS
 def test_copying_first(name: str, bases: dict[str, Path], tmp_path: Path) -> None:
     """Plain text makes pairs; what learned to copy is the base of what writes."""
     (tmp_path / "text.txt").write_text(

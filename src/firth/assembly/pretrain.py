@@ -125,6 +125,9 @@ def _finish(run: Run, trainee: Family, loop: Loop, metrics: dict[str, float]) ->
     if averaged:
         load_average(loop.checkpoints, averaged, trainee.module)
         metrics = trainee.evaluate()
+    elif trainee.config.training.finish == "best" and loop.best and loop.best["step"] != loop.step:
+        load_average(loop.checkpoints, [int(loop.best["step"])], trainee.module)
+        metrics = {name: value for name, value in loop.best.items() if name != "step"}
     loop.take_average()
     row_len = getattr(trainee.config.objective, "row_len", None)
     if row_len is not None and "base" not in run.facts:

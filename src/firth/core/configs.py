@@ -60,6 +60,9 @@ class TrainingConfig(Config):
     keep: Positive = 2
     average_patience: Positive = 5  # of averaged_sgd: tests without a better score before averaging begins
     average: Positive = 1  # the finished model is the mean of so many last checkpoints
+    finish: Literal["last", "best"] = (
+        "last"  # the finished model: after the last step, or with the best test on held-out text
+    )
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     device: str = "cpu"
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -73,6 +76,10 @@ class TrainingConfig(Config):
             raise ValueError("optimizer=averaged_sgd waits for tests on held-out text: set evaluations above 0")
         if self.optimizer == "averaged_sgd" and self.average > 1:
             raise ValueError("optimizer=averaged_sgd averages by itself: leave out average")
+        if self.finish == "best" and (self.average > 1 or self.optimizer == "averaged_sgd"):
+            raise ValueError("finish=best takes one checkpoint, an average several: leave out one of them")
+        if self.finish == "best" and not self.evaluations:
+            raise ValueError("finish=best waits for tests on held-out text: set evaluations above 0, or finish=last")
         if self.budget is not None:
             from firth.core.errors import FirthError
             from firth.core.units import parse_duration
