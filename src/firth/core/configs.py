@@ -60,9 +60,7 @@ class TrainingConfig(Config):
     keep: Positive = 2
     average_patience: Positive = 5  # of averaged_sgd: tests without a better score before averaging begins
     average: Positive = 1  # the finished model is the mean of so many last checkpoints
-    finish: Literal["last", "best"] = (
-        "last"  # the finished model: after the last step, or with the best test on held-out text
-    )
+    finish: Literal["last", "best"] = "last"  # the finished model; best: the one with the best test on held-out text
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     device: str = "cpu"
     precision: Literal["float32", "bfloat16", "float16"] = "float32"

@@ -108,8 +108,9 @@ class MaskedTargets(nn.Module):
             return np.concatenate((array_BT[:, :used], taken_BM), axis=1)
 
         order = order_of(np.full(len(plain.ids), SEQUENCE), plain.positions, plain.segments)
+        mask_id, pad_id = self.specials.mask_id, self.specials.pad_id
         arrays = {
-            "ids": behind(np.where(targets_BT, self.specials.mask_id, self.specials.pad_id)),
+            "ids": np.concatenate((plain.ids[:, :used], np.where(there_BM, mask_id, pad_id)), axis=1),
             "positions": behind(plain.positions),
             "blocks": behind(plain.blocks),
             "segments": behind(plain.segments) + self.first_segment,
@@ -119,7 +120,6 @@ class MaskedTargets(nn.Module):
             "masked": np.flatnonzero(there_BM),
             "labels": plain.ids[targets_BT],
         }
-        arrays["ids"][:, :used] = plain.ids[:, :used]
         arrays["order"][arrays["alone"]] -= 1  # not the token that it stands for
         return Batch(arrays, {"masked": int(targets_BT.sum())}, plain.num_tokens)
 
