@@ -84,8 +84,8 @@ def test_the_best_test_says_which_model_is_kept(name: str, bases: dict[str, Path
     found = {}
     for finish in ("best", "last"):
         out = tmp_path / finish
-        more = [] if finish == "best" else ["finish=last"]
-        firth.finetune("write", base=bases[name], train=train, dev=dev, out=out, steps=6, settings=[*settings, *more])
+        more = [*settings, f"finish={finish}"]
+        firth.finetune("write", base=bases[name], train=train, dev=dev, out=out, steps=6, settings=more)
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
         tested = [line["heldout_loss"] for line in lines if "heldout_loss" in line]
         assert tested.index(min(tested)) < 2
@@ -94,7 +94,9 @@ def test_the_best_test_says_which_model_is_kept(name: str, bases: dict[str, Path
         assert api.evaluate(out)["loss"] == pytest.approx(found[finish], rel=1e-4)
     assert found["best"] < found["last"]
     with pytest.raises(FirthError, match="evaluations above 0"):
-        firth.finetune("write", base=bases[name], train=train, out=tmp_path / "no", settings=["evaluations=0"])
+        firth.finetune(
+            "write", base=bases[name], train=train, out=tmp_path / "no", settings=["evaluations=0", "finish=best"]
+        )
 
 
 @WRITERS

@@ -33,21 +33,18 @@ _EPOCHS = 3.0  # where nothing else is said
 
 
 def writer_recipe(base: Representation, config: WritingConfig, where: str) -> RunConfig:
-    """How such a model is taught to write. Few pairs are soon known by heart, so the best test says which model is kept."""
+    """How such a model is taught to write."""
     if isinstance(base, TextToTextRepresentation):
         found = find_recipe("t5-write")
         limits = {"max_source_len": config.max_source_len, "max_target_len": config.max_target_len}
-        return found.replace(
-            objective=found.objective.replace(**limits).model_dump(),
-            training=found.training.replace(finish="best").model_dump(),
-        )
+        return found.replace(objective=found.objective.replace(**limits).model_dump())
     if isinstance(base, UnifiedRepresentation):
         row_len = min(base.config.max_positions, config.max_source_len + config.max_target_len + 3)
         found = find_recipe("unilm-seq2seq")
         return found.replace(
             model=base.config.model_dump(),
             objective=found.objective.replace(row_len=row_len).model_dump(),
-            training=found.training.replace(batch_rows=max(1, _BATCH_TOKENS // row_len), finish="best").model_dump(),
+            training=found.training.replace(batch_rows=max(1, _BATCH_TOKENS // row_len)).model_dump(),
         )
     raise FirthError(f"{where}: this model ({base.kind}) does not write; name a run of t5-tiny, t5-mini or unilm-mini")
 
