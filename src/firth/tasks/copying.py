@@ -3,7 +3,7 @@
 A source is a stretch of a text, one clause or several in a row; its target is one of these clauses. Titles, summaries and
 answers repeat much of what they are written from, and some hundred of them do not teach that. Half of the sources are a
 single clause: from these a small model finds within minutes how to go on as the source does, which it then does in long
-texts; from long texts alone it does not find it.
+texts; from long texts alone it does not find it in that time.
 """
 
 import random
