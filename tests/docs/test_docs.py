@@ -82,6 +82,10 @@ def test_readme_is_short_and_names_the_translation() -> None:
     assert "README.zh-CN.md" in text
 
 
+def test_architecture_is_two_pages() -> None:
+    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split()) <= 1200
+
+
 def test_links_inside_the_project_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
