@@ -1,0 +1,34 @@
+"""What a T5 is given at its start: heads that look near, and tokens that find themselves in the source."""
+
+import torch
+
+from firth.models.encoder_decoder import EncoderDecoder
+from firth.nn.positions import RelativeBias
+from firth.nn.start import prefer_near
+from firth.recipes.t5 import t5_tiny
+
+
+def test_nearer_tokens_are_preferred_by_each_head_in_its_own_measure() -> None:
+    places = torch.arange(6)[None]
+    for both_ways in (True, False):
+        bias = RelativeBias(4, both_ways=both_ways)
+        prefer_near(bias)
+        found_HQK = bias(places, places)[0]
+        for head, slope in enumerate((1.0, 0.5, 0.25, 0.125)):
+            back = torch.tensor([-3.0, -2.0, -1.0, 0.0]) * slope
+            torch.testing.assert_close(found_HQK[head, 3, :4], back)
+            ahead = torch.tensor([-1.0, -2.0]) * slope if both_ways else torch.zeros(2)  # which a mask hides
+            torch.testing.assert_close(found_HQK[head, 3, 4:], ahead)
+
+
+def test_a_token_of_the_target_finds_itself_in_the_source() -> None:
+    config = t5_tiny().model.replace(vocab_size=200)
+    model = EncoderDecoder(config).eval()
+    model.initialize(torch.Generator().manual_seed(0))
+    source = torch.randperm(200, generator=torch.Generator().manual_seed(1))[:60][None]
+    with torch.no_grad():
+        between_BHTS = model.attention(source, None, source)[2][0]
+    itself = between_BHTS[0].diagonal(dim1=1, dim2=2)
+    assert itself.mean() > 0.2  # one of 60 by chance is .017
+    others = (between_BHTS[0].sum(dim=-1) - itself) / 59
+    assert (itself.mean(dim=1) > 20 * others.mean(dim=1)).all()
