@@ -32,9 +32,9 @@ def initialize_by_width(module: nn.Module, hidden_dim: int, generator: torch.Gen
     """T5's start (Raffel et al. 2020): every matrix normal with a variance of one over the width that it reads; tables of
     variance one. There queries are smaller by the root of a head's width, here scores are divided by it.
 
-    Two things are given that a short training does not find by itself: heads look near, each as far as none of the others
-    (as Press et al. 2022 fix it), and attention to the source starts with keys that are queries, so that a token of the
-    target, a sentinel above all, finds itself there."""
+    Two things are given that a short training is slow to find: heads look near, each in its own measure (after Press et al.
+    2022, where that is fixed and by distance, not by bucket), and attention to the source begins with keys that are its
+    queries, so that a token of the target, a sentinel above all, finds itself there."""
     for part in module.modules():
         if isinstance(part, nn.Linear):
             nn.init.normal_(part.weight, std=part.in_features**-0.5, generator=generator)

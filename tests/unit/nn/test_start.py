@@ -8,6 +8,12 @@ from firth.nn.start import prefer_near
 from firth.recipes.t5 import t5_tiny
 
 
+def begun() -> EncoderDecoder:
+    model = EncoderDecoder(t5_tiny().model.replace(vocab_size=200))
+    model.initialize(torch.Generator().manual_seed(0))
+    return model
+
+
 def test_nearer_tokens_are_preferred_by_each_head_in_its_own_measure() -> None:
     places = torch.arange(6)[None]
     for both_ways in (True, False):
@@ -21,10 +27,19 @@ def test_nearer_tokens_are_preferred_by_each_head_in_its_own_measure() -> None:
             torch.testing.assert_close(found_HQK[head, 3, 4:], ahead)
 
 
+def test_a_t5_begins_so() -> None:
+    """With some noise, both in its encoder and in its decoder."""
+    model = begun()
+    for begun_bias, both_ways in ((model.encoder_relative, True), (model.decoder_relative, False)):
+        assert begun_bias is not None
+        plain = RelativeBias(4, both_ways=both_ways)
+        prefer_near(plain)
+        noise = begun_bias.weight - plain.weight
+        assert 0.07 < noise.std() < 0.11  # one over the root of the width, .088
+
+
 def test_a_token_of_the_target_finds_itself_in_the_source() -> None:
-    config = t5_tiny().model.replace(vocab_size=200)
-    model = EncoderDecoder(config).eval()
-    model.initialize(torch.Generator().manual_seed(0))
+    model = begun()
     source = torch.randperm(200, generator=torch.Generator().manual_seed(1))[:60][None]
     with torch.no_grad():
         between_BHTS = model.attention(source, None, source)[2][0]
