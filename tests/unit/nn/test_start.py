@@ -2,6 +2,7 @@
 
 import torch
 
+from firth.core.model_configs import EncoderDecoderConfig
 from firth.models.encoder_decoder import EncoderDecoder
 from firth.nn.positions import RelativeBias
 from firth.nn.start import prefer_near
@@ -9,7 +10,9 @@ from firth.recipes.t5 import t5_tiny
 
 
 def begun() -> EncoderDecoder:
-    model = EncoderDecoder(t5_tiny().model.replace(vocab_size=200))
+    config = t5_tiny().model.replace(vocab_size=200)
+    assert isinstance(config, EncoderDecoderConfig)
+    model = EncoderDecoder(config)
     model.initialize(torch.Generator().manual_seed(0))
     return model
 
