@@ -19,14 +19,14 @@ import torch
 from transformers import BertConfig, BertForMaskedLM
 
 from firth import api
-from firth.assembly.families import find_family
-from firth.assembly.pretrain import configure
 from firth.cli.quickstart import write_sample
 from firth.core.configs import RunConfig
-from firth.core.objective_configs import MaskedTokensConfig
-from firth.core.runs import Run
+from firth.core.run import Run
 from firth.corpus.format import Corpus
-from firth.recipes.registry import find_recipe
+from firth.models.bert.config import MaskedTokensConfig
+from firth.models.pretrain import configure
+from firth.models.registry import find_recipe
+from firth.models.shared.pretraining import find_family
 
 LENGTH = 128
 

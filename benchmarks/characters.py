@@ -17,8 +17,8 @@ from torch.nn import functional
 
 import firth
 from firth import api
-from firth.core.runs import Run
-from firth.representations.decoder import DecoderRepresentation
+from firth.core.run import Run
+from firth.models.gpt.model import DecoderRepresentation
 
 
 @torch.inference_mode()

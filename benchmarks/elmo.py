@@ -31,21 +31,19 @@ import numpy as np
 import torch
 
 from firth import api
-from firth.assembly.elmo import ElmoFamily
-from firth.assembly.finetune import load_base, train_model
-from firth.assembly.report import page
-from firth.assembly.sample_efficiency import learn_from_shares, share_chart
-from firth.assembly.task_data import Reading, TaskData, build_data, read_examples
-from firth.assembly.task_model import load_beside
-from firth.assembly.usual_settings import usual_settings
 from firth.core.configs import RunConfig
 from firth.core.files import write_text
-from firth.core.runs import Run
-from firth.core.task_configs import TaskConfig
+from firth.core.run import Run
 from firth.corpus.format import Corpus
-from firth.objectives.both_directions import BothDirections, Ids
-from firth.recipes.registry import find_recipe
-from firth.tasks.shares import take_share
+from firth.models.elmo.objective import BothDirections, Ids
+from firth.models.elmo.pretraining import ElmoFamily
+from firth.models.registry import find_recipe
+from firth.reports.page import page
+from firth.tasks.config import TaskConfig
+from firth.tasks.curve import learn_from_shares, share_chart
+from firth.tasks.data import Reading, TaskData, build_data, read_examples, take_share
+from firth.tasks.finetune import load_base, train_model, usual_settings
+from firth.tasks.model import load_beside
 from firth.training.optimizer import build_optimizer
 
 

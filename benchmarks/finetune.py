@@ -29,15 +29,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from firth.assembly.finetune import load_base, train_model
-from firth.assembly.task_data import Reading, TaskData, build_data, read_examples
-from firth.assembly.task_model import build_task, count_trained
-from firth.assembly.usual_settings import usual_settings
 from firth.core.seeds import generator
-from firth.core.task_configs import TaskConfig
-from firth.tasks.finetuning import _withheld
-from firth.tasks.shares import nested_order, strata, take_share
-from firth.tasks.spans import answer_tokens, find_answers
+from firth.tasks.answer.spans import answer_tokens, find_answers
+from firth.tasks.config import TaskConfig
+from firth.tasks.data import Reading, TaskData, build_data, nested_order, read_examples, strata, take_share
+from firth.tasks.finetune import load_base, train_model, usual_settings
+from firth.tasks.model import build_task, count_trained
+from firth.tasks.training import _withheld
 from packages import minilm
 
 TASKS = {"classify": "classify", "pair": "classify", "score": "score", "tag": "tag", "answer": "answer"}

@@ -41,8 +41,8 @@ def sample_files(language: str) -> list[str]:
 
 
 def documents(files: list[str], column: str):
-    from firth.text.readers import ReadingConfig, read_documents
-    from firth.text.sources import find_sources
+    from firth.data.readers import ReadingConfig, read_documents
+    from firth.data.sources import find_sources
 
     return (document.text for document in read_documents(find_sources(files), ReadingConfig(column=column)))
 
@@ -50,7 +50,7 @@ def documents(files: list[str], column: str):
 def run_firth(files: list[str], column: str, tokenizer: Path, scratch: Path) -> tuple[float, int]:
     from firth.core.configs import TokensConfig
     from firth.corpus.prepare import prepare
-    from firth.text.readers import ReadingConfig
+    from firth.data.readers import ReadingConfig
 
     began = time.perf_counter()
     info = prepare(files, scratch / "corpus", TokensConfig(), ReadingConfig(column=column), tokenizer=tokenizer)
@@ -131,7 +131,7 @@ def family_bytes(pid: int) -> int:
 
 def train(files: list[str], column: str, vocab_size: int, folder: Path) -> Path:
     from firth.core.configs import TokensConfig
-    from firth.text.vocabulary import train_pieces
+    from firth.tokenizers.vocabulary import train_pieces
 
     folder.mkdir()
     train_pieces(lambda: documents(files, column), TokensConfig(vocab_size=vocab_size)).save(folder)

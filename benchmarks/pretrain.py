@@ -22,18 +22,18 @@ import torch
 from transformers import BertConfig, BertForMaskedLM
 
 from firth import api
-from firth.assembly.masked_encoder import specials_of
 from firth.cli.quickstart import write_sample
 from firth.core.configs import TrainingConfig
-from firth.core.model_configs import EncoderConfig
-from firth.core.objective_configs import MaskedTokensConfig
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Corpus, Split
 from firth.corpus.rows import PackedRows
-from firth.models.encoder import Encoder
-from firth.nn.start import initialize
-from firth.objectives.masked_tokens import MaskedTokens
-from firth.objectives.rows import Specials
+from firth.models.bert.config import MaskedTokensConfig
+from firth.models.bert.objective import MaskedTokens
+from firth.models.bert.pretraining import specials_of
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
+from firth.models.shared.rows import Specials
+from firth.nn.init import initialize
 from firth.training.optimizer import build_optimizer
 
 ROWS, LENGTH = 32, 128

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from firth import api
-from firth.representations.base import Representation
+from firth.models.shared.model import Representation
 from packages import minilm
 
 NO_MODEL = "–"

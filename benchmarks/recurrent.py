@@ -35,14 +35,13 @@ from torch.nn import functional
 import firth
 from firth import api
 from firth.core.configs import TrainingConfig
-from firth.core.model_configs import RecurrentConfig
-from firth.core.runs import Run
-from firth.models.recurrent import Recurrent
-from firth.nn.nce import NCEOutput
-from firth.nn.noise import Noise, noise_shares
-from firth.nn.recurrent import RecurrentLayer
-from firth.nn.softmax import TokenOutput
-from firth.representations.recurrent import RecurrentRepresentation
+from firth.core.run import Run
+from firth.models.recurrent.config import RecurrentConfig
+from firth.models.recurrent.model import RecurrentRepresentation
+from firth.models.recurrent.network import Recurrent
+from firth.nn.outputs.sampled import NCEOutput, Noise, noise_shares
+from firth.nn.outputs.softmax import TokenOutput
+from firth.nn.recurrent.stack import RecurrentLayer
 from firth.training.history import read_history
 from firth.training.optimizer import build_optimizer
 

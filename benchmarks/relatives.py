@@ -46,17 +46,17 @@ from transformers import (
 
 import firth
 from firth import api
-from firth.assembly.families import find_family
-from firth.assembly.pretrain import configure
-from firth.assembly.text_to_text import pieces_of
 from firth.cli.quickstart import write_sample
 from firth.core.configs import RunConfig
-from firth.core.model_configs import EncoderConfig
-from firth.core.runs import Run
+from firth.core.run import Run
 from firth.corpus.format import Corpus
-from firth.objectives.corrupted_spans import choose_spans, corrupt, text_len
-from firth.recipes.registry import find_recipe
-from firth.text.sentinels import sentinel_ids
+from firth.models.pretrain import configure
+from firth.models.registry import find_recipe
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.pretraining import find_family
+from firth.models.t5.objective import choose_spans, corrupt, text_len
+from firth.models.t5.pretraining import pieces_of
+from firth.tokenizers.sentinels import sentinel_ids
 from firth.training.optimizer import build_optimizer
 
 ROWS = 32  # of 128 tokens; longer rows are fewer

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import firth
 from firth import api
-from firth.assembly.bleu import score_translations
-from firth.assembly.writing_model import WritingModel
-from firth.core.runs import Run
-from firth.core.task_configs import WritingConfig
-from firth.tasks.as_text import score_written
+from firth.core.run import Run
+from firth.models.shared.bleu import score_translations
+from firth.tasks.config import WritingConfig
+from firth.tasks.write.forms import score_written
+from firth.tasks.write.model import WritingModel
 
 Pairs = list[tuple[str, str]]
 

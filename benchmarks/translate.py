@@ -33,23 +33,21 @@ from torch.nn import functional
 from transformers import MarianConfig, MarianMTModel
 
 from firth import api
-from firth.assembly.bleu import score_translations
-from firth.assembly.ctranslate2 import load_ctranslate2
-from firth.assembly.translation import load_translation
 from firth.core.configs import TrainingConfig
-from firth.core.model_configs import EncoderDecoderConfig
-from firth.core.objective_configs import TranslationConfig
-from firth.core.runs import Run
+from firth.core.run import Run
 from firth.core.types import Batch
 from firth.corpus.pairs import PairsCorpus
-from firth.decoding.settings import Rules
-from firth.models.encoder_decoder import EncoderDecoder
-from firth.nn.positions import sinusoids
-from firth.objectives.translation import PairSpecials, Translation
-from firth.representations.ctranslate2 import CTranslate2Representation
-from firth.representations.translation import TranslationRepresentation
-from firth.representations.translator import Translator
-from firth.text.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
+from firth.data.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
+from firth.decoding.steps import Rules
+from firth.export.ctranslate2 import load_ctranslate2
+from firth.export.ctranslate2_model import CTranslate2Representation
+from firth.models.shared.bleu import score_translations
+from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
+from firth.models.shared.encoder_decoder import EncoderDecoder
+from firth.models.shared.translation import PairSpecials, Translation, load_translation
+from firth.models.shared.translation_model import TranslationRepresentation
+from firth.models.shared.translator import Translator
+from firth.nn.attention.positions import sinusoids
 from firth.training.optimizer import build_optimizer
 
 DIM, LAYERS, HEADS, FFN = 256, 3, 4, 1024

@@ -32,8 +32,8 @@ from numba import njit
 from firth.core.configs import TokensConfig
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
+from firth.evaluation.words import score_analogies, score_similarity
 from firth.vectors.configs import FastTextConfig, GloveConfig, Word2VecConfig
-from firth.vectors.evaluation import score_analogies, score_similarity
 from firth.vectors.formats import load_vectors
 from firth.vectors.glove import GloveLearner
 from firth.vectors.learners import WordLearner

@@ -15,8 +15,8 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional
 
-from firth.core.model_configs import EncoderConfig
-from firth.models.encoder import Encoder
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
 
 
 class Patches(nn.Module):

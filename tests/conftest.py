@@ -9,7 +9,7 @@ import torch
 from firth import api
 from firth.core.configs import RunConfig
 from firth.corpus.format import Corpus
-from firth.recipes.registry import find_recipe
+from firth.models.registry import find_recipe
 from pair_text import sentence_pairs, write_sides
 from sample_text import write_documents
 

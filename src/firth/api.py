@@ -11,13 +11,13 @@ from firth.core.errors import FirthError
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
-    from firth.assembly.occurrences import Occurrence
-    from firth.core.runs import Run
+    from firth.core.run import Run
     from firth.corpus.format import CorpusInfo
     from firth.corpus.pairs import PairsInfo
-    from firth.representations.base import Representation
-    from firth.representations.generation import Continuation
-    from firth.representations.prompting import PromptedLabel
+    from firth.evaluation.occurrences import Occurrence
+    from firth.models.gpt.prompting import PromptedLabel
+    from firth.models.shared.generation import Continuation
+    from firth.models.shared.model import Representation
     from firth.vectors.configs import AnyVectorsConfig
 
 AnyPath = str | Path
@@ -45,7 +45,7 @@ def prepare(
 ) -> CorpusInfo:
     """Raw text to a corpus folder; see ``firth prepare --help`` for what the settings mean."""
     from firth.corpus.prepare import prepare as run
-    from firth.text.readers import ReadingConfig
+    from firth.data.readers import ReadingConfig
 
     chosen = TokensConfig.build(
         {
@@ -94,7 +94,7 @@ def prepare_pairs(
     """Parallel text to a corpus of sentence pairs; see ``firth prepare-pairs --help`` for what the settings mean."""
     from firth.corpus.prepare_pairs import PairFilters
     from firth.corpus.prepare_pairs import prepare_pairs as run
-    from firth.text.parallel import PairsReadingConfig
+    from firth.data.parallel import PairsReadingConfig
 
     chosen = {"kind": tokens, "vocab_size": vocab_size, "lowercase": lowercase, "byte_fallback": byte_fallback}
     return run(
@@ -116,9 +116,9 @@ def evaluate_translations(
     run: AnyPath, source: AnyPath, reference: AnyPath, beams: int = 5, tokenize: str | None = None
 ) -> dict[str, Any]:
     """BLEU and chrF (sacrebleu, with their signatures) of a translator on two line-aligned files."""
-    from firth.assembly.bleu import score_translations
-    from firth.representations.translator import Translator
-    from firth.text.parallel import PairsReadingConfig, find_pair_sources, read_pairs
+    from firth.data.parallel import PairsReadingConfig, find_pair_sources, read_pairs
+    from firth.models.shared.bleu import score_translations
+    from firth.models.shared.translator import Translator
 
     model = load(run)
     if not isinstance(model, Translator):
@@ -144,9 +144,8 @@ def corpus_info(path: AnyPath, verify: bool = True) -> CorpusInfo | PairsInfo:
 def read_texts(path: AnyPath, column: str = "text") -> Iterator[str]:
     """The texts of a file: every line of a text file, also an empty one, so that results stay beside their
     lines; of a table or jsonl, the rows of the column that hold something."""
-    from firth.text.lines import numbered_lines
-    from firth.text.readers import ReadingConfig, read_documents
-    from firth.text.sources import find_sources
+    from firth.data.readers import ReadingConfig, read_documents
+    from firth.data.sources import find_sources, numbered_lines
 
     for source in find_sources([str(path)]):
         if source.format == "txt":
@@ -170,7 +169,7 @@ def pretrain(
     """Trains a recipe on a corpus; ``budget="20m"``, ``steps=``, ``epochs=``, ``seed=`` and the like
     are settings of training, ``settings=["model.num_layers=3"]`` reaches everything else. ``base`` goes
     on with the weights of a model (a run or a Hugging Face BERT directory)."""
-    from firth.core.runs import Run
+    from firth.core.run import Run
 
     given = {name: value for name, value in training.items() if value is not None}
     if resume is not None:
@@ -197,25 +196,25 @@ def _start(
     progress: Progress | None,
 ) -> Run:
     """A new run of either kind."""
-    from firth.recipes.registry import VECTOR_RECIPES, find_recipe
+    from firth.models.registry import VECTOR_RECIPES, find_recipe
 
     name = recipe if isinstance(recipe, str) else ""
     config = recipe if not isinstance(recipe, str) else VECTOR_RECIPES.get(recipe, lambda: find_recipe(name))()
     if isinstance(config, RunConfig):
-        from firth.assembly.pretrain import start_run
+        from firth.models.pretrain import start_run
 
         return start_run(config.override(settings), corpus, out, base, overwrite, progress)
-    from firth.assembly.vectors import start_vectors
+    from firth.vectors.run import start_vectors
 
     return start_vectors(name or config.kind, config.override(settings), corpus, out, base, overwrite, progress)
 
 
 def _resume(run: Run, progress: Progress | None) -> Run:
     if run.facts.get("kind") == "vectors":
-        from firth.assembly.vectors import resume_vectors
+        from firth.vectors.run import resume_vectors
 
         return resume_vectors(run, progress)
-    from firth.assembly.pretrain import resume_run
+    from firth.models.pretrain import resume_run
 
     return resume_run(run.folder, progress)
 
@@ -226,8 +225,8 @@ def evaluate_words(
     """Word-similarity files (Spearman) and analogy files (accuracy by section) for static vectors."""
     from dataclasses import asdict
 
-    from firth.representations.static import StaticRepresentation
-    from firth.vectors.evaluation import score_analogies, score_similarity
+    from firth.evaluation.words import score_analogies, score_similarity
+    from firth.models.shared.static import StaticRepresentation
 
     loaded = load(model)
     if not isinstance(loaded, StaticRepresentation):
@@ -260,15 +259,15 @@ def convert(
     """Static vectors in another format, by the ending of ``out`` or by name; encoders and tasks on them as ``onnx``,
     translators as ``ctranslate2``, with ``verify`` compared with the original (on ``data``, a labelled file or one of
     sentences). Returns what is known of the result."""
-    from firth.representations.static import StaticRepresentation
+    from firth.models.shared.static import StaticRepresentation
     from firth.vectors.formats import save_vectors
 
     if format == "onnx":
-        from firth.assembly.onnx_export import export_onnx
+        from firth.export.onnx import export_onnx
 
         return export_onnx(Path(model), Path(out), int8, verify, Path(data) if data is not None else None).facts
     if format == "ctranslate2":
-        from firth.assembly.ctranslate2 import export_ctranslate2
+        from firth.export.ctranslate2 import export_ctranslate2
 
         return export_ctranslate2(Path(model), Path(out), int8, verify, Path(data) if data is not None else None).facts
     if verify or data is not None:
@@ -288,7 +287,7 @@ def convert(
 
 def evaluate(run: AnyPath, corpus: AnyPath | None = None, num_texts: int = 50) -> dict[str, Any]:
     """How well a pre-trained run does on the held-out part of a corpus (by default its own)."""
-    from firth.assembly.evaluate import evaluate_run
+    from firth.models.pretrain import evaluate_run
 
     return evaluate_run(Path(run), Path(corpus) if corpus is not None else None, num_texts)
 
@@ -298,8 +297,8 @@ def generate(
 ) -> list[list[Continuation]]:
     """Texts continued by a language model; ``trace`` is a JSON file for the tree of the beam search."""
     from firth.core.files import write_json
-    from firth.decoding.trace import Trace
-    from firth.representations.generation import spell_trace
+    from firth.decoding.steps import Trace
+    from firth.models.shared.generation import spell_trace
 
     loaded: Any = load(model) if isinstance(model, str | Path) else model
     if trace is None:
@@ -319,7 +318,7 @@ def prompt_classify(
     template: str | None = None,
 ) -> list[PromptedLabel]:
     """Labels for texts by showing a decoder a few examples (a file of texts and labels, or pairs); nothing is trained."""
-    from firth.assembly.evaluate_prompt import label_by_prompt
+    from firth.tasks.evaluate import label_by_prompt
 
     loaded = load(model) if isinstance(model, str | Path) else model
     shown = Path(examples) if isinstance(examples, str | Path) else examples
@@ -328,8 +327,8 @@ def prompt_classify(
 
 def plan(recipe: str | RunConfig, *, corpus: AnyPath, budget: str, settings: Sequence[str] = ()) -> dict[str, float]:
     """What a pre-training run would need and reach on this machine; a few steps are timed."""
-    from firth.assembly.plan import plan_run
-    from firth.recipes.registry import find_recipe
+    from firth.models.pretrain import plan_run
+    from firth.models.registry import find_recipe
 
     config = find_recipe(recipe) if isinstance(recipe, str) else recipe
     return plan_run(config.override(list(settings)), Path(corpus), budget)
@@ -347,7 +346,7 @@ def occurrences(
     same_word: bool = False,
 ) -> list[Occurrence]:
     """Where a corpus (or a file of text) uses words most like ``word`` in this sentence."""
-    from firth.assembly.occurrences import find_occurrences
+    from firth.evaluation.occurrences import find_occurrences
 
     loaded = load(model) if isinstance(model, str | Path) else model
     return find_occurrences(loaded, Path(corpus), sentence, word, top, layer, num_sentences, same_word)
@@ -358,8 +357,8 @@ def probe(
 ) -> dict[str, Any]:
     """What each layer of a model knows, beside baselines: ``pos="train.conllu"``, ``senses=["train.xml"]`` and the like
     are the options of ``firth probe``. Files are written to ``out``, by default ``probe`` inside a run of Firth."""
-    from firth.assembly.probe import probe_run
-    from firth.core.probe_configs import ProbeConfig
+    from firth.evaluation.probe import probe_run
+    from firth.evaluation.probe_config import ProbeConfig
 
     config = ProbeConfig.from_arguments(settings)
     if not isinstance(model, str | Path):
@@ -370,13 +369,13 @@ def probe(
 
 def probe_table(found: dict[str, Any]) -> list[str]:
     """The result of ``probe`` in lines of text."""
-    from firth.assembly.probe_report import table_lines
+    from firth.reports.probe import table_lines
 
     return table_lines(found)
 
 
 def load(path: AnyPath) -> Representation:
     """A trained representation: a run of Firth, a Hugging Face BERT directory, or a file of vectors."""
-    from firth.assembly.loading import load_model
+    from firth.models.loading import load_model
 
     return load_model(Path(path))

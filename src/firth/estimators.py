@@ -13,12 +13,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from firth.core.errors import FirthError
-from firth.core.examples import TagExample, TextExample
 from firth.core.seeds import generator
-from firth.core.task_configs import TaskConfig
+from firth.data.examples import TagExample, TextExample
+from firth.tasks.config import TaskConfig
 
 if TYPE_CHECKING:
-    from firth.assembly.task_model import TaskModel
+    from firth.tasks.model import TaskModel
 
 
 _FEWEST_DEV = 20
@@ -59,10 +59,9 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         self.settings = settings
 
     def _train(self, examples: list[Any]) -> TaskModel:
-        from firth.assembly.finetune import load_base, train_model
-        from firth.assembly.task_data import build_data
-        from firth.assembly.task_model import load_beside
-        from firth.assembly.usual_settings import usual_settings
+        from firth.tasks.data import build_data
+        from firth.tasks.finetune import load_base, train_model, usual_settings
+        from firth.tasks.model import load_beside
 
         given = {
             "batch_rows": self.batch_rows,

@@ -10,10 +10,10 @@ from firth.api import AnyPath, load
 from firth.core.errors import FirthError
 
 if TYPE_CHECKING:
-    from firth.assembly.maps import ContextMap, WordMap
-    from firth.representations.base import Attention, Representation
-    from firth.representations.generation import Continuation
-    from firth.representations.translation import AttentionMaps
+    from firth.evaluation.maps import ContextMap, WordMap
+    from firth.models.shared.generation import Continuation
+    from firth.models.shared.model import Attention, Representation
+    from firth.models.shared.translation_model import AttentionMaps
 
 
 def _loaded(model: AnyPath | Representation) -> Representation:
@@ -22,28 +22,28 @@ def _loaded(model: AnyPath | Representation) -> Representation:
 
 def describe_model(model: AnyPath | Representation) -> dict[str, Any]:
     """Kind, sizes, abilities, labels and so on, as plain data."""
-    from firth.assembly.abilities import describe_model as describe
+    from firth.evaluation.abilities import describe_model as describe
 
     return describe(_loaded(model))
 
 
 def count_tokens(model: AnyPath | Representation, text: str) -> int:
     """Tokens of a text as the model reads it."""
-    from firth.assembly.abilities import count_tokens as count
+    from firth.evaluation.abilities import count_tokens as count
 
     return count(_loaded(model), text)
 
 
 def attention(model: AnyPath | Representation, text: str, second: str | None = None) -> Attention:
     """What each token of a text, or of two, looks at in every layer and head; a task shows that of its base."""
-    from firth.assembly.abilities import looked_at
+    from firth.evaluation.abilities import looked_at
 
     return looked_at(_loaded(model)).attention(text, second)
 
 
 def alignment(model: AnyPath | Representation, text: str, target: str | None = None) -> AttentionMaps:
     """What a translator looks at while a text becomes its target (by default its own translation)."""
-    from firth.representations.translation import TranslationRepresentation
+    from firth.models.shared.translation_model import TranslationRepresentation
 
     loaded = _loaded(model)
     if not isinstance(loaded, TranslationRepresentation):
@@ -53,14 +53,14 @@ def alignment(model: AnyPath | Representation, text: str, target: str | None = N
 
 def map_words(model: AnyPath | Representation, words: Sequence[str]) -> WordMap:
     """Words in a plane, by the principal components of their vectors."""
-    from firth.assembly.maps import map_words as find
+    from firth.evaluation.maps import map_words as find
 
     return find(_loaded(model), words)
 
 
 def map_context(model: AnyPath | Representation, sentences: Sequence[tuple[str, str]], layer: int = -1) -> ContextMap:
     """A word in each sentence, given as (text, word), in a plane."""
-    from firth.assembly.maps import map_context as find
+    from firth.evaluation.maps import map_context as find
 
     return find(_loaded(model), sentences, layer)
 
@@ -69,8 +69,8 @@ def traced_generate(
     model: AnyPath | Representation, text: str, **settings: Any
 ) -> tuple[list[Continuation], dict[str, Any]]:
     """A text continued by beam search, and the tree that was grown."""
-    from firth.decoding.trace import Trace
-    from firth.representations.generation import spell_trace
+    from firth.decoding.steps import Trace
+    from firth.models.shared.generation import spell_trace
 
     if not settings.get("beams"):
         raise FirthError("a trace shows a beam search: say how wide with beams=4")
@@ -82,6 +82,6 @@ def traced_generate(
 
 def run_summary(folder: AnyPath) -> dict[str, Any]:
     """Recipe, kind, corpus, scores and curve of a run."""
-    from firth.assembly.curves import run_summary as read
+    from firth.evaluation.maps import run_summary as read
 
     return read(Path(folder))

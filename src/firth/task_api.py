@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from firth.api import AnyPath, load
 from firth.core.errors import FirthError, nearest
-from firth.core.task_configs import TaskConfig, WritingConfig
 from firth.core.types import Progress
+from firth.tasks.config import TaskConfig, WritingConfig
 
 if TYPE_CHECKING:
-    from firth.assembly.compare import Stage
-    from firth.assembly.task_data import Reading
-    from firth.representations.base import Representation
+    from firth.evaluation.compare.compare import Stage
+    from firth.models.shared.model import Representation
+    from firth.tasks.data import Reading
 
 WRITE = "write"
 
@@ -48,8 +48,8 @@ def finetune(
     examples, three seeds each unless ``seeds`` says otherwise; the model is the best of the largest share."""
     import json
 
-    from firth.assembly.task_data import Reading
-    from firth.assembly.task_run import Source, start_finetune
+    from firth.tasks.data import Reading
+    from firth.tasks.run import Source, start_finetune
 
     given = {name: value for name, value in more.items() if value is not None}
     words = [
@@ -93,7 +93,7 @@ def _finetune_writing(
     overwrite: bool,
     progress: Progress | None,
 ) -> Representation:
-    from firth.assembly.writing_run import start_writing
+    from firth.tasks.write.run import start_writing
 
     config, rest = writing_settings(words)
     paths = (Path(base), Path(train), Path(dev) if dev is not None else None, Path(out))
@@ -120,12 +120,12 @@ def check_task(
     settings: Sequence[str] = (),
 ) -> list[str]:
     """What is in labelled files: labels, counts, lengths, problems, as lines for a terminal."""
-    from firth.assembly.task_data import Reading, read_task
-    from firth.tasks.check_table import check_lines
+    from firth.tasks.checking import check_lines
+    from firth.tasks.data import Reading, read_task
 
     reading = Reading(text, second, label, skip_bad)
     if task == WRITE:
-        from firth.assembly.writing_data import describe_writing
+        from firth.tasks.write.data import describe_writing
 
         config, _ = writing_settings(settings)
         return describe_writing(config, Path(train), Path(dev) if dev is not None else None, reading)
@@ -138,8 +138,8 @@ def evaluate_task(
 ) -> dict[str, Any]:
     """A fine-tuned run on a labelled file: its scores, and where the main one could lie by chance. Columns that are not
     named are those that it was taught with."""
-    from firth.assembly.evaluate_task import evaluate_task as evaluate_file
-    from firth.assembly.task_data import Reading
+    from firth.tasks.data import Reading
+    from firth.tasks.evaluate import evaluate_task as evaluate_file
 
     return evaluate_file(Path(run), Path(data), Reading(text, second, label))
 
@@ -153,8 +153,8 @@ def evaluate_prompt(
     label: str | None = None,
 ) -> dict[str, Any]:
     """A decoder that is shown a few examples and trained on none, on a labelled file: the scores of a classifier."""
-    from firth.assembly.evaluate_prompt import evaluate_prompt as evaluate_file
-    from firth.assembly.task_data import Reading
+    from firth.tasks.data import Reading
+    from firth.tasks.evaluate import evaluate_prompt as evaluate_file
 
     return evaluate_file(load(model), Path(examples), Path(data), template, Reading(text, None, label))
 
@@ -163,14 +163,14 @@ def predict_file(
     run: AnyPath, source: str, text: str | None = None, second: str | None = None
 ) -> Iterator[dict[str, Any]]:
     """Predictions for a file (or ``-``, standard input, one text a line), one after the other."""
-    from firth.assembly.predict import predict_source
+    from firth.tasks.predict import predict_source
 
     return predict_source(Path(run), source, text, second)
 
 
 def find_names(run: AnyPath, source: str, text: str | None = None) -> list[tuple[str, int]]:
     """The distinct names that a tagger finds in a file, with their counts, the most frequent first."""
-    from firth.assembly import predict
+    from firth.tasks import predict
 
     return predict.find_names(Path(run), source, text)
 
@@ -205,11 +205,11 @@ def compare(
 
     Gives the table as plain data: ``rows`` with scores, intervals and costs, ``best``, ``cheapest``. A recipe may be
     followed by settings (``"bert-mini num_layers=2"``); ``settings`` are those of the task (``max_len=128``)."""
-    from firth.assembly.compare import Comparison
-    from firth.assembly.compare_bases import split_recipes
-    from firth.assembly.compare_wish import Wish
-    from firth.assembly.task_data import Reading
-    from firth.text.readers import ReadingConfig
+    from firth.data.readers import ReadingConfig
+    from firth.evaluation.compare.bases import split_recipes
+    from firth.evaluation.compare.compare import Comparison
+    from firth.evaluation.compare.config import Wish
+    from firth.tasks.data import Reading
 
     config = task_config(task).override(list(settings))
     named = frozenset(word.partition("=")[0].strip() for word in settings)
@@ -235,6 +235,6 @@ def compare(
 
 def compare_lines(found: dict[str, Any], names: dict[str, str] | None = None) -> list[str]:
     """What ``compare`` gives as a table for a terminal; ``names`` translate its words."""
-    from firth.probes.comparison import Row, table_lines
+    from firth.evaluation.compare.ranking import Row, table_lines
 
     return table_lines([Row.of(row) for row in found["rows"]], found["metric"], names)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import firth
 from firth import api
-from firth.core.examples import Answer, AnswerExample, TagExample, TextExample
-from firth.recipes.registry import find_recipe
+from firth.data.examples import Answer, AnswerExample, TagExample, TextExample
+from firth.models.registry import find_recipe
 from task_text import write
 
 RULERS = [("king", "man", "his", "crown"), ("queen", "woman", "her", "crown"), ("prince", "boy", "his", "horse")]

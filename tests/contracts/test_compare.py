@@ -11,8 +11,8 @@ import pytest
 
 import firth
 from compare_text import RECIPES, SMALL, settings
-from firth.assembly.compare_bases import base_inputs, find_base
 from firth.cli.main import main
+from firth.evaluation.compare.bases import base_inputs, find_base
 from task_text import files, write_vectors
 
 TESTS = Path(__file__).parents[1]

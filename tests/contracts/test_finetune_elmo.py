@@ -8,7 +8,7 @@ import torch
 
 import firth
 from firth import api
-from firth.recipes.registry import find_recipe
+from firth.models.registry import find_recipe
 from task_text import write_vectors
 
 SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=6", "batch_rows=3", "max_vocab=60"]

@@ -9,12 +9,12 @@ import torch
 
 import firth
 from firth import api
-from firth.core.examples import AnswerExample
-from firth.core.task_configs import TaskConfig
-from firth.recipes.registry import find_recipe
-from firth.representations.encoder import EncoderRepresentation
-from firth.tasks.answer import AnswerQuestions
-from firth.tasks.rows import collate, frame_row
+from firth.data.examples import AnswerExample
+from firth.models.registry import find_recipe
+from firth.models.shared.encoder_model import EncoderRepresentation
+from firth.tasks.answer.answer import AnswerQuestions
+from firth.tasks.batches import collate, frame_row
+from firth.tasks.config import TaskConfig
 from task_text import files
 
 SHAPE = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "row_len=32", "batch_rows=4", "evaluations=1"]

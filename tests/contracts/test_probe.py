@@ -9,7 +9,7 @@ import firth
 from firth import api
 from firth.cli.main import main
 from firth.core.errors import FirthError
-from firth.recipes.registry import find_recipe
+from firth.models.registry import find_recipe
 
 SENTENCES = [
     ("The old doctor found a clock .", "DET ADJ NOUN VERB DET NOUN PUNCT"),

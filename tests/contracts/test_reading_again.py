@@ -8,9 +8,9 @@ import pytest
 
 import firth
 from firth import task_api
-from firth.assembly.task_model import TaskModel
 from firth.cli.main import main
-from firth.core.task_configs import TaskConfig
+from firth.tasks.config import TaskConfig
+from firth.tasks.model import TaskModel
 from task_text import questions, tagged, write
 
 CONLLU = "1\tthe\t_\tDET\tDT\t_\t_\t_\t_\t_\n2\tmap\t_\tNOUN\tNN\t_\t_\t_\t_\t_\n\n"

@@ -12,14 +12,14 @@ from safetensors.torch import load_file
 
 import firth
 from firth import api
-from firth.assembly.families import find_family
-from firth.assembly.pretrain import configure
 from firth.core.configs import RunConfig
 from firth.core.errors import Interrupted
-from firth.core.runs import Run
+from firth.core.run import Run
 from firth.corpus.format import Corpus
-from firth.recipes.registry import RECIPES, find_recipe
-from firth.representations.encoder import EncoderRepresentation
+from firth.models.pretrain import configure
+from firth.models.registry import RECIPES, find_recipe
+from firth.models.shared.encoder_model import EncoderRepresentation
+from firth.models.shared.pretraining import find_family
 
 TEXTS = ["The old doctor found a broken clock near the river.", "老师看见了一本书。", "An apple!"]
 LOOP = ["batch_rows=4", "evaluation_batches=2", "evaluations=2", "checkpoints=2"]

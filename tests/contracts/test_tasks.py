@@ -7,8 +7,8 @@ import pytest
 
 import firth
 from firth import api
-from firth.assembly.task_model import TaskModel
-from firth.recipes.registry import find_recipe
+from firth.models.registry import find_recipe
+from firth.tasks.model import TaskModel
 from task_text import files, write_vectors
 
 KINDS = ("classify", "pair", "score", "tag", "crf", "answer")

@@ -11,8 +11,7 @@ from transformers import MarianConfig, MarianMTModel
 import firth
 from firth import api
 from firth.core.tensors import load_tensors
-from firth.models.source_reader import SourceReader
-from firth.representations.translation import TranslationRepresentation
+from firth.models.shared.translation_model import SourceReader, TranslationRepresentation
 from pair_text import sentence_pairs, write_sides
 from task_text import files
 

@@ -9,10 +9,10 @@ import torch
 
 import firth
 from firth import api
-from firth.assembly import tune_base as tune_file
 from firth.core.errors import FirthError, Interrupted
-from firth.core.runs import Run
-from firth.recipes.registry import find_recipe
+from firth.core.run import Run
+from firth.models.registry import find_recipe
+from firth.tasks import adapt as tune_file
 from firth.training.loop import Loop
 from task_text import PEOPLE, THINGS, files
 
@@ -123,7 +123,7 @@ def test_what_has_no_objective(base: str, tmp_path: Path) -> None:
 
 
 def test_the_rate_is_lower_than_the_base_had(elmo: Path) -> None:
-    from firth.core.task_configs import TaskConfig
+    from firth.tasks.config import TaskConfig
 
     config = TaskConfig(tune_base_epochs=2.0, seed=7)
     plan = tune_file.plan_tuning(str(elmo), config)
@@ -140,7 +140,7 @@ def test_a_mistake_later_does_not_cost_the_tuned_base(
         raise FirthError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("firth.assembly.task_run.train_model", broken)
+        patch.setattr("firth.tasks.run.train_model", broken)
         with pytest.raises(FirthError, match="no space left"):
             finetune(elmo, tmp_path, tune_base_epochs=1)
     monkeypatch.setattr(tune_file, "start_run", None)  # it is not begun anew

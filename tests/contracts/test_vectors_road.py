@@ -10,8 +10,8 @@ import firth
 from firth import api
 from firth.cli.main import main
 from firth.core.errors import FirthError
-from firth.recipes.registry import VECTOR_RECIPES
-from firth.representations.static import StaticRepresentation
+from firth.models.registry import VECTOR_RECIPES
+from firth.models.shared.static import StaticRepresentation
 
 SMALL = ["dim=16", "min_count=2", "epochs=2", "threads=1"]
 

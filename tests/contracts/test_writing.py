@@ -11,14 +11,14 @@ import pytest
 
 import firth
 from firth import api, task_api
-from firth.assembly.abilities import abilities_of
-from firth.assembly.task_data import Reading
-from firth.assembly.writing_data import read_writing
-from firth.assembly.writing_model import WritingModel
 from firth.core.errors import FirthError, Interrupted
-from firth.core.runs import Run
-from firth.core.task_configs import WritingConfig
+from firth.core.run import Run
 from firth.corpus.pairs import PairsCorpus
+from firth.evaluation.abilities import abilities_of
+from firth.tasks.config import WritingConfig
+from firth.tasks.data import Reading
+from firth.tasks.write.data import read_writing
+from firth.tasks.write.model import WritingModel
 from pair_text import sentence_pairs
 
 SHAPE = ["num_layers=1", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "batch_rows=4", "evaluations=1", "steps=2"]
@@ -242,7 +242,7 @@ def test_stopped_before_it_began(bases: dict[str, Path], tmp_path: Path, monkeyp
     def stopped(*words: Any, **more: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("firth.assembly.writing_run.prepare_pairs", stopped)
+    monkeypatch.setattr("firth.tasks.write.run.prepare_pairs", stopped)
     with pytest.raises(KeyboardInterrupt):
         firth.finetune(
             "write", base=bases["t5-tiny"], train=write_pairs(tmp_path / "a.tsv", 9), out=tmp_path / "run", **SMALL

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from firth.assembly.compare import Comparison
-from firth.assembly.compare_wish import Wish
+from firth.evaluation.compare.compare import Comparison
+from firth.evaluation.compare.config import Wish
 from firth.task_api import task_config
 from sample_text import write_documents
 from task_text import files

@@ -82,7 +82,7 @@ def test_a_line_of_50_megabytes(work: Path, capsys: pytest.CaptureFixture[str]) 
 def test_a_long_line_in_a_table(
     work: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("firth.text.lines.MAX_LINE_CHARS", 1_000_000)
+    monkeypatch.setattr("firth.data.sources.MAX_LINE_CHARS", 1_000_000)
     (work / "a.jsonl").write_text(jsonl(4, json.dumps({"text": "word " * 500_000})))
     refused(
         ["prepare", "a.jsonl", "--out", "corpus"], capsys, "a.jsonl:4: a line of more than 1 MB", "break it into lines"

@@ -12,7 +12,7 @@ from refusals import refused
 from firth import api
 from firth.core.configs import RunConfig
 from firth.core.errors import Interrupted
-from firth.core.runs import Run
+from firth.core.run import Run
 from sample_text import write_documents
 
 Capture = pytest.CaptureFixture[str]

@@ -21,8 +21,7 @@ from transformers import (
 
 import firth
 from firth.core.errors import FirthError
-from firth.text.endings import with_class_last
-from firth.text.pieces import Pieces
+from firth.tokenizers.pieces import Pieces, with_class_last
 
 TEXT, SECOND = "The old doctor found a broken clock near the river.", "老师看见了一本书。 Anna slept."
 SHAPE = {

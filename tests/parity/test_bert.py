@@ -16,7 +16,7 @@ from transformers import (
 )
 
 import firth
-from firth.text.pieces import Pieces
+from firth.tokenizers.pieces import Pieces
 
 TEXTS = [
     "The old doctor found a broken clock near the river.",

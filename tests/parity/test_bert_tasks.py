@@ -15,11 +15,11 @@ from transformers import (
 )
 
 import firth
-from firth.assembly.task_model import TaskModel
 from firth.core.errors import FirthError
-from firth.core.examples import AnswerExample, TagExample, TextExample
 from firth.corpus.format import Corpus
+from firth.data.examples import AnswerExample, TagExample, TextExample
 from firth.task_api import predict_file
+from firth.tasks.model import TaskModel
 
 CLASSES = {
     "classify": BertForSequenceClassification,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import BertTokenizerFast
 
-from firth.text.pieces import Pieces
+from firth.tokenizers.pieces import Pieces
 
 CASED = "The A É é ñ ##A ##é ##ñ \u0301 ##\u0301".split()
 VOCAB = """[PAD] [UNK] [CLS] [SEP] [MASK] the dog ##s bark ##ed caf ##e naive ##ly a b c ##a ##b ##c 1 2 ##1 i ##ph ##one

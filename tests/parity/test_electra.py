@@ -9,8 +9,8 @@ from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTrainin
 
 import firth
 from firth import api
-from firth.recipes.registry import find_recipe
-from firth.text.pieces import Pieces
+from firth.models.registry import find_recipe
+from firth.tokenizers.pieces import Pieces
 
 TEXTS = ["The old doctor found a broken clock near the river.", "老师看见了一本书。Anna sold 3.5 apples.", "a"]
 

@@ -11,8 +11,8 @@ import torch
 from elmo_twin import Twin
 
 import firth
-from firth.interop.elmo import load_elmo, read_arrays, save_elmo
-from firth.representations.elmo import ElmoRepresentation, TokenCache
+from firth.models.elmo.format import load_elmo, read_arrays, save_elmo
+from firth.models.elmo.model import ElmoRepresentation, TokenCache
 
 SENTENCES = [
     "The cat sat on the mat .".split(),

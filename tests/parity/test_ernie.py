@@ -9,8 +9,8 @@ from transformers import BertForPreTraining, ErnieConfig, ErnieForPreTraining
 import firth
 from firth import api
 from firth.core.files import read_json
-from firth.recipes.registry import find_recipe
-from firth.text.pieces import Pieces
+from firth.models.registry import find_recipe
+from firth.tokenizers.pieces import Pieces
 
 TEXT = "The old doctor found a broken clock near the river."
 

@@ -10,10 +10,10 @@ from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 import firth
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
-from firth.core.model_configs import DecoderConfig
-from firth.interop.gpt2 import load_gpt2, save_gpt2
-from firth.models.decoder import Decoder
-from firth.representations.decoder import DecoderRepresentation
+from firth.models.gpt.config import DecoderConfig
+from firth.models.gpt.format import load_gpt2, save_gpt2
+from firth.models.gpt.model import DecoderRepresentation
+from firth.models.gpt.network import Decoder
 
 TINY = {"vocab_size": 50, "n_embd": 24, "n_layer": 3, "n_head": 4, "n_positions": 20}
 

@@ -8,12 +8,11 @@ import torch
 from transformers import MarianConfig, MarianMTModel
 
 from firth.core.errors import FirthError
-from firth.core.model_configs import EncoderDecoderConfig
 from firth.decoding.beam import beam_search
-from firth.decoding.settings import Beam
-from firth.interop.marian import is_marian, load_marian, save_marian
-from firth.models.encoder_decoder import EncoderDecoder
-from firth.models.encoder_decoder_steps import EncoderDecoderStepper
+from firth.decoding.steps import Beam
+from firth.models.shared.configs import EncoderDecoderConfig
+from firth.models.shared.encoder_decoder import EncoderDecoder, EncoderDecoderStepper
+from firth.models.transformer.format import is_marian, load_marian, save_marian
 
 V, TARGET_V = 41, 37
 IDS = {"pad_id": 0, "eos_id": 1, "start_id": 0}

@@ -9,12 +9,11 @@ from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
 
 import firth
 from firth.core.errors import FirthError
-from firth.core.model_configs import EncoderDecoderConfig
-from firth.interop.t5 import is_t5, load_t5, save_t5
-from firth.models.encoder_decoder import EncoderDecoder
-from firth.models.encoder_decoder_steps import EncoderDecoderStepper
-from firth.representations.text_to_text import TextToTextRepresentation
-from firth.representations.translation import TranslationRepresentation
+from firth.models.shared.configs import EncoderDecoderConfig
+from firth.models.shared.encoder_decoder import EncoderDecoder, EncoderDecoderStepper
+from firth.models.shared.translation_model import TranslationRepresentation
+from firth.models.t5.format import is_t5, load_t5, save_t5
+from firth.models.t5.model import TextToTextRepresentation
 
 V = 41
 IDS = {"pad_id": 0, "eos_id": 1, "start_id": 0}

@@ -7,8 +7,8 @@ from transformers import BertForMaskedLM
 
 import firth
 from firth import api
-from firth.recipes.registry import find_recipe
-from firth.representations.unified import UnifiedRepresentation
+from firth.models.registry import find_recipe
+from firth.models.unilm.model import UnifiedRepresentation
 
 
 def test_transformers_reads_a_run(tiny_settings: list[str], corpus_folder: Path, tmp_path: Path) -> None:

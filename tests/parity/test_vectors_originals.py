@@ -11,11 +11,11 @@ import pytest
 from firth.core.configs import TokensConfig
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
+from firth.evaluation.words import score_analogies, score_similarity
 from firth.vectors.configs import FastTextConfig, Word2VecConfig
-from firth.vectors.evaluation import score_analogies, score_similarity
 from firth.vectors.formats import load_vectors, save_vectors
-from firth.vectors.subwords import fnv1a, word_buckets, word_ngrams
 from firth.vectors.trainer import train_vectors
+from firth.vectors.vocabulary import fnv1a, word_buckets, word_ngrams
 from firth.vectors.word_vectors import WordVectors
 
 DATA = Path(gensim.__file__).parent / "test" / "test_data"

@@ -9,11 +9,10 @@ from transformers import AutoTokenizer, XLNetConfig, XLNetLMHeadModel, XLNetMode
 
 import firth
 from firth import api
-from firth.interop.xlnet import load_xlnet
-from firth.models.two_stream import TwoStream
-from firth.recipes.registry import find_recipe
-from firth.text.endings import with_class_last
-from firth.text.pieces import Pieces
+from firth.models.registry import find_recipe
+from firth.models.xlnet.format import load_xlnet
+from firth.models.xlnet.network import TwoStream
+from firth.tokenizers.pieces import Pieces, with_class_last
 
 TEXTS = ["The old doctor found a broken clock near the river.", "老师看见了一本书。Anna sold 3.5 apples.", "a"]
 LENGTH, ROWS, TARGETS, MEMORY = 11, 4, 3, 5

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_no_attributes_set_in_init, chec
 
 import firth
 from firth.core.errors import FirthError
-from firth.core.examples import TextExample
+from firth.data.examples import TextExample
 from task_text import pairs, tagged, texts
 
 SMALL = {"body_dim": 8}

@@ -180,7 +180,7 @@ def describe(path: Path) -> tuple[str, Rows, dict[str, Any]]:
             return "a corpus of sentence pairs, files whole", pairs_rows(info), info.model_dump()
         return f"a corpus of {info.tokens.kind}, files whole", corpus_rows(info), info.model_dump()
     if (path / "firth.json").is_file():
-        from firth.core.runs import Run
+        from firth.core.run import Run
 
         facts = Run.open(path).facts
         check_files(path, facts.get("checksums", {}), "train it again, or copy it again from where it was whole")

@@ -16,8 +16,8 @@ def info(
     as_json: Json = False,
 ) -> None:
     """Show what a corpus or a run is, and check that its files are whole."""
+    from firth.cli.app import say, say_json, table
     from firth.cli.describe import describe
-    from firth.cli.output import say, say_json, table
 
     kind, rows, facts = describe(path)
     if as_json:
@@ -61,8 +61,8 @@ def evaluate(
     Example: firth evaluate runs/bert
     """
     from firth import api
+    from firth.cli.app import say, say_json, table
     from firth.cli.describe import word_rows
-    from firth.cli.output import say, say_json, table
 
     if examples is not None and data is None:
         raise FirthError("--examples are shown before the texts of a labelled file: name that with --data FILE")
@@ -136,7 +136,7 @@ def convert(
     Example: firth convert runs/bert exported --to onnx --int8 --verify
     """
     from firth import api
-    from firth.cli.output import say, say_json, table
+    from firth.cli.app import say, say_json, table
 
     found = api.convert(model, out, to, int8, verify, data)
     if as_json:

@@ -13,16 +13,13 @@ from firth.cli.app import app
 from firth.core.errors import FirthError, Interrupted
 
 COMMANDS = (  # files whose commands join the application
-    "compare_commands",
-    "context_commands",
-    "generate_commands",
+    "evaluate_commands",
     "look_commands",
-    "probe_commands",
     "serve_commands",
     "task_commands",
     "train_commands",
-    "translate_commands",
     "use_commands",
+    "write_commands",
 )
 for _name in COMMANDS:
     import_module(f"firth.cli.{_name}")

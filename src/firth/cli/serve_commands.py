@@ -43,9 +43,9 @@ def serve(
         from firth.serve.running import address_of, listen, run_server
     except ModuleNotFoundError as error:
         raise FirthError(f"serving needs the package {error.name}: pip install 'firth[serve]'") from None
-    from firth.cli.output import say, say_json
+    from firth.cli.app import say, say_json
+    from firth.serve.models import find_runs, load_shelf
     from firth.serve.settings import ServeSettings
-    from firth.serve.shelf import find_runs, load_shelf
 
     settings = ServeSettings.build(
         {

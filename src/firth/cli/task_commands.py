@@ -59,11 +59,11 @@ def finetune(
     Example: firth finetune classify --base runs/bert --train train.tsv --dev dev.tsv --out runs/mood
     """
     from firth import task_api
+    from firth.cli.app import say, say_json, table
     from firth.cli.describe import run_rows, task_rows
-    from firth.cli.output import say, say_json, table
     from firth.cli.progress import progress_display
     from firth.core.errors import FirthError
-    from firth.core.runs import Run
+    from firth.core.run import Run
 
     if train is None:
         raise FirthError("finetune needs labelled examples: name a file with --train")
@@ -149,7 +149,7 @@ def predict(
     Example: firth predict runs/mood texts.txt > moods.jsonl
     """
     from firth import task_api
-    from firth.cli.output import say, say_json
+    from firth.cli.app import say, say_json
 
     if names is not None:
         from firth.core.files import write_text

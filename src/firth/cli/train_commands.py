@@ -56,8 +56,8 @@ def prepare(
     Example: firth prepare news/*.txt --out corpora/news
     """
     from firth import api
+    from firth.cli.app import say, say_json, table
     from firth.cli.describe import corpus_rows
-    from firth.cli.output import say, say_json, table
     from firth.cli.progress import progress_display
 
     with progress_display("prepare", as_json) as progress:
@@ -123,10 +123,10 @@ def pretrain(
     Example: firth pretrain bert-mini --corpus corpora/news --out runs/bert --budget 20m
     """
     from firth import api
+    from firth.cli.app import say, say_json, table
     from firth.cli.describe import run_rows
-    from firth.cli.output import say, say_json, table
     from firth.cli.progress import progress_display
-    from firth.core.runs import Run
+    from firth.core.run import Run
 
     with progress_display(recipe or "pretrain", as_json) as progress:
         api.pretrain(
@@ -172,8 +172,8 @@ def plan(
     Example: firth plan bert-mini --corpus corpora/news --budget 1h
     """
     from firth import api
+    from firth.cli.app import say, say_json, table
     from firth.cli.describe import plan_rows
-    from firth.cli.output import say, say_json, table
 
     found = api.plan(recipe, corpus=corpus, budget=budget, settings=settings or ())
     if as_json:

@@ -1,12 +1,22 @@
 """Commands that ask a trained model: fill, encode, nearest, analogy, similarity."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firth.cli.app import Json, app
 from firth.core.errors import FirthError
+from firth.core.files import atomic_file
+from firth.core.system import stdin_lines
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from firth.models.shared.model import Representation
 
 
 @app.command()
@@ -23,8 +33,7 @@ def fill(
     Example: firth fill runs/bert "The film was [MASK]."
     """
     from firth import api
-    from firth.cli.encode_texts import full_stdin_lines
-    from firth.cli.output import say, say_json
+    from firth.cli.app import say, say_json
 
     lines = [line for word in texts for line in (full_stdin_lines() if word == "-" else [word]) if line.strip()]
     if not lines:
@@ -68,8 +77,7 @@ def encode(
     import json
 
     from firth import api
-    from firth.cli.encode_texts import all_layers, read_texts, write_vectors
-    from firth.cli.output import say, say_json
+    from firth.cli.app import say, say_json
 
     lines = read_texts(texts, column)
     model = api.load(run)
@@ -106,7 +114,7 @@ def nearest(
     Example: firth nearest runs/word2vec king queen
     """
     from firth import api
-    from firth.cli.output import say_found
+    from firth.cli.app import say_found
 
     loaded = api.load(model)
     say_found({word: loaded.nearest(word, top) for word in words}, as_json)
@@ -127,7 +135,7 @@ def analogy(
     Example: firth analogy runs/word2vec man king woman
     """
     from firth import api
-    from firth.cli.output import say_found
+    from firth.cli.app import say_found
 
     found = api.load(model).analogy(first, second, third, top, method)
     say_found({f"{first} : {second} = {third} : ?": found}, as_json)
@@ -145,10 +153,57 @@ def similarity(
     Example: firth similarity runs/word2vec king queen
     """
     from firth import api
-    from firth.cli.output import say, say_json
+    from firth.cli.app import say, say_json
 
     found = api.load(model).similarity(first, second)
     if as_json:
         say_json({"first": first, "second": second, "similarity": found})
     else:
         say(f"{found:.4f}")
+
+
+_TOGETHER = 512
+
+
+def full_stdin_lines() -> list[str]:
+    """The lines of standard input that hold something."""
+    return [line for _, line in stdin_lines() if line.strip()]
+
+
+def read_texts(source: str, column: str) -> list[str]:
+    """One text a line from a file or standard input, also empty ones; tables and jsonl by their column."""
+    if source == "-":
+        texts = [line for _, line in stdin_lines()]
+    else:
+        from firth import api
+
+        texts = list(api.read_texts(source, column))
+    if not any(text.strip() for text in texts):
+        raise FirthError(f"{source}: no text in it; give one text a line")
+    return texts
+
+
+def all_layers(model: Representation, texts: list[str], pool: str) -> NDArray[np.float32]:
+    """Every layer of every text, [N, L+1, D]."""
+    import numpy as np
+
+    num_layers = len(model.layers("a").hidden)
+    return np.stack([model.encode(texts, layer, pool) for layer in range(num_layers)], axis=1)
+
+
+def write_vectors(model: Representation, texts: list[str], out: Path, layer: int | None, pool: str) -> tuple[int, ...]:
+    """A float32 ``.npy`` file that appears when it is whole; returns its shape. No layer means all of them."""
+    import numpy as np
+
+    if out.suffix != ".npy":
+        raise FirthError(f"{out}: vectors are written as NumPy arrays; choose a name that ends in .npy")
+    if not out.parent.is_dir():
+        raise FirthError(f"{out}: the folder {out.parent} does not exist; make it first")
+    shape = (len(texts), model.dim) if layer is not None else (len(texts), len(model.layers("a").hidden), model.dim)
+    with atomic_file(out) as handle:
+        np.lib.format.write_array_header_1_0(handle, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        for start in range(0, len(texts), _TOGETHER):
+            some = texts[start : start + _TOGETHER]
+            found = model.encode(some, layer, pool) if layer is not None else all_layers(model, some, pool)
+            handle.write(found.astype("<f4").tobytes())
+    return shape

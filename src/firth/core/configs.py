@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from firth.core.config import Config, Positive, Probability
-from firth.core.model_configs import AnyModelConfig
-from firth.core.objective_configs import AnyObjectiveConfig
+from firth.models.any_config import AnyModelConfig, AnyObjectiveConfig
 
 _BPE_SAMPLE_BYTES = 10_000_000
 

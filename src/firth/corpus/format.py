@@ -20,8 +20,9 @@ from firth.core.config import Config
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.core.files import check_files, read_json
-from firth.text.pieces import Pieces
-from firth.text.readers import ReadingConfig
+from firth.data.readers import ReadingConfig
+from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.sentinels import PATTERN, sentinel_ids
 
 FORMAT = 1
 
@@ -164,3 +165,18 @@ def fingerprint_of(checksums: dict[str, str]) -> str:
     import json
 
     return hashlib.sha256(json.dumps(checksums, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def same_tokens(first: Pieces, second: Pieces) -> bool:
+    """Whether two tokenizers number the same tokens alike. Sentinels may stand behind those of one alone."""
+    vocabs = [pieces.backend.get_vocab(with_added_tokens=True) for pieces in (first, second)]
+    if [bool(sentinel_ids(pieces)) for pieces in (first, second)] in ([True, False], [False, True]):
+        vocabs = [{token: number for token, number in one.items() if not PATTERN.fullmatch(token)} for one in vocabs]
+    return vocabs[0] == vocabs[1]
+
+
+def require_same_tokens(pieces: Pieces, corpus: Corpus, model: Path) -> None:
+    if not same_tokens(pieces, corpus.pieces):
+        raise FirthError(
+            f"{corpus.folder}: made with another tokenizer than {model}; prepare it again with --tokenizer {model}"
+        )

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.seeds import generator
-from firth.corpus.epochs import each_epoch
 from firth.corpus.format import Split
+from firth.corpus.rows import each_epoch
 
 _ORDER = 31  # what the random numbers here are for
 

@@ -19,8 +19,10 @@ from firth.core.config import Config
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.core.files import check_files, read_json
+from firth.core.seeds import generator
 from firth.corpus.format import FORMAT, MappedFiles, SourceInfo, fingerprint_of, read_facts
-from firth.text.pieces import Pieces
+from firth.corpus.rows import each_epoch
+from firth.tokenizers.pieces import Pieces
 
 SIDES = ("source", "target")
 
@@ -132,3 +134,50 @@ def is_pairs(folder: Path) -> bool:
         return False
     data = read_json(folder / "corpus.json")
     return isinstance(data, dict) and data.get("kind") == "pairs"
+
+
+_ROUND = 4  # pairs whose lengths agree up to this are alike
+
+
+class PairBatches:
+    """The pairs of a split in batches of at most ``batch_tokens`` tokens of each side, padding counted."""
+
+    def __init__(
+        self, source_lens: NDArray[np.int64], target_lens: NDArray[np.int64], batch_tokens: int, seed: int
+    ) -> None:
+        self.seed = seed
+        self._rounded = -(-np.stack([target_lens, source_lens]) // _ROUND) * _ROUND
+        order = np.lexsort((self._rounded[1], self._rounded[0]))
+        self.first = _borders(self._rounded[:, order], batch_tokens)
+        self._order = each_epoch(self._draw_order)
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    def _draw_order(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(pairs in sorted order, order of the batches) of an epoch."""
+        random = generator(self.seed, 3, epoch)
+        pairs = random.permutation(self._rounded.shape[1])
+        pairs = pairs[np.lexsort((self._rounded[1, pairs], self._rounded[0, pairs]))]
+        return pairs, random.permutation(len(self))
+
+    def pairs(self, number: int) -> NDArray[np.int64]:
+        """The pairs of batch ``number`` of the endless sequence of epochs."""
+        epoch, place = divmod(number, len(self))
+        pairs, batches = self._order(epoch)
+        batch = batches[place]
+        return pairs[self.first[batch] : self.first[batch + 1]]
+
+
+def _borders(rounded: NDArray[np.int64], batch_tokens: int) -> NDArray[np.int64]:
+    """Where batches begin among sorted pairs: rows times the longest of a side stays in the limit."""
+    borders = [0]
+    longest = 0
+    for place, size in enumerate(rounded.max(0).tolist()):
+        longest = max(longest, size)
+        if place > borders[-1] and (place + 1 - borders[-1]) * longest > batch_tokens:
+            borders.append(place)
+            longest = size
+    if rounded.shape[1]:
+        borders.append(rounded.shape[1])
+    return np.asarray(borders, np.int64)

@@ -19,20 +19,27 @@ import numpy as np
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, write_json
-from firth.core.memory import release_memory
+from firth.core.system import release_memory
 from firth.core.types import Progress
-from firth.corpus.duplicates import SeenHashes
 from firth.corpus.format import CorpusInfo, SourceInfo, SplitInfo
-from firth.corpus.parts import Block, PartMaker, has_part, hash_bytes, merge_parts
-from firth.corpus.staging import begin, check_goal, publish, working_folder
-from firth.corpus.word_types import merge_types
+from firth.corpus.parts import (
+    Block,
+    PartMaker,
+    begin,
+    check_goal,
+    has_part,
+    hash_bytes,
+    merge_parts,
+    publish,
+    working_folder,
+)
+from firth.corpus.types import SeenHashes, merge_types
 from firth.corpus.worker import Worker
-from firth.text.document import Document
-from firth.text.pieces import Pieces
-from firth.text.readers import ReadingConfig, read_documents
-from firth.text.sources import Source, find_sources
-from firth.text.vocabulary import train_pieces
-from firth.text.word_blocks import WordRules
+from firth.data.readers import Document, ReadingConfig, read_documents
+from firth.data.sources import Source, find_sources
+from firth.tokenizers.encoded import WordRules
+from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.vocabulary import train_pieces
 
 _BLOCK_BYTES = 1_000_000
 _HASHES = 2.0**64

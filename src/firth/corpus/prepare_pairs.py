@@ -20,12 +20,11 @@ from firth.core.files import checksum, disk_errors, write_json
 from firth.core.types import Progress
 from firth.corpus.format import SourceInfo
 from firth.corpus.pairs import SIDES, PairsInfo, PairSplitInfo
-from firth.corpus.parts import hash_bytes
-from firth.corpus.staging import check_goal, publish, working_folder
-from firth.text.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
-from firth.text.pieces import Pieces
-from firth.text.sources import Source
-from firth.text.vocabulary import train_pieces
+from firth.corpus.parts import check_goal, hash_bytes, publish, working_folder
+from firth.data.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
+from firth.data.sources import Source
+from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.vocabulary import train_pieces
 
 _TOGETHER = 2000
 _HASHES = 2.0**64

@@ -1,16 +1,22 @@
-"""Rows for training: documents cut into sequences, short sequences packed together, no padding wasted.
+"""What is drawn anew in every epoch."""
 
-Which sequences share a row is fixed once; the order of rows is a new permutation in every epoch,
-a pure function of (seed, epoch), so that any row of any epoch can be had by its number.
-"""
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.seeds import generator
-from firth.corpus.epochs import each_epoch
 from firth.corpus.format import Split
+
+_Drawn = TypeVar("_Drawn")
+
+
+def each_epoch(draw: Callable[[int], _Drawn]) -> Callable[[int], _Drawn]:
+    """Draws once an epoch; two are kept, since batches are read ahead across a border."""
+    return lru_cache(2)(draw)
 
 
 def need_text(split: Split, size: int, least: int = 1) -> None:

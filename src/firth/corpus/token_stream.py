@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.seeds import generator, hashed
-from firth.corpus.epochs import each_epoch
 from firth.corpus.format import Split
+from firth.corpus.rows import each_epoch
 
 _SHIFT, _ORDER = 41, 42  # what the random numbers here are for
 

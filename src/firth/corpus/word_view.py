@@ -4,13 +4,15 @@ A corpus of words keeps all types; how many of them a model knows is decided whe
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus, Split
-from firth.text.word_tokens import AnyTokens, WordTokens
+from firth.tokenizers.characters import border_ids, character_ids, trimmed
+from firth.tokenizers.word_tokens import AnyTokens, WordTokens
 
 
 @dataclass(frozen=True)
@@ -77,3 +79,49 @@ def view_tokens(corpus: Corpus, min_count: int, max_vocab: int | None) -> TokenV
 def view_as(corpus: Corpus, tokens: WordTokens) -> TokenView:
     """A corpus of words in the numbers of a list that exists already."""
     return TokenView(corpus, tokens, tokens.eos_id, tokens.numbers(read_types(corpus)))
+
+
+MARKS = ["<S>", "</S>", "<UNK>"]
+
+
+class Spellings:
+    """All types of a corpus, and the words that a softmax knows (most of them types, but not all need be)."""
+
+    def __init__(self, words: list[str], known: list[str], max_chars: int) -> None:
+        """``known`` is without the marks."""
+        self.max_chars = max_chars
+        self.known_words = MARKS + known
+        place = {word: number for number, word in enumerate(words)}
+        more = [word for word in known if word not in place]
+        self.words = words + more
+        place |= {word: len(words) + number for number, word in enumerate(more)}
+        self.begin, self.end, self.unknown = range(len(self.words), len(self.words) + 3)
+        self._type_of = np.asarray([self.begin, self.end, self.unknown, *(place[word] for word in known)], np.int64)
+        self._known_of = np.full(len(self.words) + 3, 2, np.int64)
+        self._known_of[self._type_of] = np.arange(len(self._type_of))
+
+    @property
+    def num_known(self) -> int:
+        return len(self.known_words)
+
+    def known(self, types: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Types to what a softmax predicts."""
+        return self._known_of[types]
+
+    def types(self, known: NDArray[np.int64]) -> NDArray[np.int64]:
+        """And back."""
+        return self._type_of[known]
+
+    @cached_property
+    def _table(self) -> NDArray[np.uint16]:
+        spelt = np.empty((len(self.words) + 3, self.max_chars), np.uint16)
+        for start in range(0, len(self.words), 65536):
+            some = self.words[start : start + 65536]
+            spelt[start : start + len(some)] = character_ids(some, self.max_chars)
+        spelt[self.begin : self.unknown] = border_ids(self.max_chars)
+        spelt[self.unknown] = character_ids([MARKS[2]], self.max_chars)[0]
+        return spelt
+
+    def characters(self, types: NDArray[np.int64], widest: int) -> NDArray[np.int64]:
+        """[N, M] as published, with no more padding than a convolution of that width can tell apart."""
+        return trimmed(self._table[types], widest).astype(np.int64)

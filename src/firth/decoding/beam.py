@@ -11,11 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from firth.decoding.constraints import constrain_
-from firth.decoding.hypotheses import Hypothesis, Prompts
-from firth.decoding.settings import Beam, Rules
-from firth.decoding.stepper import State, Stepper, read_prompts
-from firth.decoding.trace import Fate, Trace
+from firth.decoding.steps import Beam, Fate, Hypothesis, Prompts, Rules, State, Stepper, Trace, constrain_, read_prompts
 
 _NEVER = float("-inf")
 _PART = 64  # tokens of a part of the vocabulary

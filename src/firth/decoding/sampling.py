@@ -12,10 +12,7 @@ import numpy as np
 import torch
 
 from firth.core.seeds import uniform
-from firth.decoding.constraints import constrain
-from firth.decoding.hypotheses import Hypothesis, Prompts
-from firth.decoding.settings import GREEDY, Rules, Sampling
-from firth.decoding.stepper import State, Stepper, read_prompts
+from firth.decoding.steps import GREEDY, Hypothesis, Prompts, Rules, Sampling, State, Stepper, constrain, read_prompts
 
 _FEW = 256
 

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.core.model_configs import DecoderConfig, EncoderConfig, EncoderDecoderConfig
-from firth.nn.attention import Angles, Groups, SelfAttention
-from firth.nn.cache import KeyValues, Past
-from firth.nn.dropout import dropout
-from firth.nn.norms import build_norm
+from firth.models.gpt.config import DecoderConfig
+from firth.models.shared.configs import EncoderConfig, EncoderDecoderConfig
+from firth.nn.attention.cache import KeyValues, Past
+from firth.nn.attention.self_attention import Angles, Groups, SelfAttention
+from firth.nn.layers import build_norm, dropout
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "gelu": functional.gelu,

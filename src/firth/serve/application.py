@@ -11,15 +11,14 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from firth.serve import answers, bodies
-from firth.serve.asking import Asking
+from firth.serve import schemas as answers
+from firth.serve import schemas as bodies
 from firth.serve.documentation import describe, documentation_page, whole
 from firth.serve.endpoints import ENDPOINTS, Endpoint, encode_jobs, stack
-from firth.serve.guard import STILL_POLICY, Guard, send_problem
-from firth.serve.metrics import Metrics
-from firth.serve.problems import Problem
-from firth.serve.settings import ServeSettings
-from firth.serve.shelf import Shelf, read_page
+from firth.serve.guard import STILL_POLICY, Guard, Metrics, send_problem
+from firth.serve.models import Shelf, read_page
+from firth.serve.requests import Asking
+from firth.serve.settings import Problem, ServeSettings
 from firth.serve.worker import Worker
 
 Handler = Callable[[Request], Awaitable[Response]]

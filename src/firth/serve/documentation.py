@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from firth.serve.answers import Failure
+from firth.serve.schemas import Failure
 
 _FAILURES = {
     401: "no token, or a wrong one",

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from firth import api, look_api
 from firth.core.errors import FirthError
-from firth.serve import answers, bodies
-from firth.serve.problems import Problem
-from firth.serve.shelf import Served
+from firth.serve import schemas as answers
+from firth.serve import schemas as bodies
+from firth.serve.models import Served
+from firth.serve.settings import Problem
 from firth.serve.worker import Job, Work
 
 if TYPE_CHECKING:

@@ -1,21 +1,59 @@
-"""What stands before every route: who may ask, how many at a time, what every answer carries, how long it took.
-
-A page from elsewhere must not reach a server on this machine through the reader's browser: the name in
-``Host`` has to be this server's own (a name that was made to point here is not), and a request that says it comes from
-another site is refused. There are no CORS headers.
-"""
+"""What the server counts, for Prometheus."""
 
 import hmac
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic_core import to_json
 
-from firth.serve.metrics import Metrics
-from firth.serve.problems import Problem, as_json
-from firth.serve.settings import ServeSettings
+from firth.serve.settings import Problem, ServeSettings, as_json
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class Metrics:
+    """Of one server. Paths that it does not know count as one, so that nobody can fill its memory with names."""
+
+    def __init__(self, paths: Collection[str], waiting: Callable[[], float]) -> None:
+        self.paths = frozenset(paths)
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "firth_requests", "Requests by route and status.", ("route", "status"), registry=self.registry
+        )
+        self.seconds = Histogram(
+            "firth_request_seconds",
+            "From request to answer, by route.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.batches = Histogram(
+            "firth_batch_requests",
+            "Requests that went through a model together.",
+            buckets=_SIZES,
+            registry=self.registry,
+        )
+        self.busy = Counter("firth_worker_seconds", "Time that the worker has worked.", registry=self.registry)
+        self.tokens = Counter("firth_tokens", "Tokens that were read, about.", registry=self.registry)
+        Gauge("firth_queue", "Requests that wait for the worker.", registry=self.registry).set_function(waiting)
+
+    def request(self, path: str, status: int, seconds: float) -> None:
+        route = path if path in self.paths else "/static" if path.startswith("/static/") else "other"
+        self.requests.labels(route, str(status)).inc()
+        self.seconds.labels(route).observe(seconds)
+
+    def batch(self, num_requests: int, num_tokens: int, seconds: float) -> None:
+        self.batches.observe(num_requests)
+        self.tokens.inc(num_tokens)
+        self.busy.inc(seconds)
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -11,8 +11,8 @@ import uvicorn
 
 from firth.core.errors import FirthError
 from firth.serve.application import Server
+from firth.serve.models import Shelf
 from firth.serve.settings import ServeSettings
-from firth.serve.shelf import Shelf
 
 _LAST_CALLS_S = 0.2  # for connections that the system has taken already
 

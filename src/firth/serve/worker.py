@@ -16,8 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from firth.serve.problems import Problem
-from firth.serve.settings import ServeSettings
+from firth.serve.settings import Problem, ServeSettings
 
 _TRIM_S = 2.0  # between two times that free memory is given back
 

@@ -8,15 +8,20 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from firth.core.examples import TextExample
-from firth.core.task_configs import TaskConfig
-from firth.core.text_reader import TextReader
-from firth.core.types import Batch, Losses
-from firth.tasks.bootstrap import Interval, confusion_interval, interval_of_rows
-from firth.tasks.long_text import pieces_of
-from firth.tasks.metrics import accuracy, classify_scores, number_scores, spearman
+from firth.core.types import Batch, Losses, TextReader
+from firth.data.examples import TextExample
+from firth.tasks.batches import Item, Row, collate, cut_pair, frame_row, pieces_of
+from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork
-from firth.tasks.rows import Item, Row, collate, cut_pair, frame_row
+from firth.tasks.scores import (
+    Interval,
+    accuracy,
+    classify_scores,
+    confusion_interval,
+    interval_of_rows,
+    number_scores,
+    spearman,
+)
 
 
 class Classify:

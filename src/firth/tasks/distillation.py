@@ -11,6 +11,7 @@ B rows, N examples, T tokens, K outputs, D width of the student, D' of the teach
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,16 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.errors import FirthError
-from firth.core.task_configs import TaskConfig
 from firth.core.types import Batch, Losses
-from firth.tasks.answer_apart import ComparingNetwork
-from firth.tasks.buckets import batches_longest_first
-from firth.tasks.finetuning import Finetuning
+from firth.models.shared.model import Representation
+from firth.tasks.answer.apart import ComparingNetwork
+from firth.tasks.batches import Item, Row, batches_longest_first, collate
+from firth.tasks.config import TaskConfig
+from firth.tasks.evaluate import load_task
+from firth.tasks.model import TaskModel
 from firth.tasks.network import TaskNetwork
 from firth.tasks.predicting import Task, item_cost
-from firth.tasks.rows import Item, Row, collate
+from firth.tasks.training import Finetuning
 
 _KEPT_BYTES = 1_500_000_000  # of the teacher's layers; beyond that they are computed for each batch
 _MAX_TOKENS, _MAX_ROWS = 4096, 64
@@ -304,3 +307,36 @@ def check_distillation(config: TaskConfig, teacher: Teacher, network: TaskNetwor
             raise FirthError("hidden_weight is for a student whose layers learn: leave out tune=false or hidden_weight")
         if network.reader.num_layers < 2 or teacher.network.reader.num_layers < 2:
             raise FirthError("hidden_weight compares layers, which one of the two models has not: leave it out")
+
+
+def load_teacher(run: Path, config: TaskConfig, student: Representation, pairs: bool) -> Teacher:
+    """The teacher of a student with these settings on this base; an error where it teaches something else."""
+    model = load_task(run)
+    if not isinstance(model, TaskModel):
+        raise FirthError(f"{run}: a task as text is no teacher of {config.task}; name a run of the same task")
+    if model.config.task != config.task or model.pairs != pairs:
+        kinds = [
+            f"{task} of {'pairs' if both else 'texts'}"
+            for task, both in ((model.config.task, model.pairs), (config.task, pairs))
+        ]
+        raise FirthError(
+            f"{run}: has learned {kinds[0]}, which is no teacher of {kinds[1]}; name a run of the same task"
+        )
+    unknown = sorted(set(config.labels) - set(model.config.labels))
+    if unknown:
+        raise FirthError(
+            f"{run}: does not know the label '{unknown[0]}' (but {', '.join(model.config.labels[:8])}); name a teacher of the same labels"
+        )
+    columns = [model.config.labels.index(label) for label in config.labels] or list(
+        range(1 if config.task == "score" else 2)
+    )
+    own = isinstance(model.network, TaskNetwork)  # an exported one gives scores, no layers
+    return Teacher(model.task, model.network, model.config, columns, own and _same_tokens(model.base, student))
+
+
+def _same_tokens(first: Representation, second: Representation) -> bool:
+    """Whether both cut any text into the same tokens and put the same around it."""
+    pieces = [getattr(model, "pieces", None) for model in (first, second)]
+    if pieces[0] is None or pieces[1] is None:
+        return False
+    return bool(pieces[0].fingerprint == pieces[1].fingerprint and first.reader().frame == second.reader().frame)

@@ -14,12 +14,11 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from firth.core.errors import FirthError
-from firth.core.task_configs import TaskConfig
-from firth.core.text_reader import TextReader
-from firth.core.types import Layers
-from firth.nn.dropout import dropout
-from firth.nn.output import Pooler
+from firth.core.types import Layers, TextReader
+from firth.nn.layers import dropout
+from firth.nn.outputs.heads import Pooler
 from firth.nn.scalar_mix import ScalarMix
+from firth.tasks.config import TaskConfig
 
 Tensors = Mapping[str, torch.Tensor]
 PLACES = {"input": ("input",), "output": ("output",), "both": ("input", "output")}

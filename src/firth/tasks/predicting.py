@@ -8,10 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from firth.core.types import Batch, Losses
-from firth.tasks.bootstrap import Interval
-from firth.tasks.buckets import batches_longest_first
+from firth.tasks.batches import Item, batches_longest_first
 from firth.tasks.network import TaskNetwork
-from firth.tasks.rows import Item
+from firth.tasks.scores import Interval
 
 Example = TypeVar("Example")
 _MAX_TOKENS, _MAX_ROWS, _CHUNK = 4096, 64, 256

@@ -22,11 +22,10 @@ from firth.core.configs import TrainingConfig
 from firth.core.errors import FirthError, Interrupted
 from firth.core.seeds import hashed
 from firth.core.types import Batch, Progress, Trainee
-from firth.training.averaged_sgd import AveragedSGD, stopped_improving
+from firth.training.averaging import AveragedSGD, stopped_improving
 from firth.training.checkpoints import list_checkpoints, load_model, load_optimizer, prune, read_state, save_checkpoint
-from firth.training.history import History
+from firth.training.history import History, prefetched
 from firth.training.optimizer import build_optimizer, learning_rate, set_rate
-from firth.training.prefetch import prefetched
 from firth.training.ranks import Ranks
 
 _REPORT_S = 1.0

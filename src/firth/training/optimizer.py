@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from firth.core.configs import TrainingConfig
-from firth.training.averaged_sgd import AveragedSGD
+from firth.training.averaging import AveragedSGD
 
 
 def build_optimizer(

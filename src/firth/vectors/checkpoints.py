@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from firth.core.files import atomic_folder, check_files, checksum, read_json, write_json
-from firth.vectors.arrays_file import map_arrays, save_arrays
+from firth.vectors.binary_formats import map_arrays, save_arrays
 
 _NAME = re.compile(r"step-(\d+)$")
 

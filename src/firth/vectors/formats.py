@@ -14,9 +14,9 @@ import re
 from pathlib import Path
 
 from firth.core.errors import FirthError, nearest
-from firth.vectors.arrays_file import is_arrays
 from firth.vectors.binary_formats import (
     FASTTEXT_MAGIC,
+    is_arrays,
     read_fasttext,
     read_safetensors,
     read_word2vec,

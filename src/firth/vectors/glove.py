@@ -6,8 +6,9 @@ give the same result every time.
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.files import read_json, write_json
-from firth.core.seeds import generator
+from firth.core.files import disk_errors, read_json, write_json
+from firth.core.seeds import generator, hashed
 from firth.corpus.format import Corpus
 from firth.vectors.configs import GloveConfig
-from firth.vectors.cooccurrence import CELL, Counting, block_of, write_buckets
-from firth.vectors.plan import Plan, unit_starts
+from firth.vectors.learners import Plan, unit_starts
 from firth.vectors.vocabulary import Vocabulary
 
 _LEGS = 10  # an epoch
@@ -146,3 +146,177 @@ class GloveLearner:
     def close(self) -> None:
         """Removes the counts."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+ONE = 2**32
+_FULLNESS = 0.7
+_MOST_SLOTS = 1 << 22
+Counts = tuple[NDArray[np.int64], NDArray[np.int64]]  # sorted keys (row << 32 | column), values
+
+CELL = np.dtype([("row", "<i4"), ("column", "<i4"), ("count", "<f4")])
+
+
+def distance_weights(window: int) -> NDArray[np.int64]:
+    """1/d for d = 1.. in 2^-32; entry 0 is not used."""
+    return np.rint(ONE / np.maximum(np.arange(window + 1), 1)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """What is counted and how much memory that may take."""
+
+    tokens: NDArray[Any]
+    size: int
+    plan: Plan
+    window: int
+    symmetric: bool
+    memory_bytes: int
+    threads: int
+
+    @property
+    def slots(self) -> int:
+        """Of one table: the largest power of two that fits a thread's share; at least 1024, and at most
+        four million, since a larger one costs more in memory traffic than spilling does."""
+        share = max(self.memory_bytes // (self.threads * 16), 1024)
+        return int(min(1 << (share.bit_length() - 1), _MOST_SLOTS))
+
+    def write_runs(self, folder: Path) -> list[Path]:
+        """Counts everything; sorted runs on disk."""
+        with ThreadPoolExecutor(self.threads) as pool:
+            found = list(pool.map(lambda thread: self._count(folder, thread), range(self.threads)))
+        return [path for paths in found for path in paths]
+
+    def _count(self, folder: Path, thread: int) -> list[Path]:
+        from firth.vectors.glove_kernels import count_pairs
+
+        table = np.full((self.slots, 2), -1, np.int64)
+        weights = distance_weights(self.window)
+        limit = int(self.slots * _FULLNESS)
+        paths: list[Path] = []
+        used = 0
+        for chunk in range(thread, self.plan.num_chunks, self.threads):
+            first, last = self.plan.borders[chunk : chunk + 2]
+            starts = self.plan.starts[first : last + 1]
+            ids = self.tokens[int(starts[0]) : int(starts[-1])].astype(np.int32)
+            starts = starts - starts[0]
+            token = 0
+            while token < starts[-1]:
+                token, used = count_pairs(ids, starts, token, self.size, weights, self.symmetric, table, used, limit)
+                if used >= limit:
+                    paths.append(self._spill(folder, f"run-{thread}-{len(paths)}", table))
+                    table.fill(-1)
+                    used = 0
+        if used:
+            paths.append(self._spill(folder, f"run-{thread}-{len(paths)}", table))
+        return paths
+
+    def _spill(self, folder: Path, name: str, table: NDArray[np.int64]) -> Path:
+        full = table[table[:, 0] >= 0]
+        path = folder / name
+        np.ascontiguousarray(full[np.argsort(full[:, 0])].T).tofile(path)
+        return path
+
+
+def _open_run(path: Path) -> Counts:
+    both = np.memmap(path, np.int64, "r").reshape(2, -1)
+    return both[0], both[1]
+
+
+def merge_runs(paths: list[Path], memory_bytes: int) -> Iterator[Counts]:
+    """All counts by rising key, in parts that fit into memory. Keys are cut where the runs together
+    hold about as much as a part may."""
+    runs = [_open_run(path) for path in paths]
+    total = sum(len(keys) for keys, _ in runs)
+    parts = max(1, -(-total * 64 // memory_bytes))
+    samples = np.sort(np.concatenate([keys[:: max(1, len(keys) // (64 * parts))] for keys, _ in runs]))
+    borders = samples[np.linspace(0, len(samples), parts + 1).astype(np.int64)[1:-1]]
+    cuts = np.asarray([np.searchsorted(keys, borders) for keys, _ in runs]).reshape(len(runs), -1)
+    ends = np.asarray([[len(keys)] for keys, _ in runs])
+    cuts = np.concatenate((np.zeros((len(runs), 1), np.int64), cuts, ends), axis=1)
+    for part in range(cuts.shape[1] - 1):
+        slices = [slice(cut[part], cut[part + 1]) for cut in cuts]
+        keys = np.concatenate([run[0][some] for run, some in zip(runs, slices, strict=True)])
+        values = np.concatenate([run[1][some] for run, some in zip(runs, slices, strict=True)])
+        if not len(keys):
+            continue
+        order = np.argsort(keys, kind="stable")
+        keys, values = keys[order], values[order]
+        first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        yield keys[first], np.add.reduceat(values, first)
+
+
+def cells_of(counts: Counts, symmetric: bool) -> NDArray[Any]:
+    """(row, column, count). A symmetric table was counted for row <= column only; two of the same word are near each
+    other from both sides, so they count twice, as in the published program."""
+    keys, values = counts
+    cells = np.empty(len(keys), CELL)
+    cells["row"], cells["column"] = keys >> 32, keys & 0xFFFFFFFF
+    cells["count"] = values.astype(np.float64) / ONE
+    if not symmetric:
+        return cells
+    other = cells[cells["row"] != cells["column"]]
+    cells["count"][cells["row"] == cells["column"]] *= 2
+    other["row"], other["column"] = other["column"], other["row"].copy()
+    return np.concatenate((cells, other))
+
+
+def write_buckets(counting: Counting, folder: Path, num_least: int, seed: int) -> int:
+    """Counts, merges and shuffles into ``folder/bucket-N``; returns the number of cells.
+
+    Within a bucket, cells are ordered by block (see ``block_of``) and then at random.
+    """
+    with disk_errors(folder):
+        runs = folder / "runs"
+        shutil.rmtree(runs, ignore_errors=True)
+        runs.mkdir(parents=True)
+        paths = counting.write_runs(runs)
+        total = 2 * sum(path.stat().st_size // 16 for path in paths)
+        num_buckets = max(num_least, -(-total * CELL.itemsize * 8 // counting.memory_bytes))
+        written = 0
+        with _Buckets(folder, num_buckets) as buckets:
+            for part in merge_runs(paths, counting.memory_bytes):
+                cells = cells_of(part, counting.symmetric)
+                written += len(cells)
+                buckets.add(cells, seed)
+        shutil.rmtree(runs)
+        with ThreadPoolExecutor(counting.threads) as pool:
+            files = [folder / f"bucket-{number}" for number in range(num_buckets)]
+            list(pool.map(lambda path: _shuffle(path, counting.threads, seed), files))
+    return written
+
+
+def _shuffle(path: Path, threads: int, seed: int) -> None:
+    """Orders the cells of a bucket by block and at random within; both in one number to sort by."""
+    cells = np.fromfile(path, CELL)
+    bits = np.uint64((threads * threads).bit_length())
+    luck = hashed(seed, cells["row"].astype(np.int64) << 32 | cells["column"]) >> bits
+    luck |= block_of(cells, threads).astype(np.uint64) << (np.uint64(64) - bits)
+    cells[np.argsort(luck)].tofile(path)
+
+
+def block_of(cells: NDArray[Any], threads: int) -> NDArray[np.int64]:
+    """round * threads + thread, so that within a round no two threads share a row or a column."""
+    row, column = cells["row"] % threads, cells["column"] % threads
+    return np.asarray((column - row) % threads * threads + row, np.int64)
+
+
+class _Buckets:
+    """Files that cells are scattered into."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.files = [open(folder / f"bucket-{number}", "wb") for number in range(count)]
+
+    def __enter__(self) -> "_Buckets":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self.files:
+            file.close()
+
+    def add(self, cells: NDArray[Any], seed: int) -> None:
+        place = hashed(seed + 1, cells["row"].astype(np.int64) << 32 | cells["column"]) % np.uint64(len(self.files))
+        place = place.astype(np.int16 if len(self.files) < 2**15 else np.int64)  # few values sort faster when short
+        order = np.argsort(place, kind="stable")
+        borders = np.searchsorted(place[order], np.arange(len(self.files) + 1))
+        for number, file in enumerate(self.files):
+            cells[order[borders[number] : borders[number + 1]]].tofile(file)

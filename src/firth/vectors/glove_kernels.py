@@ -5,8 +5,22 @@ from typing import Any
 
 import numpy as np
 
-from firth.vectors.arithmetic import compiled, fetch, mixed
-from firth.vectors.lanes import add, div, load, mul, muladd, prefetch, splat, sqrt, store, sub, total
+from firth.vectors.lanes import (
+    add,
+    compiled,
+    div,
+    fetch,
+    load,
+    mixed,
+    mul,
+    muladd,
+    prefetch,
+    splat,
+    sqrt,
+    store,
+    sub,
+    total,
+)
 
 _AHEAD = 4  # cells whose rows are asked for before they are needed
 

@@ -15,17 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from firth.vectors.arithmetic import (
-    SIX,
-    compiled,
-    fetch,
-    gather,
-    mixed,
-    spread,
-    surprise,
-    update_hidden,
-    update_pairs,
-)
+from firth.vectors.lanes import SIX, compiled, fetch, gather, mixed, spread, surprise, update_hidden, update_pairs
 
 GOLDEN = 0x9E3779B97F4A7C15
 WATCHED = 64

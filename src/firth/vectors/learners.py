@@ -1,7 +1,10 @@
-"""word2vec and fastText as something that is trained leg by leg: tables, matrices, threads."""
+"""The text in pieces: units that windows stay within, chunks that a thread takes, legs between
+which a checkpoint may be written. All a pure function of the corpus and the settings."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,9 +13,109 @@ from numpy.typing import NDArray
 from firth.core.seeds import generator, hashed
 from firth.corpus.format import Corpus
 from firth.vectors.configs import FastTextConfig, Word2VecConfig
-from firth.vectors.plan import Plan, unit_starts
-from firth.vectors.subwords import Bags
-from firth.vectors.vocabulary import Vocabulary, huffman_paths, keep_table, no_paths, noise_table
+from firth.vectors.lanes import compiled
+from firth.vectors.vocabulary import Bags, Vocabulary, huffman_paths, keep_table, no_paths, noise_table
+
+MAX_UNIT = 10_000  # tokens; a longer document is cut, as gensim does
+
+
+def unit_starts(corpus: Corpus, unit: str) -> NDArray[np.int64]:
+    """Where each document or sentence begins among the tokens, long ones cut; the end comes last."""
+    split = corpus.train
+    starts = np.asarray(split.document_starts if unit == "document" else split.sentences, np.int64)
+    long = np.flatnonzero(np.diff(starts) > MAX_UNIT)
+    cuts = [np.arange(starts[one] + MAX_UNIT, starts[one + 1], MAX_UNIT) for one in long]
+    return np.unique(np.concatenate([starts, *cuts])) if cuts else np.unique(starts)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Chunks of whole units, about equal in tokens, gathered into legs, for every epoch alike."""
+
+    starts: NDArray[np.int64]
+    chunk_tokens: int
+    chunks_per_leg: int
+    epochs: int
+
+    @cached_property
+    def borders(self) -> NDArray[np.int64]:
+        """[chunks+1] the unit each chunk begins with."""
+        tokens = int(self.starts[-1])
+        wanted = np.arange(0, tokens, self.chunk_tokens)
+        first = np.unique(np.searchsorted(self.starts, wanted))
+        first = first[first < len(self.starts) - 1]
+        return np.append(first, len(self.starts) - 1)
+
+    @property
+    def num_tokens(self) -> int:
+        return int(self.starts[-1])
+
+    @property
+    def num_chunks(self) -> int:
+        return len(self.borders) - 1
+
+    @property
+    def legs_per_epoch(self) -> int:
+        return -(-self.num_chunks // self.chunks_per_leg)
+
+    @property
+    def num_legs(self) -> int:
+        return self.epochs * self.legs_per_epoch
+
+    def leg(self, number: int) -> tuple[int, range]:
+        """The epoch of a leg and its chunks."""
+        epoch, place = divmod(number, self.legs_per_epoch)
+        first = place * self.chunks_per_leg
+        return epoch, range(first, min(first + self.chunks_per_leg, self.num_chunks))
+
+    def tokens_before(self, number: int) -> int:
+        """How many tokens all legs before this one read."""
+        epoch, place = divmod(number, self.legs_per_epoch)
+        return epoch * self.num_tokens + int(self.starts[self.borders[place * self.chunks_per_leg]])
+
+
+MOST = 2.0  # of |sum|^2 / (sum of |change|^2): 1 where changes go different ways, the number of threads where all agree
+
+
+@compiled
+def merge_rows(base: Any, copies: Any, touched: Any, first: int, last: int) -> None:
+    """Rows [first, last) of ``base`` [V, D] take in the changes of ``copies`` [T, V, D], which then
+    equal it; ``touched`` [T, V] is cleared."""
+    num_copies, dim = copies.shape[0], base.shape[1]
+    total = np.empty(dim, np.float32)
+    for row in range(first, last):
+        holders = 0
+        only = 0
+        for copy in range(num_copies):
+            if touched[copy, row]:
+                holders += 1
+                only = copy
+        if holders == 0:
+            continue
+        if holders == 1:
+            for t in range(dim):
+                base[row, t] = copies[only, row, t]
+        else:
+            total[:] = 0
+            parts = np.float32(1e-30)
+            for copy in range(num_copies):
+                if touched[copy, row]:
+                    for t in range(dim):
+                        change = copies[copy, row, t] - base[row, t]
+                        total[t] += change
+                        parts += change * change
+            whole = np.float32(1e-30)
+            for t in range(dim):
+                whole += total[t] * total[t]
+            share = min(np.float32(1), np.float32(MOST) * parts / whole)
+            for t in range(dim):
+                base[row, t] += share * total[t]
+        for copy in range(num_copies):
+            touched[copy, row] = 0
+            if holders > 1 or copy != only:
+                for t in range(dim):
+                    copies[copy, row, t] = base[row, t]
+
 
 Matrix = NDArray[np.float32]
 Loss = tuple[float, int]
@@ -168,7 +271,6 @@ class WordLearner:
         return train_words(*tables, *matrices, *settings)
 
     def _merge(self, pool: ThreadPoolExecutor) -> None:
-        from firth.vectors.merging import merge_rows
 
         jobs = []
         for base, copies, touched in (

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from firth.vectors.arithmetic import SIX, compiled, fetch, gather, mixed, spread, surprise, update_hidden
 from firth.vectors.kernels import GOLDEN, WATCHED, choose_targets, most_targets, subsample
+from firth.vectors.lanes import SIX, compiled, fetch, gather, mixed, spread, surprise, update_hidden
 
 
 @compiled

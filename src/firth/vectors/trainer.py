@@ -37,11 +37,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, Interrupted
-from firth.core.runs import Run, versions
+from firth.core.run import Run, versions
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
-from firth.vectors.arrays_file import map_arrays, save_arrays
-from firth.vectors.binary_formats import write_fasttext, write_word2vec
+from firth.vectors.binary_formats import map_arrays, save_arrays, write_fasttext, write_word2vec
 from firth.vectors.checkpoints import load_checkpoint, remove_checkpoints, save_checkpoint
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
 from firth.vectors.formats import load_vectors

@@ -11,17 +11,16 @@ import torch
 
 import firth
 from firth import api
-from firth.assembly.ctranslate2 import load_ctranslate2
 from firth.cli.main import main
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
-from firth.core.model_configs import EncoderDecoderConfig
-from firth.decoding.settings import Rules
-from firth.interop.ctranslate2 import num_positions, open_engine, save_ctranslate2, token_names
-from firth.models.encoder_decoder import EncoderDecoder
-from firth.representations.ctranslate2 import CTranslate2Representation
-from firth.representations.translation import TranslationRepresentation
-from firth.text.pieces import Pieces
+from firth.decoding.steps import Rules
+from firth.export.ctranslate2 import load_ctranslate2, num_positions, open_engine, save_ctranslate2, token_names
+from firth.export.ctranslate2_model import CTranslate2Representation
+from firth.models.shared.configs import EncoderDecoderConfig
+from firth.models.shared.encoder_decoder import EncoderDecoder
+from firth.models.shared.translation_model import TranslationRepresentation
+from firth.tokenizers.pieces import Pieces
 from pair_text import sentence_pairs, write_sides
 
 SMALL = ["num_layers=2", "num_decoder_layers=1", "hidden_dim=24", "num_heads=2", "ffn_dim=48", "batch_tokens=512"]

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from firth.assembly.curves import run_summary
-from firth.core.runs import Run
+from firth.core.run import Run
+from firth.evaluation.maps import run_summary
 
 FACTS = {"kind": "task", "recipe": "classify", "config": {}, "corpus": {"path": "train.tsv"}, "metrics": {"f1": 0.5}}
 

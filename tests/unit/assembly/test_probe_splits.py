@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import firth
-from firth.assembly.probe import split_examples, thinned
+from firth.evaluation.probe import split_examples, thinned
 
 
 def test_every_fifth_is_held_out() -> None:

@@ -11,20 +11,20 @@ from safetensors.torch import load_file
 
 import firth
 from firth import api
-from firth.assembly.families import find_family
-from firth.assembly.gradient_flow import gradient_norms
-from firth.assembly.pretrain import configure
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
-from firth.core.model_configs import RecurrentConfig
-from firth.core.runs import Run
+from firth.core.run import Run
 from firth.corpus.format import Corpus
 from firth.decoding.beam import beam_search
 from firth.decoding.sampling import continue_prompts
-from firth.models.recurrent import Recurrent
-from firth.nn.softmax import TokenOutput
-from firth.recipes.registry import find_recipe
-from firth.representations.recurrent import RecurrentRepresentation
+from firth.models.pretrain import configure
+from firth.models.recurrent.config import RecurrentConfig
+from firth.models.recurrent.model import RecurrentRepresentation
+from firth.models.recurrent.network import Recurrent
+from firth.models.recurrent.pretraining import gradient_norms
+from firth.models.registry import find_recipe
+from firth.models.shared.pretraining import find_family
+from firth.nn.outputs.softmax import TokenOutput
 
 TINY = ["num_layers=1", "hidden_dim=16", "embed_dim=16", "row_len=8", "batch_rows=4", "evaluations=1", "steps=2"]
 

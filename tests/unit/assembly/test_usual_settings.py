@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import firth
-from firth.assembly.usual_settings import usual_settings
-from firth.core.task_configs import TaskConfig
-from firth.representations.scratch import ScratchRepresentation
+from firth.models.shared.static import ScratchRepresentation
+from firth.tasks.config import TaskConfig
+from firth.tasks.finetune import usual_settings
 from task_text import write_vectors
 
 NONE: frozenset[str] = frozenset()

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import firth
+from firth.cli.app import say_json
 from firth.cli.main import app, main
-from firth.cli.output import say_json
 from sample_text import write_documents
 
 Capture = pytest.CaptureFixture[str]

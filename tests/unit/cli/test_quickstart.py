@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from firth.cli import sample
+from firth.cli import quickstart as sample
 from firth.cli.main import main
 from sample_text import chinese, english
 from task_text import texts

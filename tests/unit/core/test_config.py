@@ -6,9 +6,9 @@ import pytest
 
 from firth.core.configs import RunConfig, TokensConfig, TrainingConfig
 from firth.core.errors import FirthError
-from firth.core.model_configs import EncoderConfig
-from firth.core.objective_configs import MaskedTokensConfig
-from firth.recipes.registry import RECIPES, find_recipe
+from firth.models.bert.config import MaskedTokensConfig
+from firth.models.registry import RECIPES, find_recipe
+from firth.models.shared.configs import EncoderConfig
 
 
 @pytest.fixture

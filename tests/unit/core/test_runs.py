@@ -6,7 +6,7 @@ import pytest
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
-from firth.core.runs import Run
+from firth.core.run import Run
 
 FACTS = {"kind": "pretrain", "recipe": "bert-tiny", "config": {}, "corpus": {}}
 

@@ -11,7 +11,7 @@ from firth.core.errors import FirthError
 from firth.corpus import prepare as module
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
-from firth.text.words import has_han, split_words
+from firth.tokenizers.words import has_han, split_words
 
 
 @pytest.fixture(scope="module")

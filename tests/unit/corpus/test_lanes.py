@@ -8,7 +8,7 @@ import pytest
 
 from firth.corpus.format import Split
 from firth.corpus.lanes import Lanes
-from firth.corpus.spellings import Spellings
+from firth.corpus.word_view import Spellings
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ import pytest
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
-from firth.corpus.pair_batches import PairBatches
-from firth.corpus.pairs import PairsCorpus
+from firth.corpus.pairs import PairBatches, PairsCorpus
 from firth.corpus.prepare_pairs import PairFilters, prepare_pairs
 from pair_text import sentence_pairs, write_sides
 

@@ -16,11 +16,11 @@ from corpus_text import build_documents, content, write_documents
 
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
-from firth.core.objective_configs import MaskedTargetsConfig
 from firth.corpus import prepare as module
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
-from firth.text.readers import ReadingConfig
+from firth.data.readers import ReadingConfig
+from firth.models.unilm.config import MaskedTargetsConfig
 
 TOKENS = TokensConfig(vocab_size=400)
 

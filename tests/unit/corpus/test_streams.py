@@ -10,7 +10,7 @@ from firth.corpus.format import Corpus, Split
 from firth.corpus.prepare import prepare
 from firth.corpus.streams import Streams, TokenSequence, random_len
 from firth.corpus.word_view import TokenView, read_types, view_as, view_tokens
-from firth.text.word_tokens import WordTokens
+from firth.tokenizers.word_tokens import WordTokens
 
 EOS = 1
 

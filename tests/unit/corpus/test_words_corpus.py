@@ -12,7 +12,7 @@ from firth.core.errors import FirthError
 from firth.corpus import prepare as module
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
-from firth.text.words import split_words
+from firth.tokenizers.words import split_words
 
 
 @pytest.fixture

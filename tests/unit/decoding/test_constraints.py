@@ -2,8 +2,7 @@
 
 import torch
 
-from firth.decoding.constraints import constrain, repeating
-from firth.decoding.settings import Rules
+from firth.decoding.steps import Rules, constrain, repeating
 
 EVEN = torch.full((2, 5), 0.2).log()
 NEVER = float("-inf")

@@ -10,7 +10,7 @@ from toy_tables import TableStepper, WholeStepper, same
 
 from firth.core.seeds import uniform
 from firth.decoding.sampling import candidates, choose, continue_prompts
-from firth.decoding.settings import GREEDY, Rules, Sampling
+from firth.decoding.steps import GREEDY, Rules, Sampling
 
 PROBS = torch.tensor([[0.1, 0.4, 0.05, 0.25, 0.2]], dtype=torch.float64)
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from firth.decoding.hypotheses import Hypothesis
-from firth.decoding.stepper import reorder_tensors
+from firth.decoding.steps import Hypothesis, reorder_tensors
 
 State = tuple[torch.Tensor, ...]
 

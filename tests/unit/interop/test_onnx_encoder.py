@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from firth.core.model_configs import EncoderConfig
-from firth.interop.onnx_encoder import EncoderWriter, loudness
-from firth.interop.onnx_graph import LEVELS, GraphWriter, quantised
-from firth.models.encoder import Encoder
-from firth.representations.onnx import Session
+from firth.export.onnx_encoder import EncoderWriter, loudness
+from firth.export.onnx_graph import LEVELS, GraphWriter, quantised
+from firth.export.onnx_model import Session
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
 
 SMALL: dict[str, Any] = {
     "vocab_size": 60,

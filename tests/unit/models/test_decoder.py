@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from firth.core.model_configs import DecoderConfig
-from firth.models.decoder import Decoder
-from firth.nn.start import initialize
-from firth.representations.decoder_stepper import DecoderStepper
+from firth.models.gpt.config import DecoderConfig
+from firth.models.gpt.model import DecoderStepper
+from firth.models.gpt.network import Decoder
+from firth.nn.init import initialize
 
 CONFIG = DecoderConfig(
     vocab_size=30, hidden_dim=16, num_layers=2, num_heads=4, ffn_dim=32, max_positions=70, dropout_prob=0.0

@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
-from firth.core.model_configs import EncoderConfig
-from firth.models.encoder import Encoder
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
 
 OPTIONS = [
     {"positions": positions, "norm_first": norm_first, "norm": norm, "gated": gated, "bias": bias}

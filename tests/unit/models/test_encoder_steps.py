@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from firth.core.model_configs import EncoderConfig
 from firth.decoding.beam import beam_search
-from firth.decoding.settings import Beam
-from firth.models.encoder import Encoder
-from firth.models.encoder_steps import ClozeStepper
-from firth.objectives.unified_masks import LEFTWARD, SEQUENCE, order_of
+from firth.decoding.steps import Beam
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
+from firth.models.unilm.model import ClozeStepper
+from firth.models.unilm.objective import LEFTWARD, SEQUENCE, order_of
 
 CLS, SEP, MASK, VOCAB = 2, 3, 4, 40
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from firth.core.model_configs import EncoderConfig
-from firth.models.encoder import Encoder
-from firth.representations.packing import packs, pool_packed
+from firth.models.shared.batching import packs, pool_packed
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
 
 LENS = [1, 3, 3, 3, 7, 8, 8]
 SHAPES = {
@@ -42,7 +42,7 @@ def test_padding_is_left_out_and_nothing_else(shape: str, way: str, monkeypatch:
     picks = torch.stack((torch.zeros(7, dtype=torch.long), torch.tensor(LENS) - 1), 1)
     results = []
     for filled in (0.0, 0.9):
-        monkeypatch.setattr("firth.models.encoder._FILLED", filled)
+        monkeypatch.setattr("firth.models.shared.encoder._FILLED", filled)
         given = (ids, blocks, None, segments)
         seen = blocks.bool()
         if way == "picked":
@@ -73,7 +73,7 @@ def test_a_bias_of_distances_is_not_packed() -> None:
 
 
 def test_packs_hold_everything_once_and_in_order_of_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("firth.representations.packing._BATCH_TOKENS", 8)
+    monkeypatch.setattr("firth.models.shared.batching._BATCH_TOKENS", 8)
     rows = [torch.full((length,), number).numpy() for number, length in enumerate([5, 2, 9, 0, 3, 2])]
     found = list(packs(rows))
     assert [numbers for numbers, _, _ in found] == [[3, 1, 5, 4], [0], [2]]

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from firth.core.model_configs import RecurrentConfig
-from firth.models.recurrent import Recurrent
+from firth.models.recurrent.config import RecurrentConfig
+from firth.models.recurrent.network import Recurrent
 
 
 def build(**settings: object) -> Recurrent:

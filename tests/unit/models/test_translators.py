@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from firth.core.model_configs import EncoderDecoderConfig, Seq2SeqConfig
 from firth.decoding.beam import beam_search
 from firth.decoding.sampling import continue_prompts
-from firth.decoding.settings import Beam
-from firth.models.encoder_decoder import EncoderDecoder
-from firth.models.encoder_decoder_steps import EncoderDecoderStepper
-from firth.models.seq2seq import Seq2Seq, Seq2SeqStepper
+from firth.decoding.steps import Beam
+from firth.models.seq2seq.config import Seq2SeqConfig
+from firth.models.seq2seq.network import Seq2Seq, Seq2SeqStepper
+from firth.models.shared.configs import EncoderDecoderConfig
+from firth.models.shared.encoder_decoder import EncoderDecoder, EncoderDecoderStepper
 
 V, START, END = 23, 0, 1
 SHAPE: dict[str, Any] = {

@@ -3,9 +3,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from firth.nn import attend as module
-from firth.nn.attend import attend
-from firth.nn.dropout import growth, kept
+from firth.nn.attention import attend as module
+from firth.nn.attention.attend import attend
+from firth.nn.layers import growth, kept
 
 B, H, T, S, K = 3, 2, 5, 7, 4
 PROB = 0.3

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from firth.core.model_configs import EncoderConfig
-from firth.nn.attend import attend_with_bias
-from firth.nn.attention import SelfAttention
+from firth.models.shared.configs import EncoderConfig
+from firth.nn.attention.attend import attend_with_bias
+from firth.nn.attention.self_attention import SelfAttention
 from firth.nn.blocks import Block
 
 

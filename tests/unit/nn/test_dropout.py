@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from firth.nn.dropout import dropout, growth, kept
+from firth.nn.layers import dropout, growth, kept
 
 
 @pytest.mark.parametrize("prob", [0.1, 0.3, 0.5, 0.9])

@@ -4,10 +4,10 @@ import numpy as np
 import numpy_twin as twin
 import torch
 
-from firth.core.model_configs import EncoderConfig
-from firth.models.encoder import Encoder
-from firth.nn.output import Pooler, TokenHead
-from firth.nn.start import initialize
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
+from firth.nn.init import initialize
+from firth.nn.outputs.heads import Pooler, TokenHead
 
 
 def test_token_head() -> None:

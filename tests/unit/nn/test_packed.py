@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.nn import packed
-from firth.nn.packed import PackedMatrix, turn_matrices
+from firth.nn import layers as packed
+from firth.nn.layers import PackedMatrix, turn_matrices
 
 
 @pytest.mark.parametrize("num_rows", [1, 5, 160])

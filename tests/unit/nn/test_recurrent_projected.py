@@ -6,10 +6,10 @@ import torch
 from lstmp_twin import lstmp
 
 from firth.core.errors import FirthError
-from firth.core.model_configs import RecurrentConfig
-from firth.models.recurrent import Recurrent
-from firth.nn.recurrent import Projection, RecurrentStack, StackDropout
-from firth.nn.recurrent_projected import ProjectedLayer
+from firth.models.recurrent.config import RecurrentConfig
+from firth.models.recurrent.network import Recurrent
+from firth.nn.recurrent.lstmp import ProjectedLayer
+from firth.nn.recurrent.stack import Projection, RecurrentStack, StackDropout
 
 CLIPS = [(0.0, 0.0), (0.3, 0.2), (3.0, 0.2), (0.3, 3.0)]
 

@@ -2,11 +2,11 @@
 
 import torch
 
-from firth.core.model_configs import EncoderDecoderConfig
-from firth.models.encoder_decoder import EncoderDecoder
-from firth.nn.positions import RelativeBias
-from firth.nn.start import prefer_near
-from firth.recipes.t5 import t5_tiny
+from firth.models.shared.configs import EncoderDecoderConfig
+from firth.models.shared.encoder_decoder import EncoderDecoder
+from firth.models.t5.recipes import t5_tiny
+from firth.nn.attention.positions import RelativeBias
+from firth.nn.init import prefer_near
 
 
 def begun() -> EncoderDecoder:

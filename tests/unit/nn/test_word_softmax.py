@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from firth.nn.character_cnn import CharacterCNN
-from firth.nn.softmax import cross_entropy_sum
-from firth.nn.word_softmax import CharacterSoftmax, TableSoftmax, sampled_loss
-from firth.objectives.log_uniform import draw_log_uniform, log_expected_counts, log_uniform_shares
+from firth.nn.outputs.sampled import draw_log_uniform, log_expected_counts, log_uniform_shares
+from firth.nn.outputs.softmax import cross_entropy_sum
+from firth.nn.outputs.word_softmax import CharacterSoftmax, TableSoftmax, sampled_loss
 
 N, P, V = 6, 4, 40
 

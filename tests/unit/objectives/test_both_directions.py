@@ -9,13 +9,13 @@ import torch
 
 import firth
 from firth import api
-from firth.assembly.elmo import ElmoFamily
 from firth.core.configs import RunConfig
 from firth.corpus.format import Corpus
-from firth.corpus.spellings import Spellings
-from firth.nn.word_softmax import TableSoftmax
-from firth.objectives.both_directions import read_both_ways
-from firth.recipes.registry import find_recipe
+from firth.corpus.word_view import Spellings
+from firth.models.elmo.objective import read_both_ways
+from firth.models.elmo.pretraining import ElmoFamily
+from firth.models.registry import find_recipe
+from firth.nn.outputs.word_softmax import TableSoftmax
 
 SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=6", "batch_rows=3", "max_vocab=40"]
 
@@ -206,11 +206,11 @@ def test_begins_with_another_run_and_tests_on_other_text(words_folder: Path, tmp
     assert torch.equal(*rows)
     found = api.evaluate(tmp_path / "base", tmp_path / "more")
     assert found["perplexity"] > 1
-    assert api.evaluate(tmp_path / "base")["loss"] == pytest.approx(firth.core.runs.Run.open(tmp_path / "base").facts["metrics"]["loss"], rel=1e-5)  # fmt: skip
+    assert api.evaluate(tmp_path / "base")["loss"] == pytest.approx(firth.core.run.Run.open(tmp_path / "base").facts["metrics"]["loss"], rel=1e-5)  # fmt: skip
 
 
 def _config(run: Path) -> RunConfig:
-    return RunConfig.build(firth.core.runs.Run.open(run).facts["config"], run)
+    return RunConfig.build(firth.core.run.Run.open(run).facts["config"], run)
 
 
 def test_pieces_are_refused(corpus_folder: Path, tmp_path: Path) -> None:

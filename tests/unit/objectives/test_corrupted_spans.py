@@ -9,20 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firth.core.errors import FirthError
-from firth.core.model_configs import EncoderDecoderConfig
-from firth.core.objective_configs import CorruptedSpansConfig
 from firth.corpus.format import Corpus
-from firth.models.encoder_decoder import EncoderDecoder
-from firth.objectives.corrupted_spans import (
-    CorruptedSpans,
-    choose_spans,
-    corrupt,
-    count_taken,
-    cut,
-    row_lens,
-    text_len,
-)
-from firth.text.sentinels import merged, sentinel_ids, spans_of, with_sentinels
+from firth.models.shared.configs import EncoderDecoderConfig
+from firth.models.shared.encoder_decoder import EncoderDecoder
+from firth.models.t5.config import CorruptedSpansConfig
+from firth.models.t5.objective import CorruptedSpans, choose_spans, corrupt, count_taken, cut, row_lens, text_len
+from firth.tokenizers.sentinels import merged, sentinel_ids, spans_of, with_sentinels
 
 CONFIG = CorruptedSpansConfig()
 EOS, SENTINELS = 1, np.arange(999, 899, -1)

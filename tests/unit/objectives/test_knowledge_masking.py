@@ -11,13 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from firth.assembly.knowledge_encoder import _inside, read_entities
 from firth.core.errors import FirthError
-from firth.core.model_configs import EncoderConfig
-from firth.core.objective_configs import KnowledgeMaskingConfig
 from firth.corpus.format import Corpus, Split
-from firth.models.encoder import Encoder
-from firth.objectives.knowledge_masking import (
+from firth.models.ernie.config import KnowledgeMaskingConfig
+from firth.models.ernie.objective import (
     ADJACENT,
     BASIC,
     ENTITY,
@@ -28,9 +25,12 @@ from firth.objectives.knowledge_masking import (
     KnowledgeMasking,
     draw_distance,
 )
-from firth.objectives.next_sentence import PairRows
-from firth.objectives.phrases import Entities, find_phrases, join_phrases, pair_hashes, word_hashes
-from firth.objectives.rows import Specials, Turns
+from firth.models.ernie.phrases import Entities, find_phrases, join_phrases, pair_hashes, word_hashes
+from firth.models.ernie.pretraining import _inside, read_entities
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
+from firth.models.shared.next_sentence import PairRows
+from firth.models.shared.rows import Specials, Turns
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 

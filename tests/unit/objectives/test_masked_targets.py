@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.model_configs import EncoderConfig
-from firth.core.objective_configs import MaskedTargetsConfig
 from firth.core.types import Batch
 from firth.corpus.pairs import PairSplit
-from firth.models.encoder import Encoder
-from firth.models.encoder_steps import ClozeStepper
-from firth.objectives.masked_targets import MaskedTargets, fit_lens
-from firth.objectives.rows import Specials
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
+from firth.models.shared.rows import Specials
+from firth.models.unilm.config import MaskedTargetsConfig
+from firth.models.unilm.model import ClozeStepper
+from firth.models.unilm.targets import MaskedTargets, fit_lens
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 VOCAB = 300

@@ -8,15 +8,15 @@ import torch
 from torch.nn import functional
 
 from firth.core.errors import FirthError
-from firth.core.model_configs import EncoderConfig
-from firth.core.objective_configs import MaskedTokensConfig
 from firth.core.types import Batch
 from firth.corpus.format import Corpus, Split
 from firth.corpus.rows import PackedRows
-from firth.models.encoder import Encoder
-from firth.objectives.masked_tokens import MaskedTokens
-from firth.objectives.masking import choose, hide
-from firth.objectives.rows import Rows, Specials, Turns, build_rows
+from firth.models.bert.config import MaskedTokensConfig
+from firth.models.bert.objective import MaskedTokens
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
+from firth.models.shared.masking import choose, hide
+from firth.models.shared.rows import Rows, Specials, Turns, build_rows
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 VOCAB = 1000
@@ -255,7 +255,7 @@ def test_an_empty_split_is_refused(tmp_path: Path) -> None:
 
 
 def test_special_ids_of_a_real_corpus(corpus: Corpus) -> None:
-    from firth.assembly.masked_encoder import specials_of
+    from firth.models.bert.pretraining import specials_of
 
     specials = specials_of(corpus.pieces, corpus.folder)
     assert len(specials.ordinary) == corpus.info.vocab_size - 5

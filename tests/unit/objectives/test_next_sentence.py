@@ -9,13 +9,13 @@ from torch.nn import functional
 
 from firth import api
 from firth.core.errors import FirthError
-from firth.core.model_configs import EncoderConfig
-from firth.core.objective_configs import MaskedTokensConfig
 from firth.corpus.format import Corpus, Split
-from firth.models.encoder import Encoder
-from firth.objectives.masked_tokens import MaskedTokens
-from firth.objectives.next_sentence import FOLLOWS, OTHER, PairRows, build_pairs, trim
-from firth.objectives.rows import Rows, Specials, Turns
+from firth.models.bert.config import MaskedTokensConfig
+from firth.models.bert.objective import MaskedTokens
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
+from firth.models.shared.next_sentence import FOLLOWS, OTHER, PairRows, build_pairs, trim
+from firth.models.shared.rows import Rows, Specials, Turns
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 VOCAB = 60_000
@@ -251,9 +251,9 @@ def test_a_tiny_bert_learns_a_hundred_sentences_by_heart(tmp_path: Path) -> None
         steps=900,
         settings=[*settings, "learning_rate=3e-3"],
     )
-    from firth.assembly.masked_encoder import MaskedEncoder
     from firth.core.configs import RunConfig
-    from firth.core.runs import Run
+    from firth.core.run import Run
+    from firth.models.bert.pretraining import MaskedEncoder
 
     trainee = MaskedEncoder(
         RunConfig.build(Run.open(tmp_path / "run").facts["config"], "test"), Corpus.open(tmp_path / "corpus")

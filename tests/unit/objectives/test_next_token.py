@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from firth.core.model_configs import DecoderConfig
-from firth.core.objective_configs import NextTokenConfig
 from firth.core.types import Batch
 from firth.corpus.format import Corpus, Split
 from firth.corpus.token_stream import StreamRows, TokenStream
-from firth.models.decoder import Decoder
-from firth.objectives.next_token import NextToken
+from firth.models.gpt.config import DecoderConfig, NextTokenConfig
+from firth.models.gpt.network import Decoder
+from firth.models.gpt.objective import NextToken
 
 END = 99
 DOCUMENTS = [[1, 2, 3], [4, 5, 6, 7, 8, 9, 10], [11], [12, 13]]

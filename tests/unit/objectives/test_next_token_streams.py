@@ -9,13 +9,12 @@ import torch
 from torch.nn import functional
 
 from firth.core.errors import FirthError
-from firth.core.model_configs import RecurrentConfig
-from firth.core.objective_configs import NextTokenStreamsConfig
 from firth.corpus.format import Corpus, Split
 from firth.corpus.word_view import view_tokens
-from firth.models.recurrent import Recurrent
-from firth.nn.softmax import TokenOutput
-from firth.objectives.next_token_streams import LOSS, NextTokenStreams, build_output
+from firth.models.recurrent.config import NextTokenStreamsConfig, RecurrentConfig
+from firth.models.recurrent.network import Recurrent
+from firth.models.recurrent.objective import LOSS, NextTokenStreams, build_output
+from firth.nn.outputs.softmax import TokenOutput
 
 
 def build(corpus: Corpus, num_streams: int = 3, **options: Any) -> tuple[NextTokenStreams, Recurrent]:

@@ -7,12 +7,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from firth.core.model_configs import TwoStreamConfig
-from firth.core.objective_configs import PermutedOrderConfig
 from firth.corpus.format import Corpus
-from firth.models.two_stream import TwoStream
-from firth.objectives.permuted_order import PermutedOrder, choose_spans
-from firth.objectives.rows import Specials
+from firth.models.shared.rows import Specials
+from firth.models.xlnet.config import PermutedOrderConfig, TwoStreamConfig
+from firth.models.xlnet.network import TwoStream
+from firth.models.xlnet.objective import PermutedOrder, choose_spans
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 LANES = 4

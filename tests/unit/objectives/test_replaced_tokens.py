@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from firth.core.model_configs import EncoderConfig
-from firth.core.objective_configs import ReplacedTokensConfig
 from firth.core.types import Batch
 from firth.corpus.format import Corpus
-from firth.models.encoder import Encoder
-from firth.objectives.replaced_tokens import ReplacedTokens, generator_config, sample
-from firth.objectives.rows import Specials
+from firth.models.electra.config import ReplacedTokensConfig
+from firth.models.electra.objective import ReplacedTokens, generator_config, sample
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
+from firth.models.shared.rows import Specials
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 

@@ -9,11 +9,11 @@ import torch
 
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
-from firth.core.objective_configs import TranslationConfig
 from firth.core.types import Batch
 from firth.corpus.pairs import PairsCorpus
 from firth.corpus.prepare_pairs import prepare_pairs
-from firth.objectives.translation import PairSpecials, Translation
+from firth.models.shared.configs import TranslationConfig
+from firth.models.shared.translation import PairSpecials, Translation
 from pair_text import sentence_pairs, write_sides
 
 SPECIALS = PairSpecials(source_pad_id=90, source_eos_id=91, start_id=92, eos_id=93)

@@ -8,12 +8,12 @@ import torch
 from torch.nn import functional
 
 from firth.core.errors import FirthError
-from firth.core.model_configs import EncoderConfig
-from firth.core.objective_configs import UnifiedMasksConfig
 from firth.corpus.format import Corpus
-from firth.models.encoder import Encoder
-from firth.objectives.rows import Specials, Turns
-from firth.objectives.unified_masks import BOTH_WAYS, KINDS, LEFTWARD, RIGHTWARD, SEQUENCE, UnifiedMasks, order_of
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
+from firth.models.shared.rows import Specials, Turns
+from firth.models.unilm.config import UnifiedMasksConfig
+from firth.models.unilm.objective import BOTH_WAYS, KINDS, LEFTWARD, RIGHTWARD, SEQUENCE, UnifiedMasks, order_of
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 ONLY = {

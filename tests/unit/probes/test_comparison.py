@@ -2,7 +2,7 @@
 
 import pytest
 
-from firth.probes.comparison import PRETRAIN_SHARE, Row, fit_length, mark, share_budget, table_lines
+from firth.evaluation.compare.ranking import PRETRAIN_SHARE, Row, fit_length, mark, share_budget, table_lines
 
 
 def row(name: str, *scores: float, low: float | None = None, cost: float = 1.0, **more: float) -> Row:

@@ -5,8 +5,8 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from firth.core.examples import AnswerExample, TagExample, TextExample
-from firth.probes.floors import TextFeatures, floors_of, tfidf_logistic, tfidf_ridge, word_tags, words_and_pairs
+from firth.data.examples import AnswerExample, TagExample, TextExample
+from firth.evaluation.floors import TextFeatures, floors_of, tfidf_logistic, tfidf_ridge, word_tags, words_and_pairs
 from task_text import pairs, questions, scores, tagged, texts
 
 

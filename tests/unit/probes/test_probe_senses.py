@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 
 from firth.core.errors import FirthError
-from firth.probes.sample import sample_senses, sample_texts
-from firth.probes.senses import NearestSense, SensedWord, f1, leave_one_out, score_senses
-from firth.probes.word_vectors import of_words
+from firth.evaluation.senses import (
+    NearestSense,
+    SensedWord,
+    f1,
+    leave_one_out,
+    sample_senses,
+    sample_texts,
+    score_senses,
+)
+from firth.evaluation.tags import of_words
 
 
 def word(item: str, senses: str, *vectors: tuple[float, float]) -> SensedWord:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from firth.core.errors import FirthError
-from firth.representations.checks import loading, require_layer, require_pool, require_room
+from firth.models.shared.model import loading, require_layer, require_pool, require_room
 
 
 def test_layers_count_from_both_ends() -> None:

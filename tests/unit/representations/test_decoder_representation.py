@@ -15,9 +15,9 @@ from firth import api
 from firth.cli.main import app, main
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus, Split
-from firth.representations.decoder import DecoderRepresentation
-from firth.representations.prompting import classify_by_prompt
-from firth.text.characters import is_han
+from firth.models.gpt.model import DecoderRepresentation
+from firth.models.gpt.prompting import classify_by_prompt
+from firth.tokenizers.characters import is_han
 
 TEXT = "The old doctor found a broken clock near the river."
 

@@ -9,10 +9,10 @@ import pytest
 import firth
 from firth import api
 from firth.cli.main import main
-from firth.recipes.registry import find_recipe
-from firth.representations.base import Representation, TextLayers
-from firth.representations.elmo import ElmoRepresentation
-from firth.text.words import split_words
+from firth.models.elmo.model import ElmoRepresentation
+from firth.models.registry import find_recipe
+from firth.models.shared.model import Representation, TextLayers
+from firth.tokenizers.words import split_words
 
 SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=6", "batch_rows=3", "max_vocab=60"]
 
@@ -64,7 +64,7 @@ def test_the_cache_changes_nothing(model: ElmoRepresentation, run: Path, monkeyp
     rows = len(model.cache.rows)
     np.testing.assert_allclose(model.encode(texts), fresh, atol=1e-6)
     assert len(model.cache.rows) == rows
-    monkeypatch.setattr("firth.representations.elmo._CACHED_WORDS", 5)
+    monkeypatch.setattr("firth.models.elmo.model._CACHED_WORDS", 5)
     for text, wanted in zip(texts, fresh, strict=True):
         np.testing.assert_allclose(model.encode(text)[0], wanted, atol=1e-6)
     assert len(model.cache.rows) <= 12

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import firth
-from firth.representations.encoder import EncoderRepresentation
+from firth.models.shared.encoder_model import EncoderRepresentation
 
 SHORT = ["The old doctor found a clock.", "老师看见了一本书。", "", "An apple! " * 3]
 LONG = "The old doctor found a broken clock near the river. " * 20

@@ -8,13 +8,13 @@ import torch
 
 import firth
 from firth import api
-from firth.assembly.families import find_family
-from firth.assembly.pretrain import configure
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
-from firth.models.encoder_decoder import EncoderDecoder
-from firth.recipes.registry import find_recipe
-from firth.representations.text_to_text import TextToTextRepresentation
+from firth.models.pretrain import configure
+from firth.models.registry import find_recipe
+from firth.models.shared.encoder_decoder import EncoderDecoder
+from firth.models.shared.pretraining import find_family
+from firth.models.t5.model import TextToTextRepresentation
 from firth.training.optimizer import build_optimizer, set_rate
 
 SHAPE = ["hidden_dim=32", "num_heads=2", "ffn_dim=64", "num_layers=2", "num_decoder_layers=1", "row_len=32"]

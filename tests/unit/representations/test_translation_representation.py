@@ -8,11 +8,11 @@ import pytest
 
 import firth
 from firth import api
-from firth.assembly.bleu import score_translations, tokenizer_for
 from firth.cli.main import main
 from firth.core.errors import FirthError
-from firth.core.runs import Run
-from firth.representations.translation import TranslationRepresentation
+from firth.core.run import Run
+from firth.models.shared.bleu import score_translations, tokenizer_for
+from firth.models.shared.translation_model import TranslationRepresentation
 from firth.training.history import read_history
 from pair_text import sentence_pairs, write_sides
 

@@ -7,7 +7,7 @@ import pytest
 import firth
 from firth import api
 from firth.cli.main import main
-from firth.recipes.registry import find_recipe
+from firth.models.registry import find_recipe
 
 SHAPE = ["num_layers=2", "hidden_dim=64", "num_heads=2", "ffn_dim=128", "max_positions=48", "row_len=40"]
 LOOP = ["batch_rows=8", "evaluations=1", "checkpoints=1"]

@@ -8,8 +8,8 @@ from starlette.testclient import TestClient
 
 from firth import api, task_api
 from firth.serve.application import Server
+from firth.serve.models import Shelf, load_shelf
 from firth.serve.settings import ServeSettings
-from firth.serve.shelf import Shelf, load_shelf
 from sample_text import english
 
 Start = Callable[..., TestClient]

@@ -8,10 +8,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from firth import api
-from firth.recipes.registry import find_recipe
+from firth.models.registry import find_recipe
 from firth.serve.application import Server
+from firth.serve.models import load_shelf
 from firth.serve.settings import ServeSettings
-from firth.serve.shelf import load_shelf
 
 LOOP = ["steps=2", "batch_rows=4", "evaluation_batches=1", "evaluations=1", "checkpoints=1"]
 SMALL = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "row_len=32"]

@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from firth.core.errors import FirthError
+from firth.serve.models import Shelf, find_runs, free_name, load_shelf
 from firth.serve.running import listen
-from firth.serve.shelf import Shelf, find_runs, free_name, load_shelf
 
 HEADERS = {"content-type": "application/json"}
 

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import firth
-from firth.serve.shelf import Shelf
+from firth.serve.models import Shelf
 from sample_text import english
 
 TEXTS = ["The old doctor found a broken clock.", "An apple!", ""]

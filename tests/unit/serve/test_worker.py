@@ -6,12 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from firth.representations.base import Translated
-from firth.serve import bodies
+from firth.models.shared.model import Translated
+from firth.serve import schemas as bodies
 from firth.serve.endpoints import ENDPOINTS
-from firth.serve.problems import Problem
-from firth.serve.settings import ServeSettings
-from firth.serve.shelf import Served
+from firth.serve.models import Served
+from firth.serve.settings import Problem, ServeSettings
 from firth.serve.worker import Job, Work, Worker
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from firth.assembly.finetune import train_model
-from firth.assembly.loading import load_model
-from firth.assembly.task_data import build_data
-from firth.assembly.task_model import TaskModel
-from firth.core.task_configs import TaskConfig
-from firth.core.text_reader import TextReader
-from firth.tasks.finetuning import Finetuning
+from firth.core.types import TextReader
+from firth.models.loading import load_model
+from firth.tasks.config import TaskConfig
+from firth.tasks.data import build_data
+from firth.tasks.finetune import train_model
+from firth.tasks.model import TaskModel
+from firth.tasks.training import Finetuning
 
 Train = Callable[..., tuple[TaskModel, Finetuning]]
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from conftest import Train  # type: ignore[attr-defined]
-from firth.core.examples import Answer, AnswerExample
-from firth.core.task_configs import TaskConfig
-from firth.core.text_reader import TextReader
-from firth.tasks.answer import AnswerQuestions
+from firth.core.types import TextReader
+from firth.data.examples import Answer, AnswerExample
+from firth.tasks.answer.answer import AnswerQuestions
+from firth.tasks.config import TaskConfig
 from task_text import questions
 
 

@@ -9,15 +9,14 @@ import torch
 
 import firth
 from firth import api
-from firth.assembly.finetune import load_base, train_model
-from firth.assembly.task_data import build_data
-from firth.assembly.task_model import TaskModel, build_task
-from firth.assembly.usual_settings import usual_settings
 from firth.core.errors import FirthError
-from firth.core.examples import Answer, AnswerExample
-from firth.core.task_configs import TaskConfig
-from firth.representations.scratch import ScratchRepresentation
-from firth.tasks.answer_apart import AnswerApart, ComparingNetwork
+from firth.data.examples import Answer, AnswerExample
+from firth.models.shared.static import ScratchRepresentation
+from firth.tasks.answer.apart import AnswerApart, ComparingNetwork
+from firth.tasks.config import TaskConfig
+from firth.tasks.data import build_data
+from firth.tasks.finetune import load_base, train_model, usual_settings
+from firth.tasks.model import TaskModel, build_task
 from task_text import questions, write, write_vectors
 
 WORDS = ["who", "found", "a", "map", "the", "nurse", "sold", "clock", ".", "?"]

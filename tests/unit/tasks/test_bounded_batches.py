@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from conftest import Train  # type: ignore[attr-defined]
-from firth.assembly.loading import load_model
-from firth.core.examples import Answer, AnswerExample, TagExample, TextExample
-from firth.core.task_configs import TaskConfig
-from firth.core.text_reader import TextReader
+from firth.core.types import TextReader
+from firth.data.examples import Answer, AnswerExample, TagExample, TextExample
+from firth.models.loading import load_model
 from firth.tasks.classify import Classify
-from firth.tasks.finetuning import Finetuning
+from firth.tasks.config import TaskConfig
 from firth.tasks.predicting import predict_items
+from firth.tasks.training import Finetuning
 from task_text import questions, tagged, texts
 
 LIMIT, LONG = 64, "The doctor found a boat near the old gate. " * 60  # some 600 pieces
@@ -45,7 +45,7 @@ LONG_EXAMPLES: dict[str, tuple[list[Any], Any]] = {
 def test_training_and_prediction_stay_within_the_limit(
     task: str, train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from firth.assembly import finetune as finetune_file
+    from firth.tasks import finetune as finetune_file
 
     some, long = LONG_EXAMPLES[task]
     build = finetune_file.build_model

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firth.tasks.buckets import batches_in_order, batches_longest_first, padding_share, shuffled_batches
+from firth.tasks.batches import batches_in_order, batches_longest_first, padding_share, shuffled_batches
 
 LENS = st.lists(st.integers(0, 60), max_size=80)
 

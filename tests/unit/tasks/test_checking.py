@@ -5,9 +5,8 @@ import re
 import pytest
 
 from firth.core.errors import FirthError
-from firth.core.examples import Answer, AnswerExample, TagExample, TextExample
-from firth.tasks.check_table import _screen_width, check_lines
-from firth.tasks.checking import Check, Problem, check_examples
+from firth.data.examples import Answer, AnswerExample, TagExample, TextExample
+from firth.tasks.checking import Check, Problem, _screen_width, check_examples, check_lines
 
 
 def texts(*pairs: tuple[str, str | float | None], name: str = "train.tsv") -> list[TextExample]:

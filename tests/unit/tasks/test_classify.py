@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from conftest import Train  # type: ignore[attr-defined]
-from firth.core.examples import TextExample
-from firth.core.task_configs import TaskConfig
-from firth.core.text_reader import TextReader
+from firth.core.types import TextReader
+from firth.data.examples import TextExample
 from firth.tasks.classify import Classify
+from firth.tasks.config import TaskConfig
 from task_text import pairs, scores, texts
 
 LONG = " ".join(f"clock {number}" for number in range(120))

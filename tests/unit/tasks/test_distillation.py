@@ -9,16 +9,15 @@ import torch
 
 import firth
 from firth import api
-from firth.assembly import task_run
-from firth.assembly.finetune import load_base, train_model
-from firth.assembly.task_data import build_data
-from firth.assembly.task_model import TaskModel, build_model
-from firth.assembly.teacher import load_teacher
 from firth.core.errors import FirthError, Interrupted
-from firth.core.examples import TextExample
 from firth.core.files import checksum
-from firth.core.task_configs import TaskConfig
-from firth.tasks.distillation import Distillation, layer_map, soft_loss
+from firth.data.examples import TextExample
+from firth.tasks import run as task_run
+from firth.tasks.config import TaskConfig
+from firth.tasks.data import build_data
+from firth.tasks.distillation import Distillation, layer_map, load_teacher, soft_loss
+from firth.tasks.finetune import load_base, train_model
+from firth.tasks.model import TaskModel, build_model
 from task_text import MAKERS, PEOPLE, THINGS, files, tagged, texts, write
 
 KINDS = {"classify": "classify", "score": "score", "tag": "tag", "answer": "answer"}

@@ -9,14 +9,14 @@ import torch
 
 import firth
 from conftest import Train  # type: ignore[attr-defined]
-from firth.assembly import task_run
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import read_json
-from firth.core.runs import Run
-from firth.core.task_configs import TaskConfig
-from firth.core.text_reader import TextReader
+from firth.core.run import Run
+from firth.core.types import TextReader
+from firth.tasks import run as task_run
 from firth.tasks.classify import Classify
-from firth.tasks.finetuning import Finetuning, layer_rates
+from firth.tasks.config import TaskConfig
+from firth.tasks.training import Finetuning, layer_rates
 from firth.training.loop import Loop
 from task_text import files, tagged, texts
 

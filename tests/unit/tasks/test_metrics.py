@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as peer
 
-from firth.tasks import metrics
-from firth.tasks.bootstrap import confusion_interval, interval, interval_of_rows, mean_interval
+from firth.tasks import scores as metrics
+from firth.tasks.scores import confusion_interval, interval, interval_of_rows, mean_interval
 
 LABELS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30)
 
@@ -86,7 +86,7 @@ class TestBootstrap:
 
     def test_many_examples_in_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         whole = mean_interval(self.right, seed=3)
-        monkeypatch.setattr("firth.tasks.bootstrap._CELLS", 700)
+        monkeypatch.setattr("firth.tasks.scores._CELLS", 700)
         np.testing.assert_allclose(mean_interval(self.right, seed=3), whole)
 
     def test_nothing(self) -> None:

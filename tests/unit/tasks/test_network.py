@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from firth.core.task_configs import TaskConfig
-from firth.core.text_reader import TextReader
-from firth.representations.scratch import ScratchRepresentation
+from firth.core.types import TextReader
+from firth.models.shared.static import ScratchRepresentation
+from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork
 
 DIM = 6

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import firth
-from firth.assembly import finetune as finetune_file
 from firth.core.errors import FirthError, Interrupted
+from firth.tasks import finetune as finetune_file
 from task_text import files
 
 
@@ -70,7 +70,7 @@ def test_a_base_is_read_no_oftener_than_needed(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once for all trainings where it stays as it is, once for each where it is tuned."""
-    from firth.assembly import task_run
+    from firth.tasks import run as task_run
 
     loaded: list[str] = []
     load = finetune_file.load_base
@@ -102,7 +102,7 @@ def test_other_examples_are_another_run(run_folder: Path, tmp_path: Path, monkey
     given = files(tmp_path, "classify", 12, 6)
     wish: dict[str, Any] = {"base": run_folder, **given, "out": tmp_path / "run", "epochs": 1}
     with monkeypatch.context() as patch:
-        patch.setattr("firth.assembly.task_run.train_model", stopped)
+        patch.setattr("firth.tasks.run.train_model", stopped)
         with pytest.raises(Interrupted):
             firth.finetune("classify", **wish)
     train = Path(str(given["train"]))

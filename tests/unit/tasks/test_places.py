@@ -9,18 +9,18 @@ import pytest
 import torch
 
 import firth
-from firth.assembly.loading import load_model
-from firth.assembly.task_model import load_beside
-from firth.assembly.usual_settings import usual_settings
 from firth.core.errors import FirthError
-from firth.core.runs import Run
-from firth.core.task_configs import TaskConfig
-from firth.core.text_reader import TextReader
-from firth.representations.beside import read_beside
+from firth.core.run import Run
+from firth.core.types import TextReader
+from firth.models.loading import load_model
+from firth.models.shared.extra_vectors import read_beside
+from firth.tasks.batches import collate, frame_row
 from firth.tasks.classify import Classify
-from firth.tasks.finetuning import Finetuning
+from firth.tasks.config import TaskConfig
+from firth.tasks.finetune import usual_settings
+from firth.tasks.model import load_beside
 from firth.tasks.network import TaskNetwork
-from firth.tasks.rows import collate, frame_row
+from firth.tasks.training import Finetuning
 from task_text import files, texts, write_vectors
 
 DIM = 8

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from conftest import Train  # type: ignore[attr-defined]
-from firth.core.examples import TextExample
+from firth.data.examples import TextExample
 from firth.tasks import predicting
 from task_text import questions, tagged, texts
 

@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 
 import firth
-from firth.assembly.charts import line_chart
-from firth.assembly.loading import load_model
-from firth.assembly.sample_efficiency import learn_from_shares, points_of
-from firth.assembly.task_data import build_data
-from firth.assembly.usual_settings import usual_settings
 from firth.core.errors import FirthError
-from firth.core.examples import TextExample
-from firth.core.runs import Run
-from firth.core.task_configs import TaskConfig
-from firth.tasks.shares import check_shares, nested_order, strata, take_share
+from firth.core.run import Run
+from firth.data.examples import TextExample
+from firth.models.loading import load_model
+from firth.reports.charts import line_chart
+from firth.tasks.config import TaskConfig
+from firth.tasks.curve import learn_from_shares, points_of
+from firth.tasks.data import build_data, check_shares, nested_order, strata, take_share
+from firth.tasks.finetune import usual_settings
 from task_text import files, questions, scores, tagged, texts
 
 
@@ -174,7 +173,7 @@ def test_shares_have_the_settings_for_so_many(tmp_path: Path, monkeypatch: pytes
     def by_number(config: TaskConfig, base: Any, num_train: int, given: Any) -> TaskConfig:
         return usual_settings(config, base, num_train, given).replace(epochs=3 if num_train == 5 else 1)
 
-    monkeypatch.setattr("firth.assembly.task_run.usual_settings", by_number)
+    monkeypatch.setattr("firth.tasks.run.usual_settings", by_number)
     data = files(tmp_path, "classify", 20, 6)
     firth.finetune(
         "classify",

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from conftest import Train  # type: ignore[attr-defined]
-from firth.assembly.task_data import build_data
-from firth.assembly.task_model import tag_example
-from firth.core.examples import TagExample
-from firth.core.task_configs import TaskConfig
-from firth.core.text_reader import TextReader
-from firth.tasks.tag import Tag
+from firth.core.types import TextReader
+from firth.data.examples import TagExample
+from firth.tasks.config import TaskConfig
+from firth.tasks.data import build_data
+from firth.tasks.model import tag_example
+from firth.tasks.tag.tag import Tag
 from task_text import tagged
 
 LABELS = ("B-X", "I-X", "O")

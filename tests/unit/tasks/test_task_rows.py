@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firth.core.text_reader import Frame
-from firth.tasks.rows import by_owner, collate, cut_pair, frame_row
+from firth.core.types import Frame
+from firth.tasks.batches import by_owner, collate, cut_pair, frame_row
 
 BERT = Frame((101,), (102,), (102,))
 XLNET = Frame((), (4,), (4, 3), last_segment=2)

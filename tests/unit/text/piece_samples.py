@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from firth.text.pieces import BYTE_TOKENS, SPECIALS, Pieces, bert_tokenizer
+from firth.tokenizers.pieces import BYTE_TOKENS, SPECIALS, Pieces, bert_tokenizer
 
 WORDS = "the dog ##s bark ##ed caf ##e naive ##ly a b c ##a ##b ##c ##1 1 2 i ##ph ##one 6 ##s x ##y 说 中 国 人 ! . , ' - [ ] ( ) 。 ， “ ” … ß".split()
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from firth.core.errors import FirthError
-from firth.core.examples import Answer
-from firth.text.answers import AnswerFile, read_answers
+from firth.data.answers import AnswerFile, read_answers
+from firth.data.examples import Answer
 
 PASSAGE = "Zürich 👩\u200d🚀 在瑞士，cafe\u0301 too."
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from firth import api
 from firth.core.configs import TokensConfig
 from firth.corpus.format import Corpus
-from firth.text.pieces import Pieces
-from firth.text.vocabulary import train_pieces
+from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.vocabulary import train_pieces
 
 PLAY = "First Citizen:\nBefore we proceed,  hear me.\n\nAll:\nSpeak, speak! 说\n"
 

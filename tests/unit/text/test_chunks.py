@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from piece_samples import build_pieces, hard_text
 from tokenizers import Tokenizer
 
-from firth.text import chunks
-from firth.text.chunks import ChunkEncoder, block_encoder
-from firth.text.document import Document
-from firth.text.encoded import PlainEncoder
-from firth.text.pieces import Pieces
+from firth.data.readers import Document
+from firth.tokenizers import chunks
+from firth.tokenizers.chunks import ChunkEncoder, block_encoder
+from firth.tokenizers.encoded import PlainEncoder
+from firth.tokenizers.pieces import Pieces
 
 PIECES = {(lower, byte): build_pieces(lower, byte) for lower in (True, False) for byte in (True, False)}
 ENCODERS = {key: ChunkEncoder(pieces) for key, pieces in PIECES.items()}

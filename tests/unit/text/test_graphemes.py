@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from firth.text.graphemes import is_border, whole_characters
+from firth.tokenizers.words import is_border, whole_characters
 
 
 @pytest.mark.parametrize(

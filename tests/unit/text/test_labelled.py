@@ -10,9 +10,9 @@ import pytest
 import zstandard
 
 from firth.core.errors import FirthError
-from firth.core.examples import TextExample
-from firth.text.columns import Columns
-from firth.text.labelled import read_texts, stream_texts
+from firth.data.columns import Columns
+from firth.data.examples import TextExample
+from firth.data.labelled import read_texts, stream_texts
 
 
 def read(path: Path, data: str | bytes, **settings: object) -> list[TextExample]:

@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from firth.core.errors import FirthError
-from firth.text.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
+from firth.data.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
 
 PAIRS = [Pair("A dog.", "Ein Hund."), Pair("Two cats", "Zwei Katzen"), Pair("", "leer"), Pair("一只狗", "Ein Hund")]
 TMX = """<?xml version="1.0" encoding="utf-8"?>

@@ -8,8 +8,8 @@ from piece_samples import build_pieces, build_vocab, hard_text
 
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
-from firth.text.pieces import BYTE_TOKENS, Pieces
-from firth.text.vocabulary import train_pieces
+from firth.tokenizers.pieces import BYTE_TOKENS, Pieces
+from firth.tokenizers.vocabulary import train_pieces
 
 UNCASED = build_pieces()
 BYTES = build_pieces(byte_fallback=True)

@@ -11,10 +11,10 @@ import pytest
 import zstandard
 
 from firth.core.errors import FirthError
-from firth.text import lines, readers
-from firth.text.document import Document
-from firth.text.readers import ReadingConfig, read_documents
-from firth.text.sources import find_sources
+from firth.data import readers
+from firth.data import sources as lines
+from firth.data.readers import Document, ReadingConfig, read_documents
+from firth.data.sources import find_sources
 
 PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}
 TEXTS = ["A first text, with a comma.", "他说：“你好。”\n第二行。", 'Quote " and tab\tinside.']

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firth.core.errors import FirthError
-from firth.text.pieces import Pieces
+from firth.tokenizers.pieces import Pieces
 
 STEMS = "walk talk jump play work dream light stone water house green happy".split()
 KINDS = {

@@ -4,9 +4,9 @@ import pytest
 
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
-from firth.text.pieces import Pieces
-from firth.text.sentinels import merged, sentinel_ids, spans_of, with_sentinels
-from firth.text.vocabulary import train_pieces
+from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.sentinels import merged, sentinel_ids, spans_of, with_sentinels
+from firth.tokenizers.vocabulary import train_pieces
 
 TEXT = ["The old doctor found a clock near the river.", "老师看见了一本书。"] * 20
 

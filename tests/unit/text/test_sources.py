@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from firth.core.errors import FirthError
-from firth.text.sources import find_sources, open_source
+from firth.data.sources import find_sources, open_source
 
 
 def touch(path: Path, data: bytes = b"text\n") -> Path:

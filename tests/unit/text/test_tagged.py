@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from firth.core.errors import FirthError
-from firth.core.examples import TagExample
-from firth.text.tagged import TagColumns, read_tagged
+from firth.data.examples import TagExample
+from firth.data.tagged import TagColumns, read_tagged
 
 
 def read(path: Path, data: str, **settings: object) -> list[TagExample]:

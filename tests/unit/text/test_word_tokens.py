@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from firth.core.errors import FirthError
-from firth.text.pieces import Pieces
-from firth.text.word_blocks import WordEncoder, WordRules
-from firth.text.word_tokens import WordTokens, join_words, load_tokens
+from firth.tokenizers.encoded import WordEncoder, WordRules
+from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.word_tokens import WordTokens, join_words, load_tokens
 
 
 def test_encode_has_places_and_marks() -> None:

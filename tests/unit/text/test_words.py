@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firth.text.words import cut, has_han, split_words
+from firth.tokenizers.words import cut, has_han, split_words
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from torch import nn
 from firth.core.configs import TrainingConfig
 from firth.core.errors import FirthError
 from firth.core.types import Batch, Losses
-from firth.training.averaged_sgd import AveragedSGD, stopped_improving
+from firth.training.averaging import AveragedSGD, stopped_improving
 from firth.training.loop import Loop
 
 

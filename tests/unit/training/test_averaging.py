@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from firth import api
-from firth.core.runs import Run
+from firth.core.run import Run
 
 SMALL = ["num_layers=1", "num_decoder_layers=1", "hidden_dim=16", "num_heads=2", "ffn_dim=16", "batch_tokens=128"]
 SMALL += ["norm_first=false"]  # then the run is a Marian directory

@@ -9,14 +9,7 @@ from torch import nn
 
 from firth.core.configs import TrainingConfig
 from firth.core.errors import FirthError
-from firth.training.checkpoints import (
-    list_checkpoints,
-    load_model,
-    load_optimizer,
-    prune,
-    read_state,
-    save_checkpoint,
-)
+from firth.training.checkpoints import list_checkpoints, load_model, load_optimizer, prune, read_state, save_checkpoint
 from firth.training.history import History, read_history
 from firth.training.optimizer import build_optimizer
 

@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from firth import api
-from firth.assembly.families import find_family
-from firth.assembly.masked_encoder import MaskedEncoder
-from firth.assembly.pretrain import configure
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError, Interrupted
-from firth.core.runs import Run
+from firth.core.run import Run
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Corpus
+from firth.models.bert.pretraining import MaskedEncoder
+from firth.models.pretrain import configure
+from firth.models.shared.pretraining import find_family
 from firth.training.checkpoints import list_checkpoints, read_state
+from firth.training.history import prefetched
 from firth.training.loop import Loop, Timing
-from firth.training.prefetch import prefetched
 
 
 def build_loop(config: RunConfig, corpus: Corpus, folder: Path, *settings: str) -> Loop:

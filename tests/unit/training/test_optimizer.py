@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from firth.core.configs import TrainingConfig
-from firth.nn.positions import RelativeBias
-from firth.nn.relative_attention import RelativeAttention
+from firth.nn.attention.positions import RelativeBias
+from firth.nn.attention.relative import RelativeAttention
 from firth.training.optimizer import build_optimizer, learning_rate, set_rate
 
 

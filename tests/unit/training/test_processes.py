@@ -13,7 +13,7 @@ import pytest
 from safetensors.torch import load_file
 
 from firth import api
-from firth.recipes.registry import find_recipe
+from firth.models.registry import find_recipe
 
 COMMAND = [sys.executable, "-c", "from firth.cli.main import main; main()", "pretrain"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from firth.core.errors import FirthError
-from firth.vectors.evaluation import score_analogies, score_similarity
+from firth.evaluation.words import score_analogies, score_similarity
 from firth.vectors.word_vectors import WordVectors
 
 

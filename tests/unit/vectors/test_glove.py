@@ -7,10 +7,19 @@ import numpy as np
 import pytest
 
 from firth.corpus.format import Corpus
-from firth.vectors.cooccurrence import ONE, Counting, block_of, cells_of, distance_weights, merge_runs, write_buckets
-from firth.vectors.glove import cell_weights, glove_matrix
+from firth.vectors.glove import (
+    ONE,
+    Counting,
+    block_of,
+    cell_weights,
+    cells_of,
+    distance_weights,
+    glove_matrix,
+    merge_runs,
+    write_buckets,
+)
 from firth.vectors.glove_kernels import train_cells
-from firth.vectors.plan import Plan, unit_starts
+from firth.vectors.learners import Plan, unit_starts
 from firth.vectors.vocabulary import view_vocabulary
 
 
@@ -54,7 +63,7 @@ def test_counts_are_the_same_however_they_are_spilled(words: Corpus, tmp_path: P
 
 
 def test_buckets_hold_every_cell_once_by_block(words: Corpus, tmp_path: Path) -> None:
-    from firth.vectors.cooccurrence import CELL
+    from firth.vectors.glove import CELL
 
     vocabulary = view_vocabulary(words, 1, None)
     plan = Plan(unit_starts(words, "document"), 512, 2, 1)

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from firth.vectors import glove_kernels, glove_reference, kernels, merging, reference, subword_kernels
+from firth.vectors import glove_kernels, kernels, reference, subword_kernels
+from firth.vectors import learners as merging
+from firth.vectors import reference as glove_reference
 from firth.vectors.glove import cell_weights, glove_matrix
 from firth.vectors.learners import padded
-from firth.vectors.subwords import Bags
-from firth.vectors.vocabulary import huffman_paths, keep_table, no_paths, noise_table
+from firth.vectors.vocabulary import Bags, huffman_paths, keep_table, no_paths, noise_table
 
 SIZE = 200
 
@@ -60,8 +61,7 @@ def test_an_epoch_of_kernel_and_twin_agree(text: dict[str, Any], negatives: int,
 
 
 def test_sigmoid_is_exact_to_float32() -> None:
-    from firth.vectors.arithmetic import compiled, sigmoid
-    from firth.vectors.lanes import load, store
+    from firth.vectors.lanes import compiled, load, sigmoid, store
 
     @compiled
     def run(scores: Any, found: Any) -> None:

@@ -11,9 +11,11 @@ from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
-from firth.vectors.plan import MAX_UNIT, Plan, unit_starts
-from firth.vectors.subwords import Bags, all_buckets, fnv1a, word_buckets, word_ngrams
+from firth.vectors.learners import MAX_UNIT, Plan, unit_starts
 from firth.vectors.vocabulary import (
+    Bags,
+    all_buckets,
+    fnv1a,
     grow_vocabulary,
     huffman_paths,
     keep_probabilities,
@@ -21,6 +23,8 @@ from firth.vectors.vocabulary import (
     noise_probabilities,
     noise_table,
     view_vocabulary,
+    word_buckets,
+    word_ngrams,
 )
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from firth.core.errors import FirthError
-from firth.vectors import search
-from firth.vectors.subwords import word_buckets
+from firth.vectors import word_vectors as search
+from firth.vectors.vocabulary import word_buckets
 from firth.vectors.word_vectors import Subwords, WordVectors
 
 

@@ -1,0 +1,194 @@
+"""Parallel text as people have it: two files whose lines belong together, TSV, jsonl, TMX.
+
+Each may be packed (.gz, .zst). Pairs come as a stream, in order, also empty ones: what is left
+out, and how often, is for the corpus to count.
+"""
+
+import itertools
+import xml.etree.ElementTree as xml
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from firth.core.config import Config
+from firth.core.errors import FirthError, nearest
+from firth.data.sources import PACKINGS, Source, numbered_lines, open_source
+from firth.data.tables import json_values
+from firth.tokenizers.characters import whole_characters
+
+_FORMATS = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tmx": "tmx"}
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+_CODES = {"bpt", "ept", "ph", "it", "ut", "sub"}  # inside a TMX segment: mark-up of the file it came from
+
+
+class PairsReadingConfig(Config):
+    """How parallel text is read. ``source`` and ``target`` name the columns of a TSV with a header, the
+    keys of jsonl or the languages of a TMX file; without them the first two are taken."""
+
+    source: str | None = None
+    target: str | None = None
+    encoding: str = "utf-8"
+
+
+class Pair(NamedTuple):
+    source: str
+    target: str
+
+
+def find_pair_sources(inputs: list[str]) -> list[Source]:
+    """Two plain files line by line, any number of TSV, jsonl and TMX files, or one plain file with tabs."""
+    found = [_source(Path(word)) for word in inputs]
+    if len(found) == 1 and found[0].format == "txt" and _has_columns(found[0]):
+        return [replace(found[0], format="tsv")]  # whatever its name: Tatoeba's pairs come as .txt
+    plain = [source for source in found if source.format == "txt"]
+    if not found or (plain and len(found) != 2) or len(plain) == 1:
+        raise FirthError(
+            f"parallel text is two files whose lines belong together, or .tsv, .jsonl or .tmx files; got {' '.join(inputs) or 'nothing'}"
+        )
+    return found
+
+
+def _source(path: Path) -> Source:
+    if not path.is_file():
+        raise FirthError(f"{path}: no such file; check the path")
+    if path.stat().st_size == 0:
+        raise FirthError(f"{path}: the file is empty; remove it from the list or fill it")
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    packing = suffixes.pop() if suffixes and suffixes[-1] in PACKINGS else ""
+    return Source(path, _FORMATS.get(suffixes[-1] if suffixes else "", "txt"), packing, str(path))
+
+
+def _has_columns(source: Source) -> bool:
+    """Whether the first line has a tab, whatever it is written in."""
+    return any("\t" in line for _, line in itertools.islice(numbered_lines(source, "latin-1"), 1))
+
+
+def read_pairs(sources: list[Source], config: PairsReadingConfig) -> Iterator[Pair]:
+    """Every pair of every source, in order."""
+    if sources[0].format == "txt":
+        yield from _two_files(sources[0], sources[1], config)
+        return
+    readers: dict[str, Callable[[Source, PairsReadingConfig], Iterator[Pair]]] = {
+        "tsv": _tsv,
+        "jsonl": _jsonl,
+        "tmx": _tmx,
+    }
+    for source in sources:
+        yield from readers[source.format](source, config)
+
+
+def _two_files(first: Source, second: Source, config: PairsReadingConfig) -> Iterator[Pair]:
+    counts = [0, 0]
+    lines = [numbered_lines(source, config.encoding) for source in (first, second)]
+    for pair in itertools.zip_longest(*lines):
+        for side, numbered in enumerate(pair):
+            counts[side] += numbered is not None
+        if None in pair:
+            for side, rest in enumerate(lines):
+                counts[side] += sum(1 for _ in rest)
+            raise FirthError(
+                f"{first.name} has {counts[0]:,} lines but {second.name} has {counts[1]:,}: parallel files need as many, line by line"
+            )
+        yield Pair(pair[0][1], pair[1][1])
+
+
+def _tsv(source: Source, config: PairsReadingConfig) -> Iterator[Pair]:
+    """With a header that names the wanted columns, or else the first two columns."""
+    wanted = (config.source or "source", config.target or "target")
+    places = (0, 1)
+    for number, line in numbered_lines(source, config.encoding):
+        if not line.strip():
+            continue
+        fields = line.split("\t")
+        if number == 1 and all(name in fields for name in wanted):
+            places = (fields.index(wanted[0]), fields.index(wanted[1]))
+            continue
+        if number == 1 and (config.source or config.target):
+            missing = next(name for name in wanted if name not in fields)
+            raise FirthError(
+                f"{source.name}:1: no column '{missing}': {nearest(missing, fields)}; choose with --source and --target"
+            )
+        if len(fields) <= max(places):
+            raise FirthError(
+                f"{source.name}:{number}: {len(fields)} field{'s' * (len(fields) > 1)}, but a pair needs two with a tab between; mend this line"
+            )
+        yield Pair(fields[places[0]], fields[places[1]])
+
+
+def _jsonl(source: Source, config: PairsReadingConfig) -> Iterator[Pair]:
+    """Objects with the two texts, also one level down (``{"translation": {"en": …, "de": …}}``)."""
+    names: tuple[str, str] | None = None
+    for number, row in json_values(source, config.encoding):
+        if isinstance(row, dict) and isinstance(row.get("translation"), dict):
+            row = row["translation"]
+        if not isinstance(row, dict):
+            raise FirthError(
+                f"{source.name}:{number}: not an object with the two texts but {type(row).__name__}; mend this line"
+            )
+        if names is None:
+            names = _keys(row, config, f"{source.name}:{number}")
+        yield Pair(*(_text(row, name, f"{source.name}:{number}") for name in names))
+
+
+def _keys(row: dict[str, Any], config: PairsReadingConfig, where: str) -> tuple[str, str]:
+    """Which two keys hold the texts, by the first line."""
+    texts = [name for name, value in row.items() if isinstance(value, str)]
+    plain = ("source", "target") if {"source", "target"} <= set(texts) else tuple(texts)
+    if config.source is None and config.target is None and len(plain) == 2:
+        return plain[0], plain[1]
+    if config.source is None or config.target is None:
+        raise FirthError(f"{where}: which keys hold the two texts is not clear; choose with --source and --target")
+    return config.source, config.target
+
+
+def _text(row: dict[str, Any], name: str, where: str) -> str:
+    if name not in row:
+        raise FirthError(f"{where}: no key '{name}': {nearest(name, list(row))}; choose with --source and --target")
+    if not isinstance(row[name], str):
+        raise FirthError(f"{where}: '{name}' is not text but {type(row[name]).__name__}; mend this line")
+    return whole_characters(row[name])
+
+
+def _tmx(source: Source, config: PairsReadingConfig) -> Iterator[Pair]:
+    """Translation units of a TMX file, one at a time; ``en`` also means ``en-US``."""
+    names: tuple[str, str] | None = None
+    if config.source is not None and config.target is not None:
+        names = (config.source, config.target)
+    try:
+        with open_source(source) as handle:
+            for _, unit in xml.iterparse(handle):
+                if unit.tag != "tu":
+                    continue
+                texts = {_language(variant): _segment(variant) for variant in unit.iter("tuv")}
+                unit.clear()
+                if names is None and len(texts) >= 2:
+                    first, second, *_ = texts
+                    names = (first, second)
+                found = [_of_language(texts, name) for name in names or ()]
+                if len(found) == 2 and found[0] is not None and found[1] is not None:
+                    yield Pair(found[0], found[1])
+    except xml.ParseError as error:
+        raise FirthError(f"{source.name}:{error.position[0]}: not valid TMX ({error}); mend or copy it again") from None
+
+
+def _language(variant: xml.Element) -> str:
+    return (variant.get(_LANGUAGE) or variant.get("lang") or "").lower()
+
+
+def _segment(variant: xml.Element) -> str:
+    segment = variant.find("seg")
+    return "" if segment is None else " ".join(_inner(segment).split())
+
+
+def _inner(element: xml.Element) -> str:
+    """The text of a segment without the codes of the file that it came from."""
+    parts = [element.text or ""]
+    for child in element:
+        parts += ["" if child.tag in _CODES else _inner(child), child.tail or ""]
+    return "".join(parts)
+
+
+def _of_language(texts: dict[str, str], name: str) -> str | None:
+    name = name.lower()
+    return next((text for code, text in texts.items() if code == name or code.startswith(f"{name}-")), None)

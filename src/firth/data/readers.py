@@ -1,0 +1,207 @@
+"""A document, the unit that readers give and encoders take."""
+
+import csv
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from firth.core.config import Config
+from firth.core.errors import FirthError, nearest
+from firth.data.sources import MAX_LINE_CHARS, Source, numbered_lines, seekable, text_blocks
+from firth.data.tables import json_values
+from firth.tokenizers.characters import whole_characters
+
+
+class Document(NamedTuple):
+    """A text, and its sentences as (start, end) where the file says so itself."""
+
+    text: str
+    sentences: list[tuple[int, int]] | None = None
+
+
+MAX_DOCUMENT_CHARS = 1_000_000
+_HEAD_LINES = 2000
+_ENDS = tuple(".!?…。！？\"'”’」』)）:;：；")
+
+
+class ReadingConfig(Config):
+    """How files are read; ``auto`` looks at the first lines."""
+
+    format: str = "auto"
+    layout: str = "auto"
+    column: str = "text"
+    encoding: str = "utf-8"
+
+
+def _bounded(blocks: Iterator[str]) -> Iterator[Document]:
+    """One document, cut at a sentence's end or white space where it is longer than the limit."""
+    held = ""
+    for block in blocks:
+        held += block
+        while len(held) > MAX_DOCUMENT_CHARS:
+            cut = max(held.rfind(mark, MAX_DOCUMENT_CHARS // 2, MAX_DOCUMENT_CHARS) for mark in "\n。！？")
+            if cut < 0:
+                cut = held.rfind(" ", MAX_DOCUMENT_CHARS // 2, MAX_DOCUMENT_CHARS)
+            cut = cut + 1 if cut > 0 else MAX_DOCUMENT_CHARS
+            yield Document(held[:cut])
+            held = held[cut:]
+    if held.strip():
+        yield Document(held)
+
+
+def _blank_separated(lines: Iterator[tuple[int, str]]) -> Iterator[Document]:
+    sentences: list[str] = []
+    size = 0
+    for _, line in lines:
+        line = line.strip()
+        if line:
+            sentences.append(line)
+            size += len(line)
+        if sentences and (not line or size > MAX_DOCUMENT_CHARS):
+            yield _joined(sentences)
+            sentences, size = [], 0
+    if sentences:
+        yield _joined(sentences)
+
+
+def _joined(sentences: list[str]) -> Document:
+    borders, start = [], 0
+    for sentence in sentences:
+        borders.append((start, start + len(sentence)))
+        start += len(sentence) + 1
+    return Document("\n".join(sentences), borders)
+
+
+def detect_layout(source: Source, encoding: str, num_files: int) -> str:
+    """Looks at the first lines. Many files: a document each. Blank lines between lines that end
+    like sentences: ``blank``; lines that do not (wrapped prose, verse): one ``file``; no blank
+    lines: a document a ``line`` unless the lines look wrapped."""
+    if num_files >= 10:
+        return "file"
+    block = next(text_blocks(source, encoding), "")
+    head = [line.strip() for line in block.split("\n", _HEAD_LINES)[:_HEAD_LINES]]
+    if len(head) == 1 and len(block) >= MAX_DOCUMENT_CHARS:
+        return "file"
+    while head and not head[-1]:
+        head.pop()
+    full = [line for line in head if line]
+    if not full:
+        return "line"
+    ended = sum(line.endswith(_ENDS) for line in full) / len(full)
+    if "" in head:
+        return "blank" if ended >= 0.7 else "file"
+    lengths = sorted(len(line) for line in full)
+    wrapped = len(full) >= 5 and ended < 0.5 and lengths[-1] <= 120 and lengths[len(lengths) // 2] >= 0.7 * lengths[-1]
+    return "file" if wrapped else "line"
+
+
+def _txt(source: Source, config: ReadingConfig, layout: str) -> Iterator[Document]:
+    if layout == "file":
+        yield from _bounded(text_blocks(source, config.encoding))
+    elif layout == "blank":
+        yield from _blank_separated(numbered_lines(source, config.encoding))
+    else:
+        for _, line in numbered_lines(source, config.encoding):
+            if line.strip():
+                yield Document(line)
+
+
+def _jsonl(source: Source, config: ReadingConfig) -> Iterator[Document]:
+    for number, value in json_values(source, config.encoding):
+        if isinstance(value, dict):
+            value = _field(source, number, value, config.column)
+        if not isinstance(value, str):
+            raise FirthError(
+                f"{source.name}:{number}: '{config.column}' is not text but {type(value).__name__}; mend this line or choose another --column"
+            )
+        if value.strip():
+            yield Document(whole_characters(value))
+
+
+def _field(source: Source, number: int, row: dict[str, Any], column: str) -> Any:
+    if column not in row:
+        raise FirthError(
+            f"{source.name}:{number}: no column '{column}': {nearest(column, list(row))}; choose with --column"
+        )
+    return row[column]
+
+
+def _table(source: Source, config: ReadingConfig) -> Iterator[Document]:
+    csv.field_size_limit(MAX_LINE_CHARS)
+    lines = (line + "\n" for _, line in numbered_lines(source, config.encoding))
+    plain = source.format == "tsv"
+    rows = csv.reader(
+        lines,
+        delimiter="\t" if plain else ",",
+        quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL,
+        strict=not plain,
+    )
+    try:
+        header = next(rows, [])
+        if config.column not in header:
+            raise FirthError(
+                f"{source.name}:1: no column '{config.column}': {nearest(config.column, header)}; choose with --column"
+            )
+        place = header.index(config.column)
+        for row in rows:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise FirthError(
+                    f"{source.name}:{rows.line_num}: {len(row)} fields where the header has {len(header)}; mend this line"
+                )
+            if row[place].strip():
+                yield Document(row[place])
+    except csv.Error as error:
+        raise FirthError(
+            f"{source.name}:{rows.line_num}: not valid {source.format} ({error}); mend this line"
+        ) from None
+
+
+def _parquet(source: Source, config: ReadingConfig) -> Iterator[Document]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        with seekable(source) as handle:
+            # No reading ahead and small batches: a row group of long texts may be larger than memory.
+            file = pyarrow.parquet.ParquetFile(handle, pre_buffer=False, buffer_size=1 << 20)
+            names = file.schema_arrow.names
+            if config.column not in names:
+                raise FirthError(
+                    f"{source.name}: no column '{config.column}': {nearest(config.column, names)}; choose with --column"
+                )
+            for batch in file.iter_batches(batch_size=64, columns=[config.column]):
+                for value in batch.column(0).to_pylist():
+                    if value is not None and not isinstance(value, str):
+                        raise FirthError(
+                            f"{source.name}: column '{config.column}' is not text but {type(value).__name__}; choose another --column"
+                        )
+                    if value and value.strip():
+                        yield Document(value)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise FirthError(f"{source.name}: not a whole parquet file ({error}); copy it again") from None
+
+
+def read_documents(sources: list[Source], config: ReadingConfig) -> Iterator[Document]:
+    """Every document of every source, in order."""
+    if config.layout not in ("auto", "file", "blank", "line"):
+        raise FirthError(f"unknown layout '{config.layout}': choose file, blank or line")
+    num_texts = sum(source.format == "txt" for source in sources)
+    for document in _each(sources, config, num_texts):
+        if len(document.text) > MAX_DOCUMENT_CHARS and document.sentences is None:
+            yield from _bounded(iter([document.text]))
+        else:
+            yield document
+
+
+def _each(sources: list[Source], config: ReadingConfig, num_texts: int) -> Iterator[Document]:
+    for source in sources:
+        if source.format == "txt":
+            layout = config.layout if config.layout != "auto" else detect_layout(source, config.encoding, num_texts)
+            yield from _txt(source, config, layout)
+        else:
+            yield from {"jsonl": _jsonl, "csv": _table, "tsv": _table, "parquet": _parquet}[source.format](
+                source, config
+            )

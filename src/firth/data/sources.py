@@ -1,0 +1,220 @@
+"""From what the user names (files, folders, globs, ``-``) to opened, decompressed files."""
+
+import codecs
+import contextlib
+import glob
+import gzip
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from firth.core.errors import FirthError
+
+FORMATS = {
+    ".txt": "txt",
+    ".text": "txt",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+PACKINGS = (".gz", ".zst", ".zip")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of text: where it is, how it is laid out, how it is packed."""
+
+    path: Path
+    format: str  # txt, jsonl, csv, tsv, parquet
+    packing: str  # "", ".gz", ".zst", ".zip" (of one file)
+    name: str  # as the user would call it
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+
+def _describe(path: Path, format: str, otherwise: str | None = None) -> Source | None:
+    """What the name says; a name that says nothing is ``otherwise``, or none of ours."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    packing = suffixes.pop() if suffixes and suffixes[-1] in PACKINGS else ""
+    if packing == ".zip":
+        inside = _zipped(path)
+        if len(inside) != 1:
+            if otherwise is None:
+                return None
+            raise FirthError(f"{path}: holds {len(inside)} files; unpack it and name those that are meant")
+        suffixes = [suffix.lower() for suffix in Path(inside[0]).suffixes]
+    known = FORMATS.get(suffixes[-1]) if suffixes else None
+    chosen = format if format != "auto" else known or otherwise
+    return Source(path, chosen, packing, str(path)) if chosen else None
+
+
+def _zipped(path: Path) -> list[str]:
+    """The names of the files in a zip archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return [info.filename for info in archive.infolist() if not info.is_dir()]
+    except zipfile.BadZipFile as error:
+        raise FirthError(f"{path}: the .zip archive is broken or cut off ({error}); copy it again") from None
+
+
+def _describe_all(paths: list[Path], format: str, otherwise: str | None = None) -> list[Source]:
+    return [source for path in paths if path.is_file() if (source := _describe(path, format, otherwise))]
+
+
+def _inside(folder: Path) -> list[Path]:
+    """Everything below a folder in sorted order, except what is hidden."""
+    return sorted(
+        path for path in folder.rglob("*") if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+
+
+def find_sources(inputs: list[str], format: str = "auto") -> list[Source]:
+    """The files meant by paths, folders (searched whole, in sorted order) and globs."""
+    if not inputs:
+        raise FirthError("no input: name at least one file, folder or glob, or - for standard input")
+    if format != "auto" and format not in FORMATS.values():
+        raise FirthError(f"unknown format '{format}': choose txt, jsonl, csv, tsv or parquet")
+    found: list[Source] = []
+    for word in inputs:
+        path = Path(word)
+        if path.is_dir():
+            inside = _describe_all(_inside(path), format)
+            if not inside:
+                raise FirthError(
+                    f"{word}: no text in this folder (looked for {', '.join(FORMATS)}, also .gz, .zst and .zip); name the files or their --format"
+                )
+            found += inside
+        elif path.exists():
+            found += _describe_all([path], format, "txt") or [Source(path, "txt", "", word)]
+        elif matches := [Path(match) for match in sorted(glob.glob(word, recursive=True))]:
+            found += _describe_all(matches, format) or _describe_all(matches, format, "txt")
+        else:
+            raise FirthError(f"{word}: no such file or folder; check the path")
+    for source in found:
+        if source.size == 0:
+            raise FirthError(f"{source.name}: the file is empty; remove it from the list or fill it")
+    if not found:
+        raise FirthError(f"{' '.join(inputs)}: matches no text file; check the pattern")
+    return found
+
+
+@contextlib.contextmanager
+def seekable(source: Source) -> Iterator[BinaryIO]:
+    """The unpacked bytes as a file that can be read in any order (parquet); unpacked to disk if need be."""
+    with contextlib.ExitStack() as stack:
+        handle = stack.enter_context(open_source(source))
+        if source.packing:
+            import shutil
+            import tempfile
+
+            spool = stack.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(handle, spool, 1 << 20)
+            spool.seek(0)
+            handle = cast(BinaryIO, spool)
+        yield handle
+
+
+@contextlib.contextmanager
+def open_source(source: Source) -> Iterator[BinaryIO]:
+    """The unpacked bytes; a broken or cut-off archive is named."""
+    handle: BinaryIO
+    try:
+        with contextlib.ExitStack() as stack:
+            if source.packing == ".gz":
+                handle = cast(BinaryIO, stack.enter_context(gzip.open(source.path, "rb")))
+            elif source.packing == ".zst":
+                import pyarrow
+
+                packed = stack.enter_context(pyarrow.input_stream(str(source.path), compression="zstd"))
+                handle = io.BufferedReader(packed, 1 << 20)
+            elif source.packing == ".zip":
+                archive = stack.enter_context(zipfile.ZipFile(source.path))
+                handle = cast(BinaryIO, stack.enter_context(archive.open(_zipped(source.path)[0])))
+            else:
+                handle = stack.enter_context(open(source.path, "rb", buffering=1 << 20))
+            yield handle
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise FirthError(
+            f"{source.name}: the {source.packing} archive is broken or cut off ({error}); copy it again"
+        ) from None
+    except RuntimeError as error:
+        if source.packing != ".zip":
+            raise
+        raise FirthError(f"{source.name}: cannot be unpacked ({error}); unpack it and name the file") from None
+    except PermissionError:
+        raise FirthError(f"{source.name}: no permission to read it; change its mode or copy it") from None
+    except OSError as error:
+        if source.packing == ".zst" and error.errno is None:
+            raise FirthError(f"{source.name}: the .zst archive is broken or cut off ({error}); copy it again") from None
+        raise
+
+
+MAX_LINE_CHARS = 16_000_000
+_BLOCK_BYTES = 1 << 20
+
+
+def _decoder(encoding: str) -> codecs.IncrementalDecoder:
+    try:
+        return codecs.getincrementaldecoder(encoding)()
+    except LookupError:
+        raise FirthError(
+            f"unknown encoding '{encoding}': use a name that Python knows, such as utf-8, gb18030 or latin-1"
+        ) from None
+
+
+def text_blocks(source: Source, encoding: str) -> Iterator[str]:
+    """The decoded text in blocks that end anywhere; a byte order mark at its head is left out."""
+    decoder = _decoder(encoding)
+    line = 1
+    first = True
+    with open_source(source) as handle:
+        final = False
+        while not final:
+            raw = handle.read(_BLOCK_BYTES)
+            final = not raw
+            try:
+                text = decoder.decode(raw, final)
+            except UnicodeDecodeError as error:
+                line += error.object[: error.start].count(b"\n")
+                raise FirthError(
+                    f"{source.name}:{line}: not {encoding} (byte 0x{error.object[error.start]:02x}); convert it, or name its --encoding, for example gb18030 or latin-1"
+                ) from None
+            except UnicodeError as error:
+                raise FirthError(f"{source.name}:{line}: not {encoding} ({error}); name the right --encoding") from None
+            if first and text:
+                text = text.removeprefix("\ufeff")
+                first = False
+            if "\0" in text:
+                line += text.count("\n", 0, text.index("\0"))
+                raise FirthError(
+                    f"{source.name}:{line}: contains NUL bytes: it is UTF-16 or not text; convert it to UTF-8 or name its --encoding"
+                )
+            line += text.count("\n")
+            if text:
+                yield text
+
+
+def numbered_lines(source: Source, encoding: str) -> Iterator[tuple[int, str]]:
+    """Lines without their ends, counted from 1."""
+    number = 0
+    held = ""
+    for block in text_blocks(source, encoding):
+        lines = (held + block).split("\n")
+        held = lines.pop()
+        if len(held) > MAX_LINE_CHARS:
+            raise FirthError(
+                f"{source.name}:{number + len(lines) + 1}: a line of more than {MAX_LINE_CHARS // 1_000_000} MB; if it is one running text read it with --layout file, else break it into lines"
+            )
+        for line in lines:
+            number += 1
+            yield number, line.rstrip("\r")
+    if held:
+        yield number + 1, held.rstrip("\r")

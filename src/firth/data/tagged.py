@@ -1,0 +1,248 @@
+"""CoNLL-U (universaldependencies.org/format.html): words, their parts of speech and their places.
+
+Tags are of syntactic words. A word written together with others (``don't`` = ``do`` + ``n't``) keeps
+the part of the surface that it is, or the whole of it where the parts are not spelled so.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, groupby, islice
+from typing import Any
+
+from firth.core.errors import FirthError, nearest
+from firth.data.examples import TagExample
+from firth.data.sources import Source, find_sources, numbered_lines
+from firth.data.tables import json_lines
+from firth.tokenizers.characters import is_han, whole_characters
+
+_COLUMNS = {"upos": 3, "xpos": 4}
+
+
+def conllu_examples(name: str, lines: Iterator[tuple[int, str]], tag: str = "upos") -> Iterator[TagExample]:
+    """One example a sentence; ``tag`` is upos or xpos."""
+    if tag not in _COLUMNS:
+        raise FirthError(f"{name}: no column '{tag}' of tags in CoNLL-U; choose upos or xpos")
+    for full, group in groupby(lines, key=lambda line: bool(line[1].strip())):
+        if full:
+            example = _sentence(name, list(group), _COLUMNS[tag])
+            if example.words:
+                yield example
+
+
+def _sentence(name: str, lines: list[tuple[int, str]], tag_place: int) -> TagExample:
+    text = ""
+    words: list[str] = []
+    tags: list[str] = []
+    surfaces: list[tuple[str, int, bool]] = []  # form, number of words in it, a space behind
+    inside = 0  # syntactic words still to come of a surface
+    for number, line in lines:
+        if line.startswith("#"):
+            text = line.partition("=")[2].strip() if line.startswith("# text =") else text
+            continue
+        fields = line.split("\t")
+        if len(fields) != 10:
+            raise FirthError(f"{name}:{number}: {len(fields)} columns where CoNLL-U has 10; mend this line")
+        span = fields[0]
+        if "." in span:
+            continue  # an empty node: no word of the text
+        spaced = "SpaceAfter=No" not in fields[9].split("|")
+        if "-" in span:
+            first, _, last = span.partition("-")
+            if not (first.isdecimal() and last.isdecimal()):
+                raise FirthError(f"{name}:{number}: '{span}' is no range of words; mend this line")
+            inside = int(last) - int(first) + 1
+            surfaces.append((fields[1], inside, spaced))
+            continue
+        words.append(fields[1])
+        tags.append(fields[tag_place])
+        if inside:
+            inside -= 1
+        else:
+            surfaces.append((fields[1], 1, spaced))
+    places = _find(text, surfaces) if text else None
+    if places is None:
+        text, places = _put_together(surfaces)
+    offsets = _word_places(words, surfaces, places)
+    return TagExample(words, tags, f"{name}:{lines[0][0]}", text, offsets)
+
+
+def _find(text: str, surfaces: list[tuple[str, int, bool]]) -> list[int] | None:
+    """Where each surface starts in the given text, if they follow one another in it."""
+    starts, place = [], 0
+    for form, _, _ in surfaces:
+        while place < len(text) and text[place].isspace() and not text.startswith(form, place):
+            place += 1
+        if not text.startswith(form, place):
+            return None
+        starts.append(place)
+        place += len(form)
+    return starts
+
+
+def _put_together(surfaces: list[tuple[str, int, bool]]) -> tuple[str, list[int]]:
+    text, starts = "", []
+    for form, _, spaced in surfaces:
+        starts.append(len(text))
+        text += form + (" " if spaced else "")
+    return text.rstrip(), starts
+
+
+def _word_places(words: list[str], surfaces: list[tuple[str, int, bool]], starts: list[int]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for (form, count, _), start in zip(surfaces, starts, strict=True):
+        parts = words[len(found) : len(found) + count]
+        if "".join(parts).lower() == form.lower() and len("".join(parts)) == len(form):
+            for part in parts:
+                found.append((start, start + len(part)))
+                start += len(part)
+        else:
+            found += [(start, start + len(form))] * len(parts)
+    return found
+
+
+LAYOUTS = ("auto", "columns", "conllu", "slashes", "jsonl")
+_WORDS = ("words", "tokens")
+_TAGS = ("tags", "ner_tags", "pos_tags", "labels", "ner", "upos")
+_SLASHED = re.compile(r"\[?([^\s]+)/([^\s/\]]+)(?:\][^\s\]/]*)?")
+_CJK_MARKS = re.compile("[\u3000-\u303f\uff00-\uff65，。！？；：“”‘’（）《》、…—·]")
+_HEAD_LINES = 200
+
+
+@dataclass(frozen=True)
+class TagColumns:
+    """Numbers from 1 of the columns (from the end if negative); CoNLL-U: the name upos or xpos; jsonl: the fields."""
+
+    word: int | str = 1
+    tag: int | str = -1
+
+
+def read_tagged(
+    path: str, columns: TagColumns | None = None, layout: str = "auto", encoding: str = "utf-8"
+) -> list[TagExample]:
+    """All sentences of a file (or folder, or glob)."""
+    return list(stream_tagged(path, columns, layout, encoding))
+
+
+def stream_tagged(
+    path: str, columns: TagColumns | None = None, layout: str = "auto", encoding: str = "utf-8"
+) -> Iterator[TagExample]:
+    """One sentence after the other; without tags where the file has words only."""
+    if layout not in LAYOUTS:
+        raise FirthError(f"unknown layout of tags '{layout}': choose {', '.join(LAYOUTS)}")
+    columns = columns or TagColumns()
+    for source in find_sources([path]):
+        lines = numbered_lines(source, encoding)
+        head = list(islice(lines, _HEAD_LINES))
+        lines = chain(head, lines)
+        found = layout if layout != "auto" else tag_layout(source, [line for _, line in head])
+        if found == "conllu":
+            yield from conllu_examples(source.name, lines, "upos" if columns.tag == -1 else str(columns.tag))
+        elif found == "jsonl":
+            yield from _jsonl(source, encoding, columns)
+        elif found == "slashes":
+            yield from _slashes(source.name, lines)
+        else:
+            yield from _columns(source.name, lines, columns)
+
+
+def tag_layout(source: Source, head: list[str]) -> str:
+    """By the first lines: objects, ten columns that begin with a number, ``word/tag`` words, else columns."""
+    full = [line for line in head if line.strip(" \t") and not line.startswith("# ")]
+    if source.format == "jsonl" or (full and full[0].lstrip().startswith("{")):
+        return "jsonl"
+    if full and all(len(line.split("\t")) == 10 and line[0].isdecimal() for line in full):
+        return "conllu"
+    words = [word for line in full for word in line.split()]
+    slashed = sum(_SLASHED.fullmatch(word) is not None for word in words)
+    return "slashes" if words and slashed > 0.9 * len(words) else "columns"
+
+
+def example_of(words: list[str], tags: list[str] | None, where: str) -> TagExample:
+    """An example whose text is put together: a space between words, but not beside Chinese, and none at all
+    where Chinese is given character by character (so the digits of a year stay together)."""
+    text, offsets = "", []
+    by_characters = all(len(word) == 1 for word in words) and any(map(_closed, words))
+    for word in words:
+        if text and word and not by_characters and not _closed(text[-1]) and not _closed(word[0]):
+            text += " "
+        offsets.append((len(text), len(text) + len(word)))
+        text += word
+    return TagExample(words, tags, where, text, offsets)
+
+
+def _closed(char: str) -> bool:
+    return is_han(char) or _CJK_MARKS.match(char) is not None
+
+
+def _columns(name: str, lines: Iterator[tuple[int, str]], columns: TagColumns) -> Iterator[TagExample]:
+    word_place, tag_place = _place(name, columns.word), _place(name, columns.tag)
+    words: list[str] = []
+    tags: list[str] = []
+    width = start = 0
+    for number, line in lines:
+        fields = line.split("\t") if "\t" in line else [field for field in line.split(" ") if field]
+        if not line.strip(" \t") or fields[0] == "-DOCSTART-":
+            if words:
+                yield example_of(words, tags if width > 1 else None, f"{name}:{start}")
+            words, tags = [], []
+            continue
+        width = width or len(fields)
+        if len(fields) != width:
+            raise FirthError(
+                f"{name}:{number}: {len(fields)} columns where the first word has {width}: words and tags do not pair; mend this line"
+            )
+        if max(max(place, -1 - place) for place in (word_place, tag_place)) >= width:
+            raise FirthError(f"{name}:{number}: no such column: there are {width}; choose them by number, from 1")
+        start = start if words else number
+        words.append(fields[word_place])
+        tags.append(fields[tag_place])
+    if words:
+        yield example_of(words, tags if width > 1 else None, f"{name}:{start}")
+
+
+def _place(name: str, column: int | str) -> int:
+    if isinstance(column, str):
+        raise FirthError(
+            f"{name}: a name of a column, '{column}', is for CoNLL-U and jsonl; this file has columns by number, from 1"
+        )
+    if column == 0:
+        raise FirthError("columns are counted from 1 (from the end: -1); there is no column 0")
+    return column - 1 if column > 0 else column
+
+
+def _slashes(name: str, lines: Iterator[tuple[int, str]]) -> Iterator[TagExample]:
+    """Words with their tags behind a slash; the brackets of People's Daily around compounds are left out."""
+    for number, line in lines:
+        pairs = []
+        for word in line.split():
+            match = _SLASHED.fullmatch(word)
+            if match is None:
+                raise FirthError(f"{name}:{number}: '{word}' has no tag behind a slash; write word/tag")
+            pairs.append((match[1], match[2]))
+        if pairs:
+            yield example_of([word for word, _ in pairs], [tag for _, tag in pairs], f"{name}:{number}")
+
+
+def _jsonl(source: Source, encoding: str, columns: TagColumns) -> Iterator[TagExample]:
+    word_names = (columns.word,) if isinstance(columns.word, str) else _WORDS
+    tag_names = (columns.tag,) if isinstance(columns.tag, str) else _TAGS
+    for number, item in json_lines(source, encoding):
+        where = f"{source.name}:{number}"
+        words, tags = _list(item, word_names, where), _list(item, tag_names, where)
+        if words is None:
+            raise FirthError(f"{where}: no list of words (looked for {', '.join(word_names)}); rename the field")
+        if tags is None and isinstance(columns.tag, str):
+            raise FirthError(
+                f"{where}: no list '{columns.tag}' of tags: {nearest(columns.tag, list(item))}; name the right field"
+            )
+        yield example_of(words, tags, where)
+
+
+def _list(item: dict[str, Any], names: tuple[str, ...], where: str) -> list[str] | None:
+    name = next((name for name in names if item.get(name) is not None), None)
+    if name is None:
+        return None
+    if not isinstance(item[name], list):
+        raise FirthError(f"{where}: '{name}' is not a list but {type(item[name]).__name__}; mend this line")
+    return [whole_characters(str(value)) for value in item[name]]

@@ -1,0 +1,249 @@
+"""What goes into decoding and what comes out: prompts side by side, continuations with their scores.
+
+N rows, T tokens.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal, Protocol, TypeVar, runtime_checkable
+
+import torch
+from pydantic import Field, model_validator
+
+from firth.core.config import Config
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A continuation of a prompt. ``score`` is log p of its tokens under the model, the end
+    included where it was reached; ``normalised`` is what hypotheses are ranked by."""
+
+    ids: list[int]  # without prompt and end
+    score: float
+    normalised: float
+    finished: bool  # the model ended it; otherwise the room was used up
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Prompts of different lengths, aligned left."""
+
+    ids_NT: torch.Tensor
+    lens_N: torch.Tensor
+
+    @classmethod
+    def pad(cls, prompts: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> "Prompts":
+        assert all(len(prompt) for prompt in prompts), "a prompt has at least one token"
+        longest = max(len(prompt) for prompt in prompts)
+        rows = [[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts]
+        lens = [len(prompt) for prompt in prompts]
+        return cls(torch.tensor(rows, device=device), torch.tensor(lens, device=device))
+
+    @property
+    def shortest(self) -> int:
+        return int(self.lens_N.min())
+
+    @property
+    def longest(self) -> int:
+        return self.ids_NT.shape[1]
+
+    def select(self, index: torch.Tensor) -> "Prompts":
+        return Prompts(self.ids_NT[index], self.lens_N[index])
+
+
+class Rules(Config):
+    """What a continuation may not do."""
+
+    min_tokens: Annotated[int, Field(ge=0)] = 0  # before it may end
+    banned: tuple[int, ...] = ()
+    no_repeat_ngram: Annotated[int, Field(ge=0)] = 0  # no run of so many tokens twice, the prompt's included; 0: off
+    repetition_penalty: Annotated[float, Field(ge=1)] = 1.0  # multiplies log p of tokens that have occurred
+
+
+class Sampling(Config):
+    """How one token is drawn: temperature, then the k likeliest, then the smallest set with probability p."""
+
+    temperature: Annotated[float, Field(ge=0)] = 1.0  # 0: always the likeliest
+    top_k: Annotated[int, Field(ge=0)] = 0  # 0: all
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+
+GREEDY = Sampling(temperature=0.0)
+
+
+class Beam(Config):
+    """Beam search: how wide, and by what its hypotheses are ranked."""
+
+    width: Annotated[int, Field(gt=0)] = 5
+    num_best: Annotated[int, Field(gt=0)] = 1
+    normalisation: Literal["none", "mean", "gnmt"] = "gnmt"
+    alpha: Annotated[float, Field(ge=0)] = 0.6  # of ((5 + len) / 6) ** alpha (Wu et al. 2016)
+    early_stop: bool = True  # never changes what is found
+
+    @model_validator(mode="after")
+    def _best_fit(self) -> "Beam":
+        if self.num_best > self.width:
+            raise ValueError(f"{self.num_best} results need a beam as wide, not {self.width}: widen it or ask for less")
+        return self
+
+    def penalty(self, length: int) -> float:
+        """What log p of so many tokens (the end counts) is divided by."""
+        if self.normalisation == "mean":
+            return float(length)
+        return ((5 + length) / 6) ** self.alpha if self.normalisation == "gnmt" else 1.0
+
+
+State = TypeVar("State")
+StateOut = TypeVar("StateOut", covariant=True)
+
+
+class Stepper(Protocol[State]):
+    """A model that continues texts, with whatever it keeps of the tokens that it has read.
+
+    All rows have read equally many tokens at any time, so caches need no lengths: prompts of
+    different lengths are aligned left, and a row whose prompt is over is continued while
+    others still read theirs. Rows of one sentence stand together and equally many belong to
+    each; ``reorder`` never moves a row to another sentence's place without that sentence's
+    rows all leaving. A model that reads a source first (translation) is wrapped with it.
+    """
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    def start(self, num_rows: int) -> State:
+        """What is known before the first token; row n of a model with sources reads source n."""
+        ...
+
+    def step(self, ids_N: torch.Tensor, state: State) -> tuple[torch.Tensor, State]:
+        """Reads a token a row; log-probabilities [N, V] of the next one, which the caller may change. The old state
+        is not used again."""
+        ...
+
+    def reorder(self, state: State, index_N: torch.Tensor) -> State:
+        """The state whose row n is the old row ``index[n]``; there may be more or fewer rows than before. The old
+        state is not used again."""
+        ...
+
+
+@runtime_checkable
+class Prefilled(Protocol[StateOut]):
+    """A stepper that reads a whole prompt in one pass, as Transformers do."""
+
+    def prefill(self, ids_NT: torch.Tensor) -> tuple[torch.Tensor, StateOut]:
+        """What ``start`` and T steps would give."""
+        ...
+
+
+def reorder_tensors(state: tuple[torch.Tensor, ...], index_N: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """``reorder`` for a state of tensors whose first dimension is the row."""
+    return tuple(part.index_select(0, index_N) for part in state)
+
+
+def read_prompts(stepper: Stepper[State], ids_NT: torch.Tensor) -> tuple[torch.Tensor, State]:
+    """Log-probabilities after prompts of equal length, and the state: in one pass where the model can."""
+    assert ids_NT.shape[1] > 0, "a prompt has at least one token, if only the one that begins a text"
+    if isinstance(stepper, Prefilled):
+        found: tuple[torch.Tensor, State] = stepper.prefill(ids_NT)
+        return found
+    state = stepper.start(len(ids_NT))
+    for place in range(ids_NT.shape[1]):
+        log_probs_NV, state = stepper.step(ids_NT[:, place], state)
+    return log_probs_NV, state
+
+
+_NEVER = float("-inf")
+
+
+def constrain(
+    rules: Rules, log_probs_NV: torch.Tensor, tokens_NT: torch.Tensor, generated_N: torch.Tensor, eos_id: int | None
+) -> torch.Tensor:
+    """The log-probabilities under the rules. ``tokens`` are prompt and continuation, ``generated``
+    counts the tokens of the continuation. The end of a text is no repetition."""
+    if rules == Rules():
+        return log_probs_NV
+    found = log_probs_NV.clone()
+    constrain_(rules, found, tokens_NT, generated_N, eos_id)
+    return found
+
+
+def constrain_(
+    rules: Rules, log_probs_NV: torch.Tensor, tokens_NT: torch.Tensor, generated_N: torch.Tensor, eos_id: int | None
+) -> None:
+    """The same in place."""
+    if rules.repetition_penalty != 1.0 or rules.no_repeat_ngram:
+        ends = None if eos_id is None else log_probs_NV[:, eos_id].clone()
+        if rules.repetition_penalty != 1.0:
+            log_probs_NV.scatter_(1, tokens_NT, log_probs_NV.gather(1, tokens_NT) * rules.repetition_penalty)
+        if rules.no_repeat_ngram:
+            rows, ids = repeating(tokens_NT, rules.no_repeat_ngram)
+            log_probs_NV[rows, ids] = _NEVER
+        if ends is not None:
+            log_probs_NV[:, eos_id] = ends
+    if rules.banned:
+        log_probs_NV.index_fill_(1, _ids(rules.banned, log_probs_NV.device), _NEVER)
+    if rules.min_tokens and eos_id is not None:
+        log_probs_NV[:, eos_id].masked_fill_(generated_N < rules.min_tokens, _NEVER)
+
+
+@functools.lru_cache(maxsize=8)
+def _ids(banned: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    return torch.tensor(banned, device=device)
+
+
+def repeating(tokens_NT: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """(rows, ids) of the tokens that would make an n-gram of that size occur a second time."""
+    length = tokens_NT.shape[1]
+    if length < size:
+        nothing = torch.zeros(0, dtype=torch.long, device=tokens_NT.device)
+        return nothing, nothing
+    windows = tokens_NT.unfold(1, size, 1)
+    last = tokens_NT[:, None, length - size + 1 :]
+    rows, places = (windows[..., :-1] == last).all(-1).nonzero(as_tuple=True)
+    return rows, windows[rows, places, -1]
+
+
+Fate = Literal["kept", "finished", "dropped"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A candidate: its parent and token, log p of all tokens so far, what became of it."""
+
+    number: int
+    parent: int  # 0 is the prompt
+    step: int  # the first token after the prompt is 1
+    token: int
+    score: float
+    fate: Fate
+
+
+@dataclass
+class Trace:
+    """One list of nodes a sentence; numbers count from 1 in each."""
+
+    trees: list[list[Node]] = field(default_factory=list)
+    live: list[list[int]] = field(default_factory=list)  # the nodes of the hypotheses under way
+
+    def begin(self, num_sentences: int, width: int) -> None:
+        self.trees = [[] for _ in range(num_sentences)]
+        self.live = [[0] * width for _ in range(num_sentences)]
+
+    def add(
+        self, sentence: int, step: int, parents: list[int], tokens: list[int], scores: list[float], fates: list[Fate]
+    ) -> None:
+        """The candidates of a step, best first; ``parents`` are places among the hypotheses under way.
+        Those that are kept are the next hypotheses, in their order."""
+        tree, live = self.trees[sentence], self.live[sentence]
+        kept = []
+        for parent, token, score, fate in zip(parents, tokens, scores, fates, strict=True):
+            if score == float("-inf"):
+                continue
+            tree.append(Node(len(tree) + 1, live[parent], step, token, score, fate))
+            if fate == "kept":
+                kept.append(len(tree))
+        self.live[sentence] = kept + [0] * (len(live) - len(kept))
+
+    def plain(self) -> list[list[dict[str, Any]]]:
+        """For JSON."""
+        return [[asdict(node) for node in tree] for tree in self.trees]

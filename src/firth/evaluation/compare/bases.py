@@ -1,0 +1,237 @@
+"""The bases of a comparison: corpora prepared once each, every recipe pre-trained within its share of the budget."""
+
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firth.core.configs import RunConfig, TokensConfig
+from firth.core.errors import FirthError
+from firth.core.files import fingerprint
+from firth.core.run import Run
+from firth.core.types import Progress
+from firth.corpus.format import Corpus
+from firth.corpus.prepare import prepare
+from firth.data.readers import ReadingConfig
+from firth.data.sources import find_sources
+from firth.evaluation.compare.cache import Book, Cell
+from firth.models.elmo.format import require_h5py
+from firth.models.pretrain import resume_run, start_run
+from firth.models.registry import VECTOR_RECIPES, find_recipe
+from firth.tasks.finetune import SCRATCH
+from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig
+from firth.vectors.run import resume_vectors, start_vectors
+from firth.vectors.trainer import train_vectors
+from firth.vectors.vocabulary import view_vocabulary
+
+_FITS = {
+    "words": ("words",),
+    "wordpiece": ("wordpiece", "unigram"),
+    "pieces": ("wordpiece", "bpe", "unigram", "characters"),
+    "recurrent": ("wordpiece", "bpe", "unigram", "words"),
+    "characters": ("characters",),
+}
+"""Kinds of tokens that serve a need; the first is prepared where none is there."""
+_MEASURED_S = 4.0
+_BRIEF = ("training.evaluations=2", "training.evaluation_batches=4", "training.checkpoints=2")
+_LONG_S = 300.0  # a shorter training is tested and saved less often: time is short
+_LENGTHS = ("steps", "epochs", "budget")
+
+
+@dataclass(frozen=True)
+class Base:
+    """What is compared: a recipe with its settings, a model that exists, or none (``scratch``)."""
+
+    name: str
+    config: RunConfig | AnyVectorsConfig | None = None  # to be pre-trained
+    path: Path | None = None  # exists already
+    has_length: bool = False  # the user said how long
+
+    @property
+    def static(self) -> bool:
+        return self.config is not None and not isinstance(self.config, RunConfig)
+
+    @property
+    def need(self) -> str:
+        """A key of ``_FITS``."""
+        if not isinstance(self.config, RunConfig) or self.config.model.kind == "elmo":
+            return "words"
+        if self.config.recipe == "gpt-char":
+            return "characters"
+        return {"recurrent": "recurrent", "decoder": "pieces"}.get(self.config.model.kind, "wordpiece")
+
+
+def find_base(word: str) -> Base:
+    """By what the user wrote: a recipe (settings may follow it), a path, or ``scratch``."""
+    name, *settings = word.split()
+    if word == SCRATCH:
+        return Base(word)
+    if Path(word).exists():
+        return Base(Path(word).name or word, path=Path(word))
+    config = VECTOR_RECIPES[name]() if name in VECTOR_RECIPES else _pretrained(name, word)
+    has_length = any(setting.partition("=")[0].rpartition(".")[2] in _LENGTHS for setting in settings)
+    return Base(word, config.override(settings), has_length=has_length)
+
+
+def _pretrained(name: str, word: str) -> RunConfig:
+    if "/" in name:
+        raise FirthError(f"{word}: no such model; name a recipe, a run, a Hugging Face directory or a file of vectors")
+    config = find_recipe(name)
+    if config.objective.kind in ("translation", "masked_targets"):
+        raise FirthError(f"{name}: a recipe for pairs of sentences, which a comparison does not train; leave it out")
+    if name == "bert-continue":
+        raise FirthError(f"{name}: goes on with a model that exists; name that model's folder instead")
+    if config.model.kind == "elmo":
+        require_h5py()  # now, not when all others are trained
+    return config
+
+
+def split_recipes(text: str) -> list[str]:
+    """At commas that stand in no bracket."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char == "[") - (char == "]")
+        if char == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part.strip() for part in parts if part.strip()]
+
+
+# -- corpora
+
+
+class Corpora:
+    """What was given (raw text, prepared corpora), and what is prepared from the raw text, once for each kind."""
+
+    def __init__(self, given: Sequence[str], reading: ReadingConfig, vocab_size: int, lowercase: bool) -> None:
+        self.reading, self.vocab_size, self.lowercase = reading, vocab_size, lowercase
+        self.prepared = [Path(word) for word in given if (Path(word) / "corpus.json").is_file()]
+        self.raw = [word for word in given if not (Path(word) / "corpus.json").is_file()]
+        self.kinds = {path: Corpus.open(path, verify=False).info.tokens.kind for path in self.prepared}
+        if self.raw:
+            find_sources(self.raw, reading.format)
+
+    def serves(self, base: Base) -> bool:
+        return bool(self.raw) or base.config is None or self._ready(base.need) is not None
+
+    def refusal(self, base: Base) -> str:
+        """Why a recipe has nothing to learn from."""
+        held = ", ".join(f"{path} holds {kind}" for path, kind in self.kinds.items()) or "no text was given"
+        return (
+            f"{base.name} learns from {' or '.join(_FITS[base.need])}, but {held}; name the raw text with --corpus too"
+        )
+
+    def _ready(self, need: str) -> Path | None:
+        return next((path for path in self.prepared if self.kinds[path] in _FITS[need]), None)
+
+    def find(self, base: Base, book: Book, progress: Progress | None) -> Path:
+        """The corpus of a base; prepared if need be."""
+        found = self._ready(base.need)
+        if found is not None:
+            return found
+        kind = _FITS[base.need][0]
+        tokens = TokensConfig.build(
+            {"kind": kind, "vocab_size": self.vocab_size, "lowercase": self.lowercase}, "tokens"
+        )
+        cell = book.cell("corpora", kind, self._inputs(tokens))
+        if not (cell.folder / "corpus.json").is_file():
+            book.choose(cell)
+            cell.folder.parent.mkdir(parents=True, exist_ok=True)
+            prepare(self.raw, cell.folder, tokens, self.reading, progress=progress)
+        return cell.folder
+
+    def _inputs(self, tokens: TokensConfig) -> dict[str, Any]:
+        files = {source.name: fingerprint(source.path) for source in find_sources(self.raw, self.reading.format)}
+        return {"files": files, "tokens": tokens.model_dump(mode="json"), "reading": self.reading.model_dump()}
+
+
+# -- pre-training
+
+
+def base_inputs(base: Base, corpus: Path, budget: str) -> dict[str, Any]:
+    """All that decides what comes out of a pre-training."""
+    assert base.config is not None
+    entities = getattr(getattr(base.config, "objective", None), "entities", None)
+    return {
+        **({"entities": fingerprint(Path(entities))} if entities else {}),
+        "recipe": base.config.model_dump(mode="json"),
+        "corpus": Corpus.open(corpus, verify=False).fingerprint,
+        "budget": None if base.has_length else budget,
+    }
+
+
+def spent_s(facts: Mapping[str, Any]) -> float:
+    """The seconds that a finished run trained."""
+    return float(facts["seconds"] if "seconds" in facts else facts.get("metrics", {}).get("seconds", 0.0))
+
+
+def is_finished(cell: Cell) -> bool:
+    return (cell.folder / "firth.json").is_file() and Run.open(cell.folder).facts["status"] == "finished"
+
+
+def pretrain_base(base: Base, cell: Cell, corpus: Path, book: Book, seconds: float, progress: Progress | None) -> Run:
+    """A run in the cell's folder; one that was begun goes on, a finished one is left as it is."""
+    if (cell.folder / "firth.json").is_file():
+        run = Run.open(cell.folder)
+        if run.facts["status"] != "finished":
+            run = resume_vectors(run, progress) if base.static else resume_run(cell.folder, progress)
+    elif isinstance(base.config, RunConfig):
+        config = base.config
+        if not base.has_length:
+            brief = seconds < _LONG_S and config.training.optimizer != "averaged_sgd"  # which goes by its tests
+            config = config.override([f"training.budget={max(seconds, 1):.0f}s", *(_BRIEF if brief else ())])
+        book.choose(cell, seconds=None if base.has_length else seconds)
+        run = start_run(config, corpus, cell.folder, progress=progress)
+    else:
+        assert base.config is not None
+        vectors = fitted_vectors(base.config, corpus, None if base.has_length else seconds)
+        book.choose(cell, seconds=None if base.has_length else seconds)
+        run = start_vectors(base.name.split()[0], vectors, corpus, cell.folder, progress=progress)
+    shutil.rmtree(cell.folder / "checkpoints", ignore_errors=True)  # it is finished: they are of no more use
+    return run
+
+
+def fitted_vectors(config: AnyVectorsConfig, corpus: Path, seconds: float | None) -> AnyVectorsConfig:
+    """Static vectors for a text of this size: small texts are read more often, n-grams get as many rows as they need,
+    and there are as many epochs as the seconds allow (none: as the recipe says)."""
+    opened = Corpus.open(corpus, verify=False)
+    if opened.info.train.tokens < 100_000:
+        config = config.replace(min_count=min(config.min_count, 2))
+    if isinstance(config, FastTextConfig):
+        words = len(view_vocabulary(opened, config.min_count, config.max_vocab))
+        config = config.replace(bucket=min(config.bucket, max(10_000, 8 * words)))
+    if seconds is None:
+        return config
+    most = 50 if isinstance(config, GloveConfig) else 20
+    epoch_s = _epoch_seconds(opened, config, min(_MEASURED_S, 0.2 * seconds))
+    return config.replace(epochs=max(1, min(most, int(0.9 * seconds / max(epoch_s, 1e-9)))))
+
+
+class _Enough(Exception):
+    """A measurement has lasted long enough."""
+
+
+def _epoch_seconds(corpus: Corpus, config: AnyVectorsConfig, limit_s: float) -> float:
+    """How long an epoch takes, from the rate of the first seconds of a training that is thrown away."""
+    events: list[tuple[float, float]] = []
+    begun = time.perf_counter()
+
+    def watch(event: Mapping[str, Any]) -> None:
+        events.append((event["tokens"], event["seconds"]))
+        if len(events) > 2 and time.perf_counter() - begun > limit_s:
+            raise _Enough
+
+    with tempfile.TemporaryDirectory() as folder:
+        with contextlib.suppress(_Enough):
+            train_vectors(corpus, config, Path(folder) / "run", watch)
+        whole = time.perf_counter() - begun
+    if len(events) < 2:
+        return whole / config.epochs
+    (first_tokens, first_s), (last_tokens, last_s) = events[0], events[-1]
+    rate = (last_tokens - first_tokens) / max(last_s - first_s, 1e-9)
+    return corpus.info.train.tokens / max(rate, 1e-9)

@@ -1,0 +1,290 @@
+"""Which representation is worth its cost for this text and these labels? Everything from raw text to one table.
+
+    corpora/   the raw text, prepared once for each kind of tokens      bases/    a pre-training run for each recipe
+    tasks/     a fine-tuned run for each base                           shares/   trainings on shares of the labels
+    cells.json, compare.json, report.html
+
+The budget: seven tenths for pre-training, in equal parts, and what static vectors leave over goes to the others; the
+rest for fine-tuning, in equal parts. What was begun keeps the seconds that it was given.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from firth.core.errors import FirthError, Interrupted
+from firth.core.files import disk_errors, fingerprint, read_json, write_json
+from firth.core.run import Run, versions
+from firth.core.types import Progress
+from firth.core.units import parse_duration, show_duration
+from firth.evaluation.compare.bases import Base, Corpora, base_inputs, find_base, is_finished, pretrain_base, spent_s
+from firth.evaluation.compare.cache import Book, Cell, lock_folder
+from firth.evaluation.compare.config import Note, Wish, read_labels
+from firth.evaluation.compare.ranking import PRETRAIN_SHARE, Row, Shares, mark, share_budget
+from firth.evaluation.compare.tasks import Trainings, fit_to_time, model_files
+from firth.evaluation.floors import floor_rows
+from firth.reports.compare import write_compare_report
+from firth.tasks.finetune import SCRATCH, load_base
+from firth.tasks.run import PREDICTIONS, Source
+
+Stage = Callable[[str], AbstractContextManager[Progress | None]]
+SMALL = ("word2vec", "fasttext", "elmo-tiny", "bert-tiny-modern", SCRATCH)
+USUAL = ("word2vec", "fasttext", "glove", "lstm-lm", "elmo-tiny", "bert-mini-modern", SCRATCH)
+_SMALL_S = 900.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a base lies, what it took, and what it was made from."""
+
+    base: str
+    pretrain_s: float
+    inputs: dict[str, Any]
+
+
+class Comparison:
+    """A wish being carried out below a folder; what is finished there is not made again."""
+
+    def __init__(self, wish: Wish, out: Path, stage: Stage | None = None, note: Note | None = None) -> None:
+        wish.check()
+        self.wish, self.out = wish, out
+        self.stage: Stage = _without_tests(stage) if stage else lambda title: nullcontext(None)
+        self.note: Note = note or (lambda text: None)
+        self.budget_s = parse_duration(wish.budget)
+        self.labels = read_labels(wish, self.note)
+        self.corpora = Corpora(wish.corpus, wish.raw, wish.vocab_size, lowercase=not wish.cased)
+        self.bases = self._find_bases()
+        self.made = 0
+
+    def _find_bases(self) -> list[Base]:
+        wish, small = self.wish, self.budget_s < _SMALL_S
+        bases = (
+            self._usual(SMALL if small else USUAL)
+            if wish.recipes is None
+            else [find_base(word) for word in dict.fromkeys(wish.recipes)]
+        )
+        for base in bases:
+            if not self.corpora.serves(base):
+                if wish.recipes is not None:
+                    raise FirthError(self.corpora.refusal(base))
+                self.note(f"left out: {self.corpora.refusal(base)}")
+        bases = [base for base in bases if self.corpora.serves(base)]
+        if not bases:
+            raise FirthError("nothing to compare: name at least one recipe or model with --recipes")
+        names = [base.name for base in bases]
+        return [
+            base if names.count(base.name) == 1 or base.path is None else replace(base, name=str(base.path))
+            for base in bases
+        ]
+
+    def _usual(self, words: Sequence[str]) -> list[Base]:
+        """Where the user named none; what this machine lacks a package for is left out."""
+        found = []
+        for word in words:
+            try:
+                found.append(find_base(word))
+            except FirthError as error:
+                self.note(f"left out: {word}: {error}")
+        return found
+
+    def run(self) -> dict[str, Any]:
+        """The table as plain data, also written as ``compare.json`` with ``report.html``."""
+        with disk_errors(self.out):
+            self.out.mkdir(parents=True, exist_ok=True)
+        started = time.perf_counter()
+        with lock_folder(self.out):
+            self.book = Book(self.out)
+            try:
+                places = self._pretrain()
+                metric, rows = floor_rows(self.labels, self.out)
+                rows += self._finetune(places)
+            except Interrupted as error:
+                reason = str(error).partition(";")[0].partition(", which")[0]
+                raise Interrupted(
+                    f"{self.out}: {reason}; what is finished stays, go on with the same command"
+                ) from None
+            return self._finish(metric, rows, time.perf_counter() - started)
+
+    def _say_changed(self, name: str, cell: Cell) -> None:
+        if cell.changed:
+            self.note(f"{name}: {cell.note}")
+
+    # -- pre-training
+
+    def _pretrain(self) -> dict[str, Place]:
+        """By name; static vectors first, since the others share what those leave over."""
+        found: dict[str, Place] = {}
+        trained = [base for base in self.bases if base.config is not None]
+        for base in sorted(trained, key=lambda base: not base.static):
+            with self.stage(f"{base.name}: text") as progress:
+                corpus = self.corpora.find(base, self.book, progress)
+            cell = self.book.cell("bases", base.name, base_inputs(base, corpus, self.wish.budget))
+            self._say_changed(base.name, cell)
+            if not is_finished(cell):
+                seconds = self._seconds(base, trained, [place.pretrain_s for place in found.values()])
+                with self.stage(base.name) as progress:
+                    run = pretrain_base(base, cell, corpus, self.book, seconds, progress)
+                self.made += 1
+                self.note(f"{base.name}: pre-trained in {show_duration(spent_s(run.facts))}")
+            spent = spent_s(Run.open(cell.folder).facts)
+            found[base.name] = Place(str(cell.folder), spent, {"run": cell.name, **cell.inputs})
+        for base in self.bases:
+            if base.path is not None:
+                found[base.name] = Place(str(base.path), 0.0, {"model": fingerprint(base.path)})
+            elif base.config is None:
+                found[base.name] = Place(SCRATCH, 0.0, {})
+        return found
+
+    def _seconds(self, base: Base, trained: Sequence[Base], spent: Sequence[float]) -> float:
+        """An equal part for static vectors; what they leave over is the others', in equal parts. A recipe that is added
+        later gets as long as the others had."""
+        free = [one for one in trained if not one.has_length]
+        equal = self._shares().pretrain_s
+        if base.static:
+            return equal
+        known = [cell["chosen"].get("seconds") for cell in self.book.cells.values() if self._alike(cell)]
+        if any(known):
+            return float(next(seconds for seconds in known if seconds))
+        static = [one for one in free if one.static]
+        used = min(sum(spent), equal * len(static))
+        return (PRETRAIN_SHARE * self.budget_s - used) / max(1, len(free) - len(static))
+
+    def _alike(self, cell: dict[str, Any]) -> bool:
+        """Whether a cell is a base that the loop trained under the same budget."""
+        inputs = cell["inputs"]
+        return "objective" in (inputs.get("recipe") or {}) and inputs.get("budget") == self.wish.budget
+
+    def _shares(self) -> Shares:
+        num_pretrained = sum(base.config is not None and not base.has_length for base in self.bases)
+        return share_budget(self.budget_s, num_pretrained, len(self.bases), self._num_trainings)
+
+    @property
+    def _num_trainings(self) -> int:
+        """Of each base."""
+        return self.wish.seeds * (1 + len(self.wish.small_shares))
+
+    # -- fine-tuning
+
+    def _task_inputs(self, base: dict[str, Any], share: float) -> dict[str, Any]:
+        wish = self.wish
+        files = {"train": wish.train, "dev": wish.dev, "test": wish.test}
+        return {
+            "base": base,
+            **{name: None if path is None else fingerprint(path) for name, path in files.items()},
+            "settings": wish.config.model_dump(mode="json"),
+            "given": sorted(wish.given),
+            "reading": vars(wish.reading),
+            "seeds": wish.seeds,
+            "budget": wish.budget,
+            "share": share,
+            "limits": [wish.max_dev, wish.max_test],
+        }
+
+    def _finetune(self, places: dict[str, Place]) -> list[Row]:
+        """The quick ones first: what they leave over is shared by the others."""
+        rows: dict[str, Row] = {}
+        left_s = self._shares().finetune_s * len(self.bases) * self._num_trainings
+        for base in sorted(self.bases, key=lambda base: not (base.static or base.name == SCRATCH)):
+            seconds = max(left_s, 0.0) / ((len(self.bases) - len(rows)) * self._num_trainings)
+            rows[base.name], spent = self._finetune_one(base, places[base.name], seconds)
+            left_s -= spent
+        return [rows[base.name] for base in self.bases]
+
+    def _finetune_one(self, base: Base, place: Place, seconds: float) -> tuple[Row, float]:
+        """A row of the table, and the seconds that its trainings took."""
+        num_train = len(self.labels.data.train)
+        cell = self.book.cell("tasks", base.name, self._task_inputs(place.inputs, 1.0))
+        self._say_changed(base.name, cell)
+        if not is_finished(cell):
+            self._choose(cell, place, num_train, seconds)
+            with self.stage(f"{base.name}: {self.wish.task}") as progress:
+                self._trainings(cell, place).finetune(progress)
+            self.made += 1
+        if cell.chosen["num_train"] < num_train:
+            used = f"{cell.chosen['num_train']:,} of {num_train:,}"
+            self.note(f"{base.name}: only {used} labelled examples fitted into its time")
+        run = Run.open(cell.folder)
+        shares = {f"{share:g}": self._share(base, place, share, seconds) for share in self.wish.small_shares}
+        by_share = {share: tuple(one["test"]["score"] for one in results) for share, results in shares.items()}
+        trained = [*run.facts["results"], *(one for results in shares.values() for one in results)]
+        return _row(base, run, place.pretrain_s, by_share, self.out), sum(result["seconds"] for result in trained)
+
+    def _trainings(self, cell: Cell, place: Place) -> Trainings:
+        source = Source(place.base, self.wish.train, self.wish.dev, self.wish.reading)
+        return Trainings(cell, self.labels, source, self.wish.seeds)
+
+    def _choose(self, cell: Cell, place: Place, num_train: int, seconds: float) -> None:
+        """How long a fine-tuning is; said once, so that it is the same when it goes on."""
+        if not cell.chosen:
+            base = load_base(place.base, self.labels.data, self.labels.config)
+            self.book.choose(cell, **fit_to_time(self.labels, base, num_train, seconds))
+
+    def _share(self, base: Base, place: Place, share: float, seconds: float) -> list[dict[str, Any]]:
+        cell = self.book.cell("shares", f"{base.name}-{share:g}", self._task_inputs(place.inputs, share))
+        total = len(self.labels.data.train)
+        self._choose(cell, place, min(total, max(self.labels.config.batch_rows, round(share * total))), seconds)
+        with self.stage(f"{base.name}: {share:.0%} of the labels") as progress:
+            results, made = self._trainings(cell, place).share(progress)
+        self.made += made
+        return results
+
+    # -- the end
+
+    def _finish(self, metric: str, rows: list[Row], seconds: float) -> dict[str, Any]:
+        marks = mark(rows)
+        found: dict[str, Any] = {
+            "task": self.wish.task,
+            "metric": metric,
+            "scored_on": "test" if self.wish.test is not None else "dev",
+            "num_train": len(self.labels.data.train),
+            "num_scored": len(self.labels.test),
+            "budget": self.wish.budget,
+            "seeds": self.wish.seeds,
+            "best": marks.best,
+            "cheapest": marks.cheapest,
+            "rows": [row.told() for row in rows],
+            "versions": versions(),
+        }
+        write_json(self.out / "compare.json", found)
+        predictions = {row.name: read_json(_predictions(self.out / row.folder)) for row in rows}
+        write_compare_report(self.out, found, rows, self.labels.test, predictions)
+        return found | {"out": str(self.out), "cached": self.made == 0, "seconds": seconds}
+
+
+def _without_tests(stage: Stage) -> Stage:
+    """Of dozens of trainings nobody wants to read every test."""
+
+    @contextlib.contextmanager
+    def shown(title: str) -> Iterator[Progress | None]:
+        with stage(title) as progress:
+            yield None if progress is None else lambda event: None if event["event"] == "evaluate" else progress(event)
+
+    return shown
+
+
+def _predictions(place: Path) -> Path:
+    return place if place.suffix == ".json" else place / PREDICTIONS
+
+
+def _row(base: Base, run: Run, pretrain_s: float, by_share: dict[str, tuple[float, ...]], out: Path) -> Row:
+    results = run.facts["results"]
+    tested = [result["test"] for result in results]
+    return Row(
+        base.name,
+        "given" if base.path is not None else "scratch" if base.config is None else "trained",
+        tuple(test["score"] for test in tested),
+        sum(test["low"] for test in tested) / len(tested),
+        sum(test["high"] for test in tested) / len(tested),
+        parameters=run.facts["parameters"],
+        pretrain_s=pretrain_s,
+        finetune_s=sum(result["seconds"] for result in results) / len(results),
+        ms_per_text=min(test["ms_per_text"] for test in tested),
+        num_bytes=sum(path.stat().st_size for path in model_files(run.folder)),
+        layer_weights=tuple(next((mix["weights"] for mix in run.facts["mixes"].values()), ())),
+        by_share=by_share,
+        folder=str(run.folder.relative_to(out)),
+    )

@@ -1,0 +1,157 @@
+"""The fine-tunings of a comparison: each base on the same labels, within its seconds, with several seeds."""
+
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from firth.core.configs import TrainingConfig
+from firth.core.files import read_json, write_json
+from firth.core.run import Run
+from firth.core.types import Progress
+from firth.evaluation.compare.cache import Cell
+from firth.evaluation.compare.ranking import fit_length
+from firth.models.shared.model import Representation
+from firth.tasks.config import TaskConfig
+from firth.tasks.data import TaskData
+from firth.tasks.finetune import load_base, usual_settings
+from firth.tasks.model import TaskModel, build_model
+from firth.tasks.run import PREDICTIONS, RESULT, Ground, Source, finish_run, train_cell
+from firth.tasks.run import Cell as Training
+from firth.tasks.training import Finetuning
+from firth.training.loop import Loop
+
+_TIMED_TRAIN, _TIMED_DEV = 640, 200
+_TOLD = ("label", "probabilities", "score", "tags", "answer")
+_NOT_MODEL = ("report.html", "metrics.jsonl", "firth.json", PREDICTIONS)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labelled examples of a comparison; ``test`` decides nothing and gives the scores of the table."""
+
+    data: TaskData
+    test: list[Any]
+    config: TaskConfig  # of the task, with its labels
+    given: frozenset[str]  # settings that the user named
+
+    def some(self, num_train: int, num_dev: int) -> TaskData:
+        """The first of them: small parts lie in larger ones."""
+        return replace(self.data, train=self.data.train[:num_train], dev=self.data.dev[:num_dev])
+
+
+def fit_to_time(labels: Labels, base: Representation, num_train: int, seconds: float) -> dict[str, Any]:
+    """How many epochs, and of how many examples, a training may take to keep to its seconds."""
+    config = usual_settings(labels.config, base, num_train, labels.given)
+    sample = labels.some(min(num_train, _TIMED_TRAIN), _TIMED_DEV)
+    model = build_model(config, base, sample.pairs)
+    model.network.start(torch.Generator().manual_seed(config.seed))
+    model.task.learn_from(labels.data.train)
+    trainee = Finetuning(config.replace(epochs=1), model.task, model.network, sample.train, sample.dev)
+    training = TrainingConfig(batch_rows=config.batch_rows, steps=trainee.steps, device=config.device)
+    with tempfile.TemporaryDirectory() as folder:
+        timing = Loop(trainee, training, Path(folder), saves=False).time_steps(0.05 * seconds)
+    epoch_steps = max(1, round(trainee.steps * num_train / len(sample.train)))
+    text_s = timing.evaluation_s / len(sample.dev)
+    num_dev = min(len(labels.data.dev), max(_TIMED_DEV, int(0.1 * seconds / max(text_s, 1e-9))))
+    epochs, steps = fit_length(seconds, timing.step_s, text_s * num_dev, epoch_steps, config.epochs)
+    part = num_train if steps >= epoch_steps else max(config.batch_rows, num_train * steps // epoch_steps)
+    return {"epochs": epochs, "num_train": min(part, num_train), "num_dev": num_dev}
+
+
+# -- trainings
+
+
+def test_model(model: TaskModel, examples: list[Any], path: Path) -> dict[str, Any]:
+    """Scores on examples that decided nothing, and the time that a text takes; the predictions are kept."""
+    started = time.perf_counter()
+    predictions = model.predict_examples(examples)
+    seconds = time.perf_counter() - started
+    items = [model.task.item(example, number) for number, example in enumerate(examples)]
+    metric, (low, high) = model.task.interval(examples, predictions)
+    write_json(path, [{key: found[key] for key in _TOLD if key in found} for found in predictions])
+    return {
+        "metric": metric,
+        "score": model.task.score(examples, items, predictions)[metric],
+        "low": low,
+        "high": high,
+        "ms_per_text": 1000 * seconds / len(examples),
+    }
+
+
+@dataclass(frozen=True)
+class Trainings:
+    """Some trainings of one base: where, how long, on what, with which seeds."""
+
+    cell: Cell
+    labels: Labels
+    source: Source
+    seeds: int
+
+    def data(self) -> TaskData:
+        return self.labels.some(self.cell.chosen["num_train"], self.cell.chosen["num_dev"])
+
+    def ground(self) -> Ground:
+        return Ground(self.source, self.data(), None, load_base(self.source.base, self.data(), self.labels.config))
+
+    def config(self, base: Representation) -> TaskConfig:
+        config = usual_settings(self.labels.config, base, self.cell.chosen["num_train"], self.labels.given)
+        return config.replace(epochs=self.cell.chosen["epochs"])
+
+    def train(self, folder: Path, ground: Ground, config: TaskConfig, keep: bool, progress: Progress | None) -> Any:
+        """All seeds; those that are there are not trained again."""
+        return [
+            train_cell(
+                folder / str(number),
+                Training(config.replace(seed=config.seed + number)),
+                ground,
+                progress,
+                keep,
+                lambda model, place: {"test": test_model(model, self.labels.test, place / PREDICTIONS)},
+            )
+            for number in range(self.seeds)
+        ]
+
+    def finetune(self, progress: Progress | None) -> Run:
+        """A run of ``firth finetune``'s kind: every seed is trained, the best on dev is kept."""
+        ground = self.ground()
+        assert ground.base is not None
+        config = self.config(ground.base)
+        folder = self.cell.folder
+        if (folder / "firth.json").is_file():
+            run = Run.open(folder)
+        else:
+            facts: dict[str, Any] = {
+                "kind": "task",
+                "recipe": config.task,
+                "config": config.model_dump(),
+                "cells": self.seeds,
+                "shares": [],
+                "made_from": {"reading": vars(self.source.reading)},
+            }
+            run = Run.create(folder, facts | self.source.facts())
+        with run.lock():
+            finish_run(run, self.train(folder / "seeds", ground, config, True, progress), ground)
+        return run
+
+    def share(self, progress: Progress | None) -> tuple[list[dict[str, Any]], int]:
+        """The results of trainings whose weights are not kept, and how many were trained now."""
+        places = [self.cell.folder / str(number) / RESULT for number in range(self.seeds)]
+        missing = sum(not place.is_file() for place in places)
+        if missing:
+            ground = self.ground()
+            assert ground.base is not None
+            self.train(self.cell.folder, ground, self.config(ground.base), False, progress)
+        return [read_json(place) for place in places], missing
+
+
+def model_files(folder: Path) -> list[Path]:
+    """What predicting needs: the size on disk."""
+    return [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in _NOT_MODEL and "seeds" not in path.relative_to(folder).parts
+    ]

@@ -1,0 +1,149 @@
+"""Words in context: which occurrences in a corpus are most like a given word in its sentence.
+
+With vectors of words in context, two senses of one word come apart (Peters et al. 2018, table 4). Sentences are
+read one after another and only the best are kept, so the corpus may be of any size.
+"""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.corpus.format import Corpus
+from firth.data.readers import ReadingConfig, read_documents
+from firth.data.sources import find_sources
+from firth.models.shared.model import Representation, TextLayers, require_layer
+from firth.tokenizers.sentences import split_sentences
+from firth.tokenizers.word_tokens import join_words
+from firth.vectors.vocabulary import read_words
+
+_TOGETHER = 64
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A word where it stands, and how like the asked one it is (cosine)."""
+
+    word: str
+    score: float
+    sentence: str
+    start: int  # characters of the sentence
+    end: int
+
+
+@dataclass(frozen=True)
+class SentenceWords:
+    """The words of a sentence with a vector each, of length 1."""
+
+    sentence: str
+    spans: list[tuple[int, int]]
+    units: NDArray[np.float32]  # [words, D]
+
+    def word(self, place: int) -> str:
+        start, end = self.spans[place]
+        return self.sentence[start:end]
+
+    def find(self, word: str) -> int:
+        """The place of its first occurrence."""
+        for place in range(len(self.spans)):
+            if self.word(place).lower() == word.lower():
+                return place
+        words = ", ".join(dict.fromkeys(self.word(place) for place in range(len(self.spans))))
+        raise FirthError(f"the word '{word}' is not in the sentence; its words are: {words}")
+
+    def key(self) -> int:
+        """Equal for sentences of the same words."""
+        return hash(tuple(self.word(place).lower() for place in range(len(self.spans))))
+
+
+def find_occurrences(
+    model: Representation,
+    source: Path,
+    sentence: str,
+    word: str,
+    top: int = 10,
+    layer: int = -1,
+    num_sentences: int = 2000,
+    same_word: bool = False,
+) -> list[Occurrence]:
+    """The best first; ``same_word`` looks at occurrences of the word itself only."""
+    asked = words_in(sentence, model.layers(sentence), layer)
+    unit = asked.units[asked.find(word)]
+    best: list[tuple[float, int, Occurrence]] = []
+    number = 0
+    seen = {asked.key()}  # a sentence that occurs again, or is the asked one, has nothing new to say
+    for found in _read(model, islice(read_sentences(source), num_sentences), layer):
+        if found.key() in seen:
+            continue
+        seen.add(found.key())
+        for place, score in enumerate((found.units @ unit).tolist()):
+            name = found.word(place)
+            if name.lower() != word.lower() if same_word else not any(map(str.isalnum, name)):
+                continue
+            if len(best) < top or score > best[0][0]:
+                number -= 1  # of two alike the first stays
+                entry = (score, number, Occurrence(name, score, found.sentence, *found.spans[place]))
+                (heapq.heappush if len(best) < top else heapq.heapreplace)(best, entry)
+    return [occurrence for _, _, occurrence in sorted(best, reverse=True)]
+
+
+def read_sentences(source: Path) -> Iterator[str | list[str]]:
+    """The sentences of a corpus (held-out ones first) or of files of text; those of a word corpus as words."""
+    if not (source / "corpus.json").is_file():
+        for document in read_documents(find_sources([str(source)]), ReadingConfig()):
+            spans = document.sentences if document.sentences is not None else split_sentences(document.text)
+            yield from (document.text[start:end] for start, end in spans)
+        return
+    corpus = Corpus.open(source, verify=False)
+    types = np.asarray(read_words(source / "tokenizer" / "words.txt")) if corpus.info.tokens.kind == "words" else None
+    for split in (corpus.heldout, corpus.train):
+        for first, last in zip(split.sentences[:-1].tolist(), split.sentences[1:].tolist(), strict=True):
+            ids = split.tokens[first:last]
+            yield corpus.pieces.decode(ids.tolist()) if types is None else types[ids].tolist()
+
+
+def _read(model: Representation, texts: Iterator[str | list[str]], layer: int) -> Iterator[SentenceWords]:
+    """Some sentences at a time."""
+    while some := list(islice(texts, _TOGETHER)):
+        for text, layers in zip(some, model.layers_of(some), strict=True):
+            yield words_in(text, layers, layer)
+
+
+def words_in(text: str | list[str], layers: TextLayers, layer: int) -> SentenceWords:
+    require_layer(layer, len(layers.hidden))
+    numbers, units = _word_vectors(layers, layer)
+    if isinstance(text, str):
+        spans = [_trimmed(text, *_span(layers, number)) for number in numbers]
+        return SentenceWords(text, spans, units)
+    sentence = join_words(text)
+    starts, at = [], 0
+    for word in text:
+        starts.append(sentence.index(word, at))
+        at = starts[-1] + len(word)
+    return SentenceWords(sentence, [(starts[number], starts[number] + len(text[number])) for number in numbers], units)
+
+
+def _word_vectors(layers: TextLayers, layer: int) -> tuple[list[int], NDArray[np.float32]]:
+    """The numbers of the words, and the mean of each one's pieces brought to length 1."""
+    inside = layers.words >= 0
+    numbers, places = np.unique(layers.words[inside], return_inverse=True)
+    sums = np.zeros((len(numbers), layers.hidden.shape[-1]), np.float64)
+    np.add.at(sums, places, layers.hidden[layer][inside])
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    return numbers.tolist(), (sums / np.maximum(lengths, 1e-12)).astype(np.float32)
+
+
+def _span(layers: TextLayers, number: int) -> tuple[int, int]:
+    offsets = layers.offsets[layers.words == number]
+    return int(offsets[:, 0].min()), int(offsets[:, 1].max())
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without the space that some tokenizers count to a word."""
+    word = text[start:end]
+    return start + len(word) - len(word.lstrip()), end - len(word) + len(word.rstrip())

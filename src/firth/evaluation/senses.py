@@ -1,0 +1,194 @@
+"""Word senses by the nearest sense vector, with the first sense to fall back on (Peters et al. 2018, section 5.3).
+
+The vectors of all training occurrences of a sense are averaged; a word in a new sentence gets the sense of its item
+(lemma and part of speech) whose vector is nearest by cosine; an item that was never seen in training gets its first
+sense, if a list of first senses was given, else no answer. Each layer by itself.
+
+L layers, S senses, D hidden size.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.data.examples import SenseExample, SenseMark
+from firth.tokenizers.words import split_words
+
+
+@dataclass(frozen=True)
+class SensedWord:
+    """A word in context with its vectors [L, D]; any of ``senses`` is right."""
+
+    item: str
+    senses: tuple[str, ...]
+    vectors: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class SenseScores:
+    """F1 of each layer (precision over what was answered, recall over all), beside the first sense alone.
+
+    ``choice``: the share of right answers where training had at least two senses to choose from.
+    """
+
+    f1: list[float]
+    first_f1: float
+    choice: list[float] | None
+    first_choice: float | None
+    num_train: int
+    num_test: int
+    num_choice: int
+    num_unseen: int  # test words whose item training did not have
+    num_unanswered: int
+
+
+class NearestSense:
+    """The senses that training occurrences show."""
+
+    def __init__(self, train: Sequence[SensedWord], first: Mapping[str, str] | None = None) -> None:
+        """``first`` are first senses by item; otherwise the most frequent one of training is taken as such."""
+        sums: dict[str, dict[str, NDArray[np.float64]]] = {}
+        counts: dict[str, dict[str, int]] = {}
+        for word in train:
+            for sense in word.senses:
+                of_item = sums.setdefault(word.item, {})
+                of_item[sense] = of_item.get(sense, np.zeros(1)) + word.vectors.astype(np.float64)
+                number = counts.setdefault(word.item, {})
+                number[sense] = number.get(sense, 0) + 1
+        # The most frequent sense stands first, so that it wins where all are equally near (a word without a vector).
+        self.senses = {item: sorted(found, key=lambda sense: -found[sense]) for item, found in counts.items()}
+        self._units = {
+            item: _units(np.stack([sums[item][sense] for sense in senses])) for item, senses in self.senses.items()
+        }
+        self.first = {item: senses[0] for item, senses in self.senses.items()} | dict(first or {})
+
+    def predict(self, word: SensedWord) -> list[str | None]:
+        """The answer of each layer; None where there is none."""
+        if word.item not in self.senses:
+            return [self.first.get(word.item)] * len(word.vectors)
+        units_LD = _units(word.vectors.astype(np.float64))
+        nearest_L = np.einsum("sld,ld->ls", self._units[word.item], units_LD).argmax(1)
+        return [self.senses[word.item][place] for place in nearest_L.tolist()]
+
+
+def _units(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of length 1; a sum points where a mean does, so sums need not be divided."""
+    found: NDArray[np.float64] = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+    return found
+
+
+def score_senses(
+    train: Sequence[SensedWord], test: Sequence[SensedWord], first: Mapping[str, str] | None = None
+) -> SenseScores:
+    model = NearestSense(train, first)
+    answers = [model.predict(word) for word in test]
+    firsts = [model.first.get(word.item) for word in test]
+    choices = [len(model.senses.get(word.item, ())) > 1 for word in test]
+    unseen = sum(word.item not in model.senses for word in test)
+    return _scores(test, answers, firsts, choices, len(train), unseen)
+
+
+def leave_one_out(words: Sequence[SensedWord]) -> SenseScores:
+    """Each word judged by all others: for samples that are too small to be split."""
+    answers, choices, unseen = [], [], 0
+    first = NearestSense(words).first  # of all: without the word itself the other sense would always be more frequent
+    firsts = [first.get(word.item) for word in words]
+    for place, word in enumerate(words):
+        model = NearestSense([*words[:place], *words[place + 1 :]])
+        answers.append(model.predict(word))
+        choices.append(len(model.senses.get(word.item, ())) > 1)
+        unseen += word.item not in model.senses
+    return _scores(words, answers, firsts, choices, len(words), unseen)
+
+
+def _scores(
+    test: Sequence[SensedWord],
+    answers: Sequence[Sequence[str | None]],
+    firsts: Sequence[str | None],
+    choices: Sequence[bool],
+    num_train: int,
+    num_unseen: int,
+) -> SenseScores:
+    num_layers = len(test[0].vectors)
+    right_NL = np.asarray([[found in word.senses for found in row] for word, row in zip(test, answers, strict=True)])
+    first_N = np.asarray([found in word.senses for word, found in zip(test, firsts, strict=True)])
+    chosen_N = np.asarray(choices, np.bool_)
+    answered = sum(found is not None for found in firsts)
+    any_choice = bool(chosen_N.any())
+    return SenseScores(
+        f1=[f1(int(right_NL[:, layer].sum()), answered, len(test)) for layer in range(num_layers)],
+        first_f1=f1(int(first_N.sum()), answered, len(test)),
+        choice=right_NL[chosen_N].mean(0).tolist() if any_choice else None,
+        first_choice=float(first_N[chosen_N].mean()) if any_choice else None,
+        num_train=num_train,
+        num_test=len(test),
+        num_choice=int(chosen_N.sum()),
+        num_unseen=num_unseen,
+        num_unanswered=len(test) - answered,
+    )
+
+
+def f1(right: int, answered: int, asked: int) -> float:
+    """Of precision right/answered and recall right/asked: 2·right / (answered + asked)."""
+    return 2 * right / (answered + asked) if answered + asked else 0.0
+
+
+_ENGLISH = """
+bear animal: The bear slept in its cave all winter. | A brown bear caught a fish in the river. | We saw a bear with two cubs in the forest. | The hunter followed the tracks of a bear.
+bear endure: She could not bear the noise any longer. | I cannot bear to see him suffer. | They had to bear the pain for days. | He must bear the cost of the trial himself.
+bank money: He put his money in the bank. | The bank raised the interest on loans. | She works as a clerk in a bank. | The bank refused to lend them the money.
+bank river: They sat on the bank and watched the boats. | Trees grew along the bank of the stream. | The river rose above its bank after the rain. | He swam across and climbed the muddy bank.
+bat animal: A bat flew out of the cave at night. | The bat hung upside down from the roof. | The small bat eats insects in the dark. | A bat finds its way by sound.
+bat club: He hit the ball with his bat. | The player swung the bat and missed. | She bought a new wooden bat for the game. | The boy dropped his bat and ran.
+spring season: The flowers come out in spring. | Last spring it rained for weeks. | Birds return to the garden every spring. | We sow the corn in early spring.
+spring metal: The spring inside the clock was broken. | A metal spring closes the door. | He pressed the spring and let it go. | The old bed had a rusty spring.
+light lamp: She turned on the light in the kitchen. | The light of the sun filled the room. | There was no light in the dark street. | A bright light shone through the window.
+light weight: The bag was light and easy to carry. | He wore a light coat in summer. | She is as light as a feather. | They ate a light meal before the journey.
+match game: Our team won the match by two goals. | They watched the football match on television. | The match ended without a winner. | He hurt his leg during the match.
+match fire: He struck a match to light the fire. | The match burned down to his fingers. | She lit the candle with a match. | There was one match left in the box.
+"""
+_CHINESE = """
+苹果 水果: 他每天吃一个苹果。 | 树上的苹果已经红了。 | 妈妈买了两斤苹果和香蕉。 | 这个苹果又甜又脆。
+苹果 公司: 苹果公司发布了新手机。 | 他在苹果公司做工程师。 | 苹果的股票今天上涨了。 | 苹果推出了新的电脑系统。
+杜鹃 鸟: 杜鹃在树林里叫个不停。 | 一只杜鹃飞到了树枝上。 | 杜鹃把蛋下在别的鸟的窝里。 | 春天常常听到杜鹃的叫声。
+杜鹃 花: 山坡上的杜鹃开得很红。 | 她在花盆里种了一棵杜鹃。 | 花园里的杜鹃开花了。 | 杜鹃的花瓣落了一地。
+黄牛 动物: 农民牵着黄牛去耕地。 | 一头黄牛在河边吃草。 | 他家养了三头黄牛。 | 黄牛拉着车慢慢地走。
+黄牛 票贩: 他从黄牛手里买了高价票。 | 警察抓住了几个卖票的黄牛。 | 车站门口的黄牛在倒卖车票。 | 演唱会的票都被黄牛抢光了。
+地道 隧道: 战士们在地道里躲避敌人。 | 村民挖了一条长长的地道。 | 这条地道通到村外的山里。 | 敌人没有发现地道的入口。
+地道 纯正: 他说一口地道的北京话。 | 这家饭馆的川菜很地道。 | 她的英语说得非常地道。 | 我想吃一碗地道的兰州拉面。
+"""
+SAMPLES = {"en": _ENGLISH, "zh": _CHINESE}
+
+
+def sample_senses(language: str) -> list[SenseExample]:
+    """Four sentences a sense, each with its word marked."""
+    if language not in SAMPLES:
+        raise FirthError(
+            f"no sample in the language '{language}': choose {' or '.join(SAMPLES)}, or give your own data"
+        )
+    found: list[SenseExample] = []
+    for line in SAMPLES[language].strip().splitlines():
+        name, _, sentences = line.partition(": ")
+        word, _, sense = name.partition(" ")
+        for text in sentences.split("|"):
+            words, place = _around(text.strip(), word)
+            mark = SenseMark(f"{word}.{len(found)}", word, place, place + 1, (sense,))
+            found.append(SenseExample(words, [mark], f"sample: {text.strip()}"))
+    return found
+
+
+def sample_texts(language: str) -> list[str]:
+    """The same sentences as plain texts."""
+    senses = [line.partition(": ")[2] for line in SAMPLES[language].strip().splitlines()]
+    return [text.strip() for sentences in senses for text in sentences.split("|")]
+
+
+def _around(text: str, word: str) -> tuple[list[str], int]:
+    """The words of a sentence with this one whole, and its place among them."""
+    start = text.index(f" {word} ") + 1 if f" {word} " in text else text.index(word)
+    head, tail = text[:start], text[start + len(word) :]
+    before = [head[first:last] for first, last in split_words(head)]
+    return [*before, word, *(tail[first:last] for first, last in split_words(tail))], len(before)

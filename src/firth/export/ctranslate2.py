@@ -1,0 +1,289 @@
+"""Translators as folders of CTranslate2, which decodes Transformers in C++: ``model.bin``, ``config.json``, vocabularies.
+
+Its Transformer covers norms before and after, RMS norms, gated feed-forward, T5's relative positions and tables of
+positions; what it does not cover is said by ``misfit``.
+"""
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.core.files import atomic_folder, checksum, read_json, write_json
+from firth.core.run import FORMAT, Run, versions
+from firth.corpus.pairs import PairsCorpus
+from firth.data.sources import find_sources, numbered_lines
+from firth.export.ctranslate2_model import CTranslate2Representation
+from firth.models.seq2seq.config import Seq2SeqConfig
+from firth.models.shared.configs import EncoderDecoderConfig
+from firth.models.shared.encoder_decoder import PositionTable
+from firth.models.shared.published import Weights
+from firth.models.shared.translation import load_translator
+from firth.models.shared.translation_model import TranslationRepresentation
+from firth.tokenizers.pieces import Pieces
+
+MODEL, KIND = "model.bin", "ctranslate2"
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
+_POSITIONS = 2048  # rows of the table of sinusoids, which here does not grow with the text
+_MAX_DISTANCE = 128
+
+
+def import_ctranslate2() -> ModuleType:
+    try:
+        import ctranslate2
+    except ImportError:
+        raise FirthError("CTranslate2 is not installed: pip install 'firth[ctranslate2]'") from None
+    found: ModuleType = ctranslate2
+    return found
+
+
+def open_engine(folder: Path) -> Any:
+    """What translates; with as many threads as torch has."""
+    try:
+        return import_ctranslate2().Translator(str(folder), device="cpu", intra_threads=torch.get_num_threads())
+    except (RuntimeError, ValueError) as error:
+        raise FirthError(f"{folder}: CTranslate2 cannot open it ({error}); export it again") from None
+
+
+def num_positions(config: EncoderDecoderConfig) -> int | None:
+    """The most tokens that the folder's model takes; None without a limit."""
+    if config.positions == "relative":
+        return None
+    return config.max_positions if config.positions == "learned" else max(config.max_positions, _POSITIONS)
+
+
+def misfit(config: EncoderDecoderConfig | Seq2SeqConfig) -> str | None:
+    """Why CTranslate2 cannot hold this model, in a few words; None where it can."""
+    if isinstance(config, Seq2SeqConfig):
+        return "a recurrent translator, and CTranslate2 computes Transformers only"
+    if config.window is not None:
+        return "a Transformer with a window on self-attention, which CTranslate2 has not"
+    if config.head_dim is not None and config.head_dim * config.num_heads != config.hidden_dim:
+        return "a Transformer whose heads do not add up to its width, which CTranslate2 has not"
+    return None
+
+
+def save_ctranslate2(
+    folder: Path,
+    config: EncoderDecoderConfig,
+    weights: Weights,
+    pieces: tuple[Pieces, Pieces],
+    ids: dict[str, int],
+    int8: bool = False,
+) -> None:
+    """Weights under their names; ``pieces`` are those of source and target."""
+    import_ctranslate2()
+    from ctranslate2.specs import TransformerSpec, common_spec
+
+    assert misfit(config) is None
+    spec = TransformerSpec.from_config(
+        (config.num_layers, config.num_decoder_layers),
+        config.num_heads,
+        pre_norm=config.norm_first,
+        activation=getattr(common_spec.Activation, _ACTIVATIONS[config.activation]),
+        relative_attention_bias=config.positions == "relative",
+        ffn_glu=config.gated,
+        rms_norm=config.norm == "rms",
+    )
+    _Filling(config, weights).fill(spec)
+    names = [_token_names(one, size) for one, size in zip(pieces, _vocab_sizes(config), strict=True)]
+    spec.register_source_vocabulary(names[0])
+    spec.register_target_vocabulary(names[1])
+    unknown = pieces[1].unk_id
+    spec.config.unk_token = names[1][ids["start_id"] if unknown is None else unknown]
+    spec.config.bos_token = spec.config.decoder_start_token = names[1][ids["start_id"]]
+    spec.config.eos_token = names[1][ids["eos_id"]]
+    spec.config.layer_norm_epsilon = config.norm_eps
+    spec.validate()
+    spec.optimize(quantization="int8" if int8 else "float32")
+    spec.save(str(folder))
+
+
+def _vocab_sizes(config: EncoderDecoderConfig) -> tuple[int, int]:
+    return config.vocab_size, config.target_vocab_size or config.vocab_size
+
+
+def _token_names(pieces: Pieces, size: int) -> list[str]:
+    """A name for each row of a table, spare ones too; CTranslate2 knows tokens by them."""
+    return [pieces.token(number) or f"<unused_{number}>" for number in range(size)]
+
+
+def token_names(config: EncoderDecoderConfig, pieces: Pieces, target_pieces: Pieces) -> tuple[list[str], list[str]]:
+    """Of source and target, in the order of their ids."""
+    source, target = _vocab_sizes(config)
+    return _token_names(pieces, source), _token_names(target_pieces, target)
+
+
+class _Filling:
+    """Puts our weights into the places of a specification."""
+
+    def __init__(self, config: EncoderDecoderConfig, weights: Weights) -> None:
+        self.config = config
+        self.weights = {name: tensor.detach().float().numpy() for name, tensor in weights.items()}
+
+    def fill(self, spec: Any) -> None:
+        config, own = self.config, self.weights
+        target = own.get("target_tokens.weight", own["tokens.weight"])
+        self._side(spec.encoder, "encoder", spec.encoder.embeddings[0], own["tokens.weight"])
+        self._side(spec.decoder, "decoder", spec.decoder.embeddings, target)
+        spec.decoder.projection.weight = own.get("output.weight", target)
+        if config.output_bias:
+            spec.decoder.projection.bias = own["output_bias"]
+        if config.output_scale != 1.0:
+            spec.decoder.scale_outputs = config.output_scale
+
+    def _side(self, spec: Any, side: str, embeddings: Any, table: NDArray[np.float32]) -> None:
+        config = self.config
+        embeddings.weight = table
+        spec.scale_embeddings = float(config.embedding_scale or config.hidden_dim**0.5)
+        if config.positions != "relative":
+            spec.position_encodings.encodings = self._positions(side)
+        if config.norm_first:
+            self._norm(spec.layer_norm, f"{side}_norm")
+        for number, layer in enumerate(spec.layer):
+            name = f"{side}_blocks.{number}"
+            self._attention(layer.self_attention, [f"{name}.attention.qkv", f"{name}.attention.out"])
+            self._norm(layer.self_attention.layer_norm, f"{name}.attention_norm")
+            if config.positions == "relative":
+                layer.self_attention.relative_attention_bias = self.weights[f"{side}_relative.weight"]
+                layer.self_attention.relative_attention_max_distance = np.dtype("int32").type(_MAX_DISTANCE)
+            if side == "decoder":
+                self._attention(layer.attention, [f"{name}.cross.{part}" for part in ("query", "kv", "out")])
+                self._norm(layer.attention.layer_norm, f"{name}.cross_norm")
+            self._feed_forward(layer.ffn, f"{name}.ffn")
+            self._norm(layer.ffn.layer_norm, f"{name}.ffn_norm")
+
+    def _positions(self, side: str) -> NDArray[np.float32]:
+        learned = self.weights.get(f"{side}_positions.learned.weight")
+        size = num_positions(self.config)
+        assert size is not None
+        if learned is not None:
+            return learned
+        fixed = PositionTable(self.config.replace(max_positions=size)).fixed
+        return np.zeros((size, self.config.hidden_dim), np.float32) if fixed is None else fixed.numpy()
+
+    def _attention(self, spec: Any, names: list[str]) -> None:
+        for linear, name in zip(spec.linear, names, strict=True):
+            self._linear(linear, name)
+
+    def _linear(self, spec: Any, name: str) -> None:
+        spec.weight = self.weights[f"{name}.weight"]
+        if self.config.bias:
+            spec.bias = self.weights[f"{name}.bias"]
+
+    def _feed_forward(self, spec: Any, name: str) -> None:
+        self._linear(spec.linear_1, f"{name}.outer")
+        if not self.config.gated:
+            self._linear(spec.linear_0, f"{name}.inner")
+            return
+        for part, half in ((spec.linear_0, 0), (spec.linear_0_noact, 1)):  # what switches, and what is switched
+            part.weight = np.split(self.weights[f"{name}.inner.weight"], 2)[half]
+            if self.config.bias:
+                part.bias = np.split(self.weights[f"{name}.inner.bias"], 2)[half]
+
+    def _norm(self, spec: Any, name: str) -> None:
+        spec.gamma = self.weights[f"{name}.weight"]
+        if self.config.norm == "layer":
+            spec.beta = self.weights.get(f"{name}.bias", np.zeros_like(spec.gamma))
+
+
+_TRANSLATORS = ("marian", "t5", "firth-encoder-decoder", "firth-seq2seq")
+_COMPARED = 200  # held-out sentences
+
+
+def export_ctranslate2(
+    source: Path, out: Path, int8: bool = False, verify: bool = False, data: Path | None = None
+) -> Run:
+    """A folder that CTranslate2 translates with; written whole or not at all. ``verify`` translates held-out sentences,
+    or the lines of ``data``, with both."""
+    if out.exists():
+        raise FirthError(f"{out}: exists already; choose another name")
+    kind = read_json(source / "config.json").get("model_type") if (source / "config.json").is_file() else None
+    if kind not in _TRANSLATORS:
+        raise FirthError(f"{source}: no translator, and CTranslate2 is for translators: name a run of transformer-tiny")
+    if (source / "write.json").is_file():
+        raise FirthError(
+            f"{source}: a task that is done by writing, whose prefix and limits CTranslate2 cannot hold; it takes runs of firth pretrain"
+        )
+    config, weights, ids, pieces, target_pieces, languages = load_translator(source)
+    reason = misfit(config)
+    if reason is not None:
+        raise FirthError(f"{source}: {reason}")
+    assert isinstance(config, EncoderDecoderConfig)
+    texts = _texts(source, data) if verify or data is not None else []
+    with atomic_folder(out) as folder:
+        save_ctranslate2(folder, config, weights, (pieces, target_pieces), ids, int8)
+        pieces.save(folder)
+        if target_pieces is not pieces:
+            (folder / "target").mkdir()
+            target_pieces.save(folder / "target")
+        settings = {"model": config.model_dump(), "ids": ids, "languages": languages, "int8": int8}
+        facts = _facts(source, settings, sum(tensor.numel() for tensor in weights.values()))
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        facts["checksums"] = {str(path.relative_to(folder)): checksum(path) for path in files}
+        write_json(folder / "firth.json", facts)
+        if texts:
+            original = TranslationRepresentation(
+                config, weights, ids, pieces, target_pieces, languages, source
+            ).translate(texts)
+            found = load_ctranslate2(folder).translate(texts)
+            equal = sum(one == two for one, two in zip(original, found, strict=True))
+            write_json(folder / "firth.json", {**facts, "verified": {"translations": len(texts), "equal": equal}})
+    return Run.open(out)
+
+
+def _texts(source: Path, data: Path | None) -> list[str]:
+    """What both translate: the lines of a file, or held-out sentences of the corpus of the run."""
+    if data is not None:
+        lines = [line.strip() for one in find_sources([str(data)]) for _, line in numbered_lines(one, "utf-8")]
+        return [line for line in lines if line]
+    facts = read_json(source / "firth.json") if (source / "firth.json").is_file() else {}
+    corpus = (facts.get("corpus") or {}).get("path")
+    if corpus is None or not Path(corpus).is_dir():
+        raise FirthError(f"{source}: its corpus is not there, so no held-out sentences are: name some with --data")
+    found = PairsCorpus.open(Path(corpus), verify=False).heldout.texts("source")[:_COMPARED]
+    if not found:
+        raise FirthError(f"{corpus}: nothing was held out; name sentences with --data")
+    return found
+
+
+def _facts(source: Path, settings: dict[str, Any], num_parameters: int) -> dict[str, Any]:
+    known = read_json(source / "firth.json") if (source / "firth.json").is_file() else {}
+    return {
+        "format": FORMAT,
+        "kind": KIND,
+        "recipe": known.get("recipe", "translator"),
+        "status": "finished",
+        "versions": versions(),
+        "source": str(source.absolute()),
+        "corpus": known.get("corpus"),
+        "parameters": num_parameters,
+        "config": settings,
+    }
+
+
+def load_ctranslate2(folder: Path) -> CTranslate2Representation:
+    """An exported translator; the settings in firth.json are what its files were made of."""
+    where = folder / "firth.json"
+    facts = read_json(where)
+    settings = facts.get("config")
+    if not isinstance(settings, dict) or not {"model", "ids", "languages"} <= set(settings):
+        raise FirthError(f"{where}: does not describe an exported translator; export it again")
+    config = EncoderDecoderConfig.build(settings["model"], where)
+    pieces = Pieces.load(folder)
+    target_pieces = Pieces.load(folder / "target") if (folder / "target").is_dir() else pieces
+    return CTranslate2Representation(
+        open_engine(folder),
+        config,
+        settings["ids"],
+        pieces,
+        target_pieces,
+        settings["languages"],
+        token_names(config, pieces, target_pieces),
+        num_positions(config),
+        int(facts.get("parameters", 0)),
+    )

@@ -1,0 +1,173 @@
+"""Encoders and tasks on them written as ONNX, and looked at beside the original."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from firth.core.errors import FirthError
+from firth.core.files import atomic_folder, checksum, read_json, write_json
+from firth.core.run import FORMAT, Run, versions
+from firth.core.tensors import save_tensors
+from firth.export.onnx_encoder import EncoderWriter, loudness
+from firth.export.onnx_graph import GraphWriter
+from firth.export.onnx_model import CRF_WEIGHTS, GRAPH, KIND
+from firth.export.onnx_task import Head, write_head
+from firth.models.loading import load_model
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder_model import EncoderRepresentation
+from firth.models.shared.model import Representation
+from firth.tasks.answer.apart import ComparingNetwork
+from firth.tasks.data import Reading
+from firth.tasks.evaluate import evaluate_task
+from firth.tasks.model import TaskModel
+from firth.tasks.tag.tag import TagNetwork
+
+SAMPLES = (
+    "The doctor found an old map in the library.",
+    "No!",
+    "我们在图书馆看书，老师说了三个故事。",
+    "Whether the captain would sell the boat, nobody in the village could say; he himself had been silent for weeks.",
+    "An answer, a question? And 42 numbers: 3.14, 2,718 & so on (in brackets).",
+    "It rained. " * 12,
+)
+"""Texts of many lengths, on which int8 finds out what is loud, and an export is compared with its original."""
+
+
+def export_onnx(source: Path, out: Path, int8: bool = False, verify: bool = False, data: Path | None = None) -> Run:
+    """A folder that computes what the run computes; written whole or not at all."""
+    if out.exists():
+        raise FirthError(f"{out}: exists already; choose another name")
+    model = load_model(source)
+    task = model if isinstance(model, TaskModel) else None
+    base = _exportable(source, model, task)
+    if data is not None and task is None:
+        raise FirthError(
+            f"{source}: no task was learned here, so there is nothing to score on {data}; leave out --data"
+        )
+    head = None if task is None else _head(source, task)
+    graph = GraphWriter(int8)
+    loud = loudness(base.encoder, [base.pieces.encode(text).ids for text in SAMPLES]) if int8 else {}
+    writer = EncoderWriter(graph, base.encoder, loud)
+    writer.outputs()
+    if head is not None:
+        write_head(graph, writer, head)
+    with atomic_folder(out) as folder:
+        graph.save(folder / GRAPH, "firth")
+        base.pieces.save(folder)
+        if task is not None and isinstance(task.network, TagNetwork) and task.network.crf is not None:
+            save_tensors(folder / CRF_WEIGHTS, dict(task.network.crf.state_dict()))
+        facts = _facts(source, base, model, task, int8)
+        facts["checksums"] = {
+            path.name: checksum(path)
+            for path in sorted(folder.iterdir())
+            if path.suffix in (".onnx", ".json", ".safetensors")
+        }
+        write_json(folder / "firth.json", facts)
+        if verify or data is not None:
+            facts["verified"] = _verify(source, folder, model, data)
+            write_json(folder / "firth.json", facts)
+    return Run.open(out)
+
+
+def _exportable(source: Path, model: Representation, task: TaskModel | None) -> EncoderRepresentation:
+    base = task.base if task is not None else model
+    if not isinstance(base, EncoderRepresentation) or not isinstance(base.config, EncoderConfig):
+        raise FirthError(
+            f"{source}: a model of kind '{base.kind}', which is not exported; encoders such as BERT and tasks on them are"
+        )
+    return base
+
+
+def _head(source: Path, model: TaskModel) -> Head:
+    """The head's weights, or a word about what has none in ONNX."""
+    network, config = model.network, model.config
+    if network.body is not None or model.beside is not None:
+        raise FirthError(
+            f"{source}: a task with body=bilstm or vectors beside its base is not exported; train it with neither"
+        )
+    if (model.pairs and not network.reader.joins_pairs) or isinstance(network, ComparingNetwork):
+        raise FirthError(f"{source}: a task that reads two texts apart is not exported; use a base with [SEP]")
+    weights = {f"out.{name}": tensor for name, tensor in network.out.state_dict().items()}
+    if network.pooler is not None:
+        weights |= {f"pooler.{name}": tensor for name, tensor in network.pooler.state_dict().items()}
+    for found in network.learned_mixes().values():
+        if config.mix_norm:
+            raise FirthError(f"{source}: a task with mix_norm=true is not exported; train it without")
+        weights["mix"] = found["gamma"] * torch.tensor(found["weights"])
+    arrays = {name: tensor.detach().float().numpy() for name, tensor in weights.items()}
+    windows = config.window_pool if config.long_text == "windows" and config.task in ("classify", "score") else None
+    return Head(config.task, network.pool, arrays, windows)
+
+
+def _facts(
+    source: Path, base: EncoderRepresentation, model: Representation, task: TaskModel | None, int8: bool
+) -> dict[str, Any]:
+    known = read_json(source / "firth.json") if (source / "firth.json").is_file() else {}
+    return {
+        "format": FORMAT,
+        "kind": KIND,
+        "recipe": known.get("recipe", "encoder" if task is None else task.config.task),
+        "status": "finished",
+        "versions": versions(),
+        "source": str(source.absolute()),
+        "corpus": known.get("corpus"),
+        "made_from": known.get("made_from", {}),
+        "parameters": model.num_parameters,
+        "config": {
+            "encoder": base.config.model_dump(),
+            "task": None if task is None else task.config.model_dump(),
+            "pairs": task is not None and task.pairs,
+            "int8": int8,
+        },
+        "mixes": {} if task is None else task.network.learned_mixes(),
+    }
+
+
+# -- looking at it beside the original
+
+
+def _verify(source: Path, folder: Path, model: Representation, data: Path | None) -> dict[str, Any]:
+    """How far the outputs are apart on sample texts; on a labelled file the scores of both."""
+    exported = load_model(folder)
+    shown = [(model.layers(text).hidden[-1], exported.layers(text).hidden[-1]) for text in SAMPLES]
+    first, second = model.encode(SAMPLES), exported.encode(SAMPLES)
+    cosines = (first * second).sum(1) / (np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1))
+    found: dict[str, Any] = {
+        "texts": len(SAMPLES),
+        "largest_difference": max(float(np.abs(ours - theirs).max()) for ours, theirs in shown),
+        "smallest_cosine": float(cosines.min()),
+    }
+    if isinstance(model, TaskModel) and isinstance(exported, TaskModel):
+        found["largest_output_difference"] = _output_difference(model, exported)
+        if data is not None:
+            before, after = (evaluate_task(path, data, Reading()) for path in (source, folder))
+            found["data"] = str(data.absolute())
+            found["before"], found["after"] = before, after
+    return found
+
+
+def _output_difference(model: TaskModel, exported: TaskModel) -> float:
+    """Of probabilities, scores or tokens' scores on the sample texts."""
+    texts: list[Any] = list(SAMPLES)
+    if model.config.task == "answer" or model.pairs:
+        texts = [(text, other) for text, other in zip(SAMPLES, SAMPLES[1:] + SAMPLES[:1], strict=True)]
+    largest = 0.0
+    for text in texts:
+        item = model.task.item(model.example(text), 0)
+        ours, theirs = (
+            _token_outputs(one.network, one.task.batch([item]).to("cpu"), one.config.task) for one in (model, exported)
+        )
+        largest = max(largest, float((ours - theirs).abs().max()))
+    return largest
+
+
+def _token_outputs(network: Any, batch: Any, task: str) -> torch.Tensor:
+    with torch.inference_mode():
+        found: torch.Tensor = (
+            network.text_scores(batch.tensors, batch.counts["task"])
+            if task in ("classify", "score")
+            else network.token_scores(batch.tensors)
+        )
+    return found

@@ -1,0 +1,81 @@
+"""Masked tokens: some are hidden, all of the context predicts them (Devlin et al. 2018, 3.1).
+
+15 % of the tokens of a row are chosen, never special ones; of these 80 % become [MASK], 10 % a
+random token, 10 % stay. The share is drawn a row, not a sequence, so that rows of packed short
+sequences carry as much to learn as full ones. With ``pairs`` each sequence is a pair of segments
+that is also classified (next_sentence.py); both losses are added.
+
+B rows, T tokens, P chosen tokens of a row, N chosen tokens in all, D hidden size, V vocabulary.
+"""
+
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from firth.core.types import Batch, Losses
+from firth.corpus.format import Split
+from firth.corpus.rows import PackedRows, need_text
+from firth.models.bert.config import MaskedTokensConfig
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.masking import guessing_losses, hide_tokens
+from firth.models.shared.next_sentence import PairRows, build_pairs
+from firth.models.shared.rows import Specials, Turns, build_rows
+from firth.nn.outputs.heads import PairHead, TokenHead
+
+
+class MaskedTokens(nn.Module):
+    """The objective: batches of packed, masked rows; the heads; the loss where something is predicted."""
+
+    def __init__(self, config: MaskedTokensConfig, model: EncoderConfig, specials: Specials) -> None:
+        super().__init__()
+        self.config = config
+        self.specials = specials
+        self.head = TokenHead(model)
+        self.pair_head = PairHead(model.hidden_dim) if config.pairs != "none" else None
+        self.weights = {"masked": config.mask_weight, "pairs": config.pair_weight}
+
+    def heads(self) -> dict[str, nn.Module]:
+        """The parts above the encoder by the names under which they are kept."""
+        found: dict[str, nn.Module] = {"token_head": self.head}
+        if self.pair_head is not None:
+            found |= {"pooler": self.pair_head.pooler, "pair_head": self.pair_head.out}
+        return found
+
+    def rows(self, split: Split, seed: int) -> PackedRows | PairRows:
+        if self.config.pairs == "none":
+            rows: PackedRows | PairRows = PackedRows.of_documents(split, self.config.row_len, 2, seed)
+        else:
+            rows = PairRows(split, self.config.row_len, self.config.short_prob, seed)
+        need_text(split, len(rows))
+        return rows
+
+    def batch(self, split: Split, rows: PackedRows | PairRows, seed: int, first: int, count: int) -> Batch:
+        """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
+        turns = Turns.of(rows, self.config, seed, first, count)
+        if isinstance(rows, PairRows):
+            plain = build_pairs(split, rows, turns, self.config, self.specials)
+        else:
+            plain = build_rows(split, rows, turns, self.config, self.specials)
+        hidden = hide_tokens(plain, self.config, self.specials, turns.key)
+        if self.pair_head is None:
+            return hidden.batch({"masked": hidden.num_chosen})
+        return hidden.batch(
+            {"masked": hidden.num_chosen, "pairs": len(plain.pair_labels)},
+            segments=hidden.cut(plain.segments),
+            pairs=hidden.pair_places,
+            pair_labels=np.asarray(plain.pair_labels, np.int64),
+        )
+
+    def loss(self, model: Any, batch: Batch) -> Losses:
+        """Cross-entropy at the chosen tokens and pairs; the last block computes nothing else."""
+        tensors = batch.tensors
+        hidden_BPD = model.picked(
+            tensors["picks"], tensors["ids"], tensors["blocks"], tensors["positions"], tensors.get("segments")
+        )
+        hidden_ND = hidden_BPD.flatten(0, 1)
+        scores_NV = self.head(hidden_ND[tensors["masked"]], model.embeddings.tokens.weight)
+        found = {"masked": (scores_NV, tensors["labels"])}
+        if self.pair_head is not None:
+            found["pairs"] = (self.pair_head(hidden_ND[tensors["pairs"]]), tensors["pair_labels"])
+        return guessing_losses(found, self.training)

@@ -1,0 +1,89 @@
+"""BERT in its sizes (Devlin et al. 2018; Turc et al. 2019)."""
+
+from firth.core.configs import RunConfig, TrainingConfig
+from firth.models.bert.config import MaskedTokensConfig
+from firth.models.shared.configs import EncoderConfig
+
+
+def _bert(name: str, num_layers: int, hidden_dim: int, learning_rate: float, dropout_prob: float) -> RunConfig:
+    model = EncoderConfig(
+        num_layers=num_layers,
+        hidden_dim=hidden_dim,
+        num_heads=hidden_dim // 64,
+        ffn_dim=4 * hidden_dim,
+        dropout_prob=dropout_prob,
+        attention_dropout_prob=dropout_prob,
+    )
+    return RunConfig(
+        recipe=name,
+        model=model,
+        objective=MaskedTokensConfig(pairs="next_sentence"),
+        training=TrainingConfig(learning_rate=learning_rate),
+    )
+
+
+def bert_tiny() -> RunConfig:
+    """2 layers of 128: minutes on a laptop."""
+    return _bert("bert-tiny", 2, 128, 2e-3, 0.0)
+
+
+def bert_mini() -> RunConfig:
+    """4 layers of 256: an hour on a laptop."""
+    return _bert("bert-mini", 4, 256, 1e-3, 0.0)
+
+
+def bert_small() -> RunConfig:
+    """4 layers of 512."""
+    return _bert("bert-small", 4, 512, 5e-4, 0.0)
+
+
+def bert_base() -> RunConfig:
+    """12 layers of 768, the published base size."""
+    return _bert("bert-base", 12, 768, 1e-4, 0.1)
+
+
+def bert_large() -> RunConfig:
+    """24 layers of 1024, the published large size."""
+    return _bert("bert-large", 24, 1024, 1e-4, 0.1)
+
+
+def bert_tiny_modern() -> RunConfig:
+    """bert-tiny that learns fastest in a few minutes: rotary positions need not be learned, norms come
+    first, more tokens are masked, and there are no pairs."""
+    tiny = bert_tiny()
+    return tiny.replace(
+        recipe="bert-tiny-modern",
+        model=tiny.model.replace(positions="rotary", norm_first=True).model_dump(),
+        objective=MaskedTokensConfig(mask_share=0.3, row_len=64).model_dump(),
+    )
+
+
+def bert_mini_modern() -> RunConfig:
+    """bert-mini with what came later: rotary positions, RMS norm first, gated feed-forward, no biases,
+    and masked tokens alone; in small batches, since in an hour on a laptop it is steps that count."""
+    mini = bert_mini()
+    later = {
+        "positions": "rotary",
+        "norm": "rms",
+        "norm_eps": 1e-6,
+        "norm_first": True,
+        "gated": True,
+        "bias": False,
+        "ffn_dim": 688,
+    }
+    return mini.replace(
+        recipe="bert-mini-modern",
+        model=mini.model.replace(**later).model_dump(),
+        objective=MaskedTokensConfig().model_dump(),
+        training=TrainingConfig(batch_rows=8, learning_rate=7e-4).model_dump(),
+    )
+
+
+def bert_continue() -> RunConfig:
+    """Masked tokens on your own text for a model that is already trained (--from)."""
+    config = bert_mini()
+    return config.replace(
+        recipe="bert-continue",
+        objective=MaskedTokensConfig().model_dump(),
+        training=TrainingConfig(learning_rate=1e-4).model_dump(),
+    )

@@ -1,0 +1,231 @@
+"""A trained ELMo: words of any language in, every layer out; words that were never seen have vectors, too.
+
+The token layer depends on the word alone, so its vector is kept once it is known. Text is read a sentence at
+a time, with its borders, as in training; a list is taken as the words of one sentence.
+
+B sentences, T words, P output size of a direction, D = 2P, L LSTM layers.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from firth.core.configs import TokensConfig
+from firth.core.errors import FirthError
+from firth.core.types import Encoding, Frame, TextReader
+from firth.models.elmo.config import ElmoConfig
+from firth.models.elmo.network import BEGIN, END, PADDING, Elmo, ElmoWords
+from firth.models.shared.model import Found, Representation, TextLayers, require_layer, require_pool
+from firth.tokenizers.characters import PADDING as CHARACTER_PADDING
+from firth.tokenizers.characters import border_ids, character_ids, trimmed
+from firth.tokenizers.sentences import split_sentences
+from firth.tokenizers.words import has_han, split_words
+
+_BATCH_CELLS = 1 << 22  # words of a batch times cells: what is held at a time grows with both
+_CACHED_WORDS = 400_000
+_TOGETHER = 512
+POOLS = ("mean", "max")
+Spans = list[tuple[int, int]]
+
+
+class TokenCache:
+    """The token layer's vector of every word that was asked for; the borders of a sentence come first."""
+
+    def __init__(self, model: Elmo) -> None:
+        self.model = model
+        self.places: dict[str, int] = {}
+        self.rows = model.tokens.embedding.weight.new_zeros((2, model.config.projection_dim))
+
+    def _compute(self, ids: NDArray[np.int64]) -> torch.Tensor:
+        """Words of like length together, so that little padding is computed."""
+        order = np.argsort((ids != ids[0, -1]).sum(1) if len(ids) else [], kind="stable")
+        found = self.rows.new_empty((len(ids), self.model.config.projection_dim))
+        widest = max(width for width, _ in self.model.config.filters)
+        for start in range(0, len(ids), _TOGETHER):
+            some = order[start : start + _TOGETHER]
+            found[some] = self.model.tokens(torch.from_numpy(trimmed(ids[some], widest)))
+        return found
+
+    def look_up(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """The row of each word; new ones are computed."""
+        if not self.places:
+            self.rows = self._compute(border_ids(self.model.config.max_chars))
+        fresh = [word for word in dict.fromkeys(words) if word not in self.places]
+        if len(self.places) + len(fresh) > _CACHED_WORDS:
+            self.places, fresh = {}, list(dict.fromkeys(words))
+            self.rows = self.rows[:2]
+        if fresh:
+            self.places |= {word: len(self.rows) + number for number, word in enumerate(fresh)}
+            self.rows = torch.cat((self.rows, self._compute(character_ids(fresh, self.model.config.max_chars))))
+        return np.fromiter((self.places[word] for word in words), np.int64, len(words))
+
+
+class ElmoRepresentation(Representation):
+    """What ``firth.load`` gives for ELMo."""
+
+    kind = "bidirectional language model"
+
+    def __init__(self, config: ElmoConfig, rules: TokensConfig, known: list[str]) -> None:
+        """``rules`` say how text becomes words; ``known`` are the words of the softmax, the frequent first."""
+        self.config = config
+        self.rules = rules
+        self.known = known
+        self.dim = config.hidden_dim
+        self.model = Elmo(config)
+        self.cache = TokenCache(self.model)
+
+    @classmethod
+    def from_weights(
+        cls, config: ElmoConfig, weights: dict[str, torch.Tensor], rules: TokensConfig, known: list[str], where: Path
+    ) -> "ElmoRepresentation":
+        found = cls(config, rules, known)
+        try:
+            found.model.load_state_dict(weights)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise FirthError(
+                f"{where}: weights and options do not fit ({reason}); are the files of one model?"
+            ) from None
+        found.model.eval()
+        return found
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    # -- text to words
+
+    def _sentences(self, text: str | list[str]) -> tuple[list[list[str]], Spans]:
+        """The words of each sentence as the model reads them, and where they stand in the text (a list: as if
+        joined by spaces)."""
+        if isinstance(text, list):
+            ends = np.cumsum([len(word) + 1 for word in text]) - 1
+            spans = [(int(end) - len(word), int(end)) for word, end in zip(text, ends, strict=True)]
+            return [[self._fold(word) for word in text]] if text else [], spans
+        chinese = has_han(text)
+        spans, sentences = [], []
+        for start, end in split_sentences(text):
+            found = [(start + first, start + last) for first, last in self._split(text[start:end], chinese)]
+            if found:
+                sentences.append([self._fold(text[first:last]) for first, last in found])
+                spans += found
+        return sentences, spans
+
+    def _split(self, sentence: str, chinese: bool) -> Spans:
+        if self.rules.word_split == "whitespace":
+            return [match.span() for match in re.finditer(r"\S+", sentence)]
+        return split_words(sentence, chinese)
+
+    def _fold(self, word: str) -> str:
+        return word.lower() if self.rules.lowercase else word
+
+    # -- words to layers
+
+    def _read(self, sentences: Sequence[list[str]]) -> Iterator[tuple[int, torch.Tensor]]:
+        """(number, hidden [L+1, T, D]) of each sentence, without its borders; like lengths go together."""
+        order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))
+        room = max(64, min(4096, _BATCH_CELLS // self.config.cell_dim))
+        start = 0
+        while start < len(order):
+            stop = start + 1
+            while stop < len(order) and (stop - start + 1) * len(sentences[order[stop]]) <= room:
+                stop += 1
+            numbers = order[start:stop]
+            hidden = self._layers([sentences[number] for number in numbers])
+            for row, number in enumerate(numbers):
+                yield number, hidden[:, row, 1 : len(sentences[number]) + 1]
+            start = stop
+
+    def _layers(self, sentences: Sequence[list[str]]) -> torch.Tensor:
+        """[L+1, B, T+2, D], borders included."""
+        rows = self.cache.look_up([word for sentence in sentences for word in sentence])
+        longest = max(len(sentence) for sentence in sentences) + 2
+        places = np.zeros((len(sentences), longest), np.int64)
+        mask = np.zeros((len(sentences), longest), np.bool_)
+        first = 0
+        for row, sentence in enumerate(sentences):
+            size = len(sentence)
+            places[row, 1 : size + 1] = rows[first : first + size]
+            places[row, size + 1] = 1
+            mask[row, : size + 2] = True
+            first += size
+        return self.model(self.cache.rows[torch.from_numpy(places)], torch.from_numpy(mask)).hidden
+
+    def layers(self, text: str | list[str]) -> TextLayers:
+        """Every layer for every word."""
+        return self.layers_of([text])[0]
+
+    def layers_of(self, texts: Sequence[str | list[str]]) -> list[TextLayers]:
+        split = [self._sentences(text) for text in texts]
+        with torch.inference_mode():
+            found = dict(self._read([sentence for sentences, _ in split for sentence in sentences]))
+        layers, first = [], 0
+        for text, (sentences, spans) in zip(texts, split, strict=True):
+            parts = [found[first + number].numpy() for number in range(len(sentences))]
+            first += len(sentences)
+            hidden = np.concatenate(parts, axis=1) if parts else np.zeros((self.config.num_layers + 1, 0, self.dim))
+            words = text if isinstance(text, list) else [text[start:end] for start, end in spans]
+            offsets = np.asarray(spans, np.int64).reshape(-1, 2)
+            layers.append(TextLayers(words, offsets, np.arange(len(words)), hidden.astype(np.float32)))
+        return layers
+
+    def reader(self) -> TextReader:
+        """The model for a task. A text is read as one sentence between its borders, since a task wants a row a text."""
+        size = self.config.max_chars
+        marks = np.concatenate((np.full((1, size), CHARACTER_PADDING + 1), border_ids(size)))
+        module = ElmoWords(self.model, marks)
+
+        def tokenize(text: str | list[str]) -> Encoding:
+            sentences, spans = self._sentences(text)
+            words = [word for sentence in sentences for word in sentence]
+            fresh = module.missing(words)
+            module.add(fresh, character_ids(fresh, size))
+            ids = np.fromiter((module.numbers[word] for word in words), np.int64, len(words))
+            offsets = np.asarray(spans, np.int64).reshape(-1, 2)
+            return Encoding(ids, offsets, np.arange(len(ids)), words, np.zeros(len(ids), np.int64))
+
+        return TextReader(
+            kind=self.kind,
+            module=module,
+            tokenize=tokenize,
+            dim=self.dim,
+            num_layers=self.config.num_layers + 1,
+            max_len=None,
+            frame=Frame(before=(BEGIN,), after=(END,)),
+            pad_id=PADDING,
+        )
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+        """The mean (or largest) of the vectors of the words of each text; zeros for a text without words."""
+        require_pool(pool, POOLS)
+        num_layers = self.config.num_layers + 1
+        require_layer(layer, num_layers)
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        split = [self._sentences(text)[0] for text in texts]
+        owner = [number for number, sentences in enumerate(split) for _ in sentences]
+        pooled = np.full((len(texts), self.dim), 0.0 if pool == "mean" else -np.inf, np.float64)
+        with torch.inference_mode():
+            for number, hidden in self._read([sentence for sentences in split for sentence in sentences]):
+                rows = hidden[layer].double().numpy()
+                mine = pooled[owner[number]]
+                np.maximum(mine, rows.max(0), out=mine) if pool == "max" else np.add(mine, rows.sum(0), out=mine)
+        counts = np.asarray([sum(map(len, sentences)) for sentences in split])
+        pooled[counts == 0] = 0.0
+        return (pooled / np.maximum(counts, 1)[:, None] if pool == "mean" else pooled).astype(np.float32)
+
+    def nearest(self, word: str, top: int = 10) -> list[Found]:
+        """Words of the vocabulary whose token layer is nearest: spelt alike, or learned to be alike. The word
+        itself need not be known."""
+        if not self.known:
+            self._cannot("list near words (it came without a vocabulary)", "a run of Firth")
+        with torch.inference_mode():
+            rows = self.cache.look_up([self._fold(word), *self.known])
+            vectors = torch.nn.functional.normalize(self.cache.rows[torch.from_numpy(rows)], dim=-1)
+            scores = (vectors[1:] @ vectors[0]).numpy()
+        order = np.argsort(-scores, kind="stable")[: top + 1]
+        found = [(self.known[place], float(scores[place])) for place in order if self.known[place] != self._fold(word)]
+        return found[:top]

@@ -1,0 +1,252 @@
+"""The next word and the one before: two language models trained as one (Peters et al. 2018, 3.1).
+
+Each lane of text is read twice, every sentence forward and turned around; both readers share the token
+layer and the softmax, and the mean of both losses is made small. The state goes on from batch to batch
+(truncated backpropagation through time); it is part of the objective's buffers, so a checkpoint holds it.
+Characters are looked at once for each *distinct* word of a batch, which the batch builder finds out.
+
+G directions (2), B lanes, T places, N = TB, U distinct words, V words of the softmax, M characters, P hidden size.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from firth.core.types import Batch, Losses
+from firth.corpus.format import Split
+from firth.corpus.lanes import Lanes, Window
+from firth.corpus.rows import need_text
+from firth.corpus.word_view import Spellings
+from firth.models.elmo.config import BothDirectionsConfig, ElmoConfig
+from firth.nn.character_cnn import CharacterCNN
+from firth.nn.outputs.sampled import draw_log_uniform, log_expected_counts, log_unigram
+from firth.nn.outputs.softmax import cross_entropy_sum
+from firth.nn.outputs.word_softmax import CharacterSoftmax, TableSoftmax, sampled_loss
+from firth.nn.recurrent.lstmp import State
+
+_NOISE = 41  # what the random numbers here are for
+_TOGETHER = 1024  # words of which the characters are looked at in one go
+NAMES = ("forward", "backward")
+Ids = NDArray[np.int64]
+
+
+def read_both_ways(split: Split, window: Window, spellings: Spellings) -> tuple[Ids, Ids]:
+    """Types that are read and types that come next, both [G, B, T]: the sentence, and the sentence turned around."""
+    place, size = window.places, window.lens
+    last = len(split.tokens) - 1
+
+    def token(index: Ids) -> Ids:
+        return np.asarray(split.tokens[np.clip(window.starts + index, 0, last)], np.int64)
+
+    inputs = np.stack(
+        (
+            np.where(place == 0, spellings.begin, token(place - 1)),
+            np.where(place == 0, spellings.end, token(size - place)),
+        )
+    )
+    targets = np.stack(
+        (
+            np.where(place == size, spellings.end, token(place)),
+            np.where(place == size, spellings.begin, token(size - 1 - place)),
+        )
+    )
+    return inputs, targets
+
+
+class BothDirections(nn.Module):
+    """The objective: windows of text in lanes, the softmax, the state that is carried."""
+
+    def __init__(
+        self,
+        config: BothDirectionsConfig,
+        model: ElmoConfig,
+        spellings: Spellings,
+        num_lanes: int,
+        network: CharacterCNN | None = None,
+    ) -> None:
+        """``network`` is the softmax's own, if it has one."""
+        super().__init__()
+        self.config = config
+        self.spellings = spellings
+        self.num_lanes = num_lanes
+        self.widest = max(width for width, _ in model.filters)
+        size = spellings.num_known
+        self.softmax: TableSoftmax | CharacterSoftmax = (
+            TableSoftmax(size, model.projection_dim)
+            if config.softmax == "table"
+            else CharacterSoftmax(network, size, model.projection_dim, config.correction_dim)
+        )
+        self.num_samples = min(config.num_samples, size - 1)
+        self.weights = dict.fromkeys(NAMES, 0.5)
+        self.num_layers = model.num_layers
+        for layer in range(model.num_layers):
+            self.register_buffer(f"hidden_{layer}", torch.zeros(2, num_lanes, model.projection_dim))
+            self.register_buffer(f"cell_{layer}", torch.zeros(2, num_lanes, model.cell_dim))
+        self._heldout_states: list[State] | None = None
+        self._all_rows: torch.Tensor | None = None
+
+    def start(self, generator: torch.Generator, counts: Ids, num_sentences: int) -> None:
+        """``counts`` of the corpus's types. Scores begin at how often words occur, which a language model would learn
+        first otherwise, in hundreds of steps."""
+        self.softmax.initialize(generator)
+        known_V = np.zeros(self.spellings.num_known, np.int64)
+        np.add.at(known_V, self.spellings.known(np.arange(len(counts))), counts)
+        known_V[:2] = num_sentences  # the marks at both ends of each
+        with torch.no_grad():
+            self.softmax.bias.copy_(log_unigram(known_V))
+
+    # -- batches
+
+    def rows(self, split: Split, seed: int) -> Lanes:
+        lanes = Lanes(split, self.num_lanes, self.config.window_len, seed)
+        need_text(split, lanes.num_places)
+        return lanes
+
+    def batch(self, split: Split, rows: Lanes, seed: int, first: int, count: int) -> Batch:
+        """Window ``first / count`` of every lane; a pure function of its arguments."""
+        assert count == self.num_lanes
+        number = first // count
+        window = rows.window(number)
+        inputs, targets = (
+            np.ascontiguousarray(part.transpose(0, 2, 1)) for part in read_both_ways(split, window, self.spellings)
+        )
+        live = np.ascontiguousarray(window.live.T)
+        distinct, places = self.distinct(inputs)
+        goals = self.spellings.known(targets)
+        arrays: dict[str, NDArray[Any]] = {"inputs": places, "targets": goals, "num_inputs": np.asarray(len(distinct))}
+        if self.num_samples:
+            distinct = self._add_candidates(arrays, distinct, goals, (seed, _NOISE, number))
+        arrays["characters"] = self.spell(distinct)
+        if not live.all():
+            arrays["live"] = np.stack((live, live))
+        fresh = (window.places == 0).T if self.config.forget_between_sentences else np.zeros_like(live)
+        fresh[0] |= window.opens
+        if fresh.any():
+            arrays["fresh"] = np.stack((fresh, fresh))
+        size = int(live.sum())
+        return Batch(arrays, dict.fromkeys(NAMES, size), size)
+
+    def distinct(self, inputs: Ids) -> tuple[Ids, Ids]:
+        """The distinct types of a batch, and where each is among them."""
+        found, places = np.unique(inputs, return_inverse=True)
+        return found, places.reshape(inputs.shape)
+
+    def spell(self, types: Ids) -> Ids:
+        """Their characters."""
+        return self.spellings.characters(types, self.widest)
+
+    def _add_candidates(self, arrays: dict[str, NDArray[Any]], distinct: Ids, goals: Ids, key: tuple[int, ...]) -> Ids:
+        """The words that a sampled softmax compares: the targets of the batch and the noise, each once. Returns
+        the words to spell: the inputs first, then candidates that are not among them."""
+        size = self.spellings.num_known
+        noise, num_draws = draw_log_uniform(self.num_samples, size, *key)
+        candidates = np.unique(np.concatenate((goals.reshape(-1), noise)))
+        arrays["candidates"] = candidates
+        arrays["target_places"] = np.searchsorted(candidates, goals)
+        arrays["samples"] = np.searchsorted(candidates, noise)
+        arrays["log_expected"] = log_expected_counts(candidates, size, num_draws).astype(np.float32)
+        if self.config.softmax == "table":
+            return distinct
+        types = self.spellings.types(candidates)
+        at = np.minimum(np.searchsorted(distinct, types), len(distinct) - 1)
+        known = distinct[at] == types
+        arrays["spelt"] = np.where(known, at, len(distinct) + np.cumsum(~known) - 1)
+        return np.concatenate((distinct, types[~known]))
+
+    # -- the state
+
+    def _states(self) -> list[State] | None:
+        if not self.training:
+            return self._heldout_states
+        return [(getattr(self, f"hidden_{layer}"), getattr(self, f"cell_{layer}")) for layer in range(self.num_layers)]
+
+    def _keep(self, states: list[State]) -> None:
+        if not self.training:
+            self._heldout_states = states
+            return
+        for layer, (hidden, cell) in enumerate(states):
+            getattr(self, f"hidden_{layer}").copy_(hidden.detach())
+            getattr(self, f"cell_{layer}").copy_(cell.detach())
+
+    def train(self, mode: bool = True) -> "BothDirections":
+        """Between training and testing, what was kept for a test is forgotten."""
+        self._heldout_states, self._all_rows = None, None
+        super().train(mode)
+        return self
+
+    # -- the loss
+
+    def loss(self, model: Any, batch: Batch) -> Losses:
+        """Sums of cross-entropy in both directions; a test is always over the whole vocabulary."""
+        tensors = batch.tensors
+        characters = tensors["characters"]
+        if not self._shared:
+            characters = characters[: int(batch.arrays["num_inputs"])]
+        vectors_UP = model.tokens(characters)
+        inputs_GTBP = functional.embedding(tensors["inputs"], vectors_UP)
+        live = tensors.get("live")
+        outputs_GTBP, states = model.read(inputs_GTBP, self._states(), live, tensors.get("fresh"))
+        self._keep(states)
+        hidden_GNP = outputs_GTBP.flatten(1, 2)
+        if self.training and self.num_samples:
+            sums = self._against_samples(tensors, hidden_GNP, vectors_UP)
+        else:
+            sums = self._over_all(model, hidden_GNP, tensors["targets"].flatten(1), live)
+        return Losses(dict(zip(NAMES, sums, strict=True)))
+
+    @property
+    def _shared(self) -> bool:
+        """The softmax takes its rows from the token layer: both are computed in one go."""
+        return isinstance(self.softmax, CharacterSoftmax) and self.softmax.network is None
+
+    def _against_samples(
+        self, tensors: Mapping[str, torch.Tensor], hidden_GNP: torch.Tensor, vectors_UP: torch.Tensor
+    ) -> list[torch.Tensor]:
+        """The sum of each direction over the sampled words."""
+        candidates = tensors["candidates"]
+        if isinstance(self.softmax, TableSoftmax):
+            rows_UP = self.softmax.rows(candidates)
+        elif self.softmax.network is None:
+            rows_UP = self.softmax.rows(candidates, functional.embedding(tensors["spelt"], vectors_UP))
+        else:
+            rows_UP = self.softmax.rows(candidates, self.softmax.network(tensors["characters"][tensors["spelt"]]))
+        targets, samples = tensors["target_places"].flatten(), tensors["samples"]
+        bias_U, log_expected_U = self.softmax.bias[candidates], tensors["log_expected"]
+        each = sampled_loss(hidden_GNP.flatten(0, 1), rows_UP, bias_U, log_expected_U, targets, samples)
+        if "live" in tensors:
+            each = each * tensors["live"].flatten()
+        return list(each.view(2, -1).sum(1))
+
+    def _over_all(
+        self, model: Any, hidden_GNP: torch.Tensor, targets_GN: torch.Tensor, live: torch.Tensor | None
+    ) -> list[torch.Tensor]:
+        """The sum of each direction over the whole vocabulary. The rows of a test are made once."""
+        rows_VP = self._all_rows if self._all_rows is not None else self.all_rows(model.tokens)
+        if not self.training:
+            self._all_rows = rows_VP.detach()
+        sums = []
+        for number in range(2):
+            hidden, targets = hidden_GNP[number], targets_GN[number]
+            if live is not None:
+                hidden, targets = hidden[live[number].flatten()], targets[live[number].flatten()]
+            sums.append(cross_entropy_sum(hidden, rows_VP, self.softmax.bias, targets))
+        return sums
+
+    def all_rows(self, tokens: nn.Module) -> torch.Tensor:
+        """The rows of all words, [V, P]."""
+        if isinstance(self.softmax, TableSoftmax):
+            return self.softmax.rows.weight
+        words = np.arange(self.spellings.num_known)
+        network = self.softmax.network or tokens
+        device = self.softmax.correction.weight.device
+        found = []
+        for start in range(0, len(words), _TOGETHER):
+            some = words[start : start + _TOGETHER]
+            characters = torch.from_numpy(self.spell(self.spellings.types(some))).to(device)
+            found.append(self.softmax.rows(torch.from_numpy(some).to(device), network(characters)))
+        return torch.cat(found)

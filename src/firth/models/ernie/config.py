@@ -1,0 +1,35 @@
+"""The settings of objectives: what is predicted from what; ``kind`` says which."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from firth.core.config import Positive
+from firth.models.shared.configs import MaskingConfig
+
+
+class KnowledgeMaskingConfig(MaskingConfig):
+    """Tokens, phrases and entities hidden as wholes, and several tasks on pairs at once (ERNIE, Sun et al. 2019, 2020)."""
+
+    kind: Literal["knowledge_masking"] = "knowledge_masking"
+    schedule: Literal["mixed", "stages"] = "mixed"
+    basic_share: Annotated[float, Field(ge=0)] = 1.0  # mixed: shares of the rows
+    phrase_share: Annotated[float, Field(ge=0)] = 1.0
+    entity_share: Annotated[float, Field(ge=0)] = 1.0  # counts only with a list of entities
+    stage_epochs: Annotated[float, Field(gt=0)] = 1.0  # stages: so long basic, so long phrases, then entities
+    entities: str | None = None  # a file with an entity a line
+    phrase_score: Annotated[float, Field(gt=-1, lt=1)] = 0.3  # normalised mutual information of two words
+    phrase_count: Annotated[int, Field(ge=1)] = 5  # how often they must have met
+    longest_phrase: Annotated[int, Field(ge=2)] = 4  # in words
+    sample_tokens: Positive = 4_000_000  # of which phrases are found
+    next_sentence: bool = True
+    sentence_order: bool = True
+    sentence_distance: bool = True
+    short_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
+    pair_weight: Annotated[float, Field(ge=0)] = 1.0
+
+    @model_validator(mode="after")
+    def _something_is_hidden(self) -> "KnowledgeMaskingConfig":
+        if self.basic_share + self.phrase_share + (self.entity_share if self.entities else 0) == 0:
+            raise ValueError("nothing would be hidden: raise basic_share or phrase_share, or give entities and a share")
+        return self

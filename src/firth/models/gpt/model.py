@@ -1,0 +1,237 @@
+"""A decoder that continues texts token by token, with the keys and values of what was read kept.
+
+When the positions are used up, the older half of the text falls out and the rest is read again: a model
+with learned positions cannot slide. All rows have read equally many tokens, so this befalls all at once.
+
+N rows, T tokens, V vocabulary.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.core.types import Frame, TextReader
+from firth.decoding.steps import Trace
+from firth.models.gpt.config import DecoderConfig
+from firth.models.gpt.network import Decoder
+from firth.models.shared.batching import of_like_length, pool_tokens, pool_windows
+from firth.models.shared.generation import Continuation, Generation, generate
+from firth.models.shared.model import (
+    Attention,
+    Representation,
+    TextLayers,
+    loading,
+    require_layer,
+    require_pool,
+    require_room,
+)
+from firth.nn.attention.cache import KeyValues
+from firth.nn.layers import PackedMatrix
+from firth.tokenizers.pieces import Pieces
+
+
+@dataclass
+class DecoderState:
+    """The cache, and the tokens that are in it."""
+
+    cache: KeyValues
+    ids_NT: torch.Tensor
+
+
+class DecoderStepper:
+    """``vocab_size``: tokens beyond it are spare rows of the table and never chosen; ``scores`` stands in for the
+    model's own, which it must equal."""
+
+    def __init__(
+        self, model: Decoder, vocab_size: int, scores: Callable[[torch.Tensor], torch.Tensor] | None = None
+    ) -> None:
+        self.model = model
+        self.scores = scores or model.scores
+        self.vocab_size = vocab_size
+
+    def start(self, num_rows: int) -> DecoderState:
+        nothing = torch.zeros((num_rows, 0), dtype=torch.long, device=self.model.tokens.weight.device)
+        return DecoderState(self.model.begin(num_rows), nothing)
+
+    def prefill(self, ids_NT: torch.Tensor) -> tuple[torch.Tensor, DecoderState]:
+        most = self.model.config.max_positions
+        if ids_NT.shape[1] > most:
+            ids_NT = ids_NT[:, -max(1, most // 2) :]
+        state = DecoderState(self.model.begin(len(ids_NT)), ids_NT)
+        hidden = self.model.advance(ids_NT, state.cache)[:, -1]
+        return self._log_probs(hidden), state
+
+    def step(self, ids_N: torch.Tensor, state: DecoderState) -> tuple[torch.Tensor, DecoderState]:
+        ids_NT = torch.cat((state.ids_NT, ids_N[:, None]), 1)
+        if ids_NT.shape[1] > self.model.config.max_positions:
+            return self.prefill(ids_NT)
+        hidden = self.model.advance(ids_N[:, None], state.cache)[:, -1]
+        return self._log_probs(hidden), DecoderState(state.cache, ids_NT)
+
+    def reorder(self, state: DecoderState, index_N: torch.Tensor) -> DecoderState:
+        return DecoderState(state.cache.reorder(index_N), state.ids_NT[index_N])
+
+    def _log_probs(self, hidden_ND: torch.Tensor) -> torch.Tensor:
+        return self.scores(hidden_ND)[:, : self.vocab_size].float().log_softmax(-1)
+
+
+POOLS = ("mean", "last", "max")
+
+
+class DecoderRepresentation(Representation):
+    """What ``firth.load`` gives for GPT-2-shaped models. A text is read as the beginning of a document
+    wherever it is scored or continued: the token that ends texts stands before it."""
+
+    kind = "decoder"
+
+    def __init__(self, config: DecoderConfig, pieces: Pieces) -> None:
+        self.config = config
+        self.dim = config.hidden_dim
+        self.pieces = self.tokens = pieces
+        assert pieces.eos_id is not None
+        self.eos_id = pieces.eos_id
+        self.decoder = Decoder(config)
+
+    @classmethod
+    def from_weights(
+        cls, config: DecoderConfig, weights: dict[str, torch.Tensor], pieces: Pieces, where: Path
+    ) -> "DecoderRepresentation":
+        if pieces.eos_id is None:
+            raise FirthError(f"{where}: its tokenizer has no token that ends a text; copy the files of the model again")
+        model = cls(config, pieces)
+        with loading(where):
+            model.decoder.load_state_dict(weights)
+        require_room(pieces.vocab_size, config.vocab_size, where)
+        model.decoder.eval()
+        return model
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.decoder.parameters())
+
+    def stepper(self) -> DecoderStepper:
+        """For decoding: one token at a time."""
+        return DecoderStepper(self.decoder, self.pieces.vocab_size, self._output)
+
+    @functools.cached_property
+    def _output(self) -> PackedMatrix:
+        return PackedMatrix(self.decoder.tokens.weight, None)
+
+    def reader(self) -> TextReader:
+        """The decoder for a task: the token that ends texts stands around them and between two (Radford et al.
+        2018, fig. 1), and the last one has read everything."""
+        pieces, end = self.pieces, (self.eos_id,)
+        return TextReader(
+            kind=self.kind,
+            module=self.decoder,
+            tokenize=lambda text: pieces.encode(text, add_special=False, read_special=False),
+            dim=self.dim,
+            num_layers=self.config.num_layers + 1,
+            max_len=self.config.max_positions,
+            frame=Frame(end, end, end),
+            pad_id=self.eos_id,
+            summary="last",
+            joins_pairs=True,
+        )
+
+    def ids(self, text: str) -> NDArray[np.int64]:
+        """Tokens of a text without any special ones."""
+        return self.pieces.encode(text, add_special=False, read_special=False).ids
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+        """A vector a text, float32 [N, D]; ``pool`` last is the token that has seen all others. Texts longer
+        than the model go through in windows, and an empty text is the token that ends texts."""
+        require_pool(pool, POOLS)
+        num_layers = self.config.num_layers + 1
+        require_layer(layer, num_layers)
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        windows: list[NDArray[np.int64]] = []
+        owner: list[int] = []
+        for number, text in enumerate(texts):
+            ids = self.ids(text)
+            ids = ids if len(ids) else np.asarray([self.eos_id])
+            found = np.split(ids, range(self.config.max_positions, len(ids), self.config.max_positions))
+            windows += found
+            owner += [number] * len(found)
+        pooled = np.zeros((len(windows), self.dim), np.float32)
+        last = layer in (-1, num_layers - 1)
+        with torch.inference_mode():
+            for numbers, ids, blocks in of_like_length(windows):
+                ids_BT, blocks_BT = torch.from_numpy(ids), torch.from_numpy(blocks)
+                hidden = self.decoder.last(ids_BT, blocks_BT) if last else self.decoder(ids_BT, blocks_BT).hidden[layer]
+                pooled[numbers] = pool_tokens(hidden, blocks_BT > 0, pool).numpy()
+        lens = np.asarray([len(window) for window in windows])
+        return pool_windows(pooled, np.asarray(owner), lens, len(texts), pool)
+
+    def layers(self, text: str | list[str]) -> TextLayers:
+        """Every layer for every token; a list is taken as words."""
+        encoding = self.pieces.encode(text, add_special=False, read_special=False)
+        hidden = np.zeros((self.config.num_layers + 1, len(encoding.ids), self.dim), np.float32)
+        most = self.config.max_positions
+        with torch.inference_mode():
+            for start in range(0, len(encoding.ids), most):
+                ids = torch.from_numpy(encoding.ids[start : start + most])[None]
+                hidden[:, start : start + most] = self.decoder(ids).hidden[:, 0].numpy()
+        return TextLayers(encoding.tokens, encoding.offsets, encoding.words, hidden)
+
+    def attention(self, text: str, second: str | None = None) -> Attention:
+        """What each token looks at, in every layer and head: itself and those before it."""
+        if second is not None:
+            raise FirthError("a decoder reads one text from left to right: join the two texts to one")
+        encoding = self.pieces.encode(text, add_special=False, read_special=False)
+        size, most = len(encoding.ids), self.config.max_positions
+        if not size:
+            raise FirthError("there is nothing to look at in an empty text: give some words")
+        if size > most:
+            raise FirthError(f"the text has {size} tokens, more than the model's {most}: shorten it")
+        with torch.inference_mode():
+            weights_LHTT = self.decoder.attention(torch.from_numpy(encoding.ids)[None])[:, 0]
+        return Attention(encoding.tokens, encoding.offsets, weights_LHTT.float().numpy())
+
+    def score(self, text: str) -> float:
+        """The log-likelihood of a text, its end included."""
+        return float(self.score_ids(np.append(self.ids(text), self.eos_id)).sum())
+
+    def score_ids(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
+        """log p of each token given all before it; where they do not fit, at least half the positions are."""
+        read = np.append(self.eos_id, ids[:-1])
+        found = np.zeros(len(ids))
+        most, done = self.config.max_positions, 0
+        with torch.inference_mode():
+            while done < len(ids):
+                start = max(0, min(done - most // 2, len(ids) - most)) if done else 0
+                stop = min(start + most, len(ids))
+                hidden = self.decoder.last(torch.from_numpy(read[start:stop])[None])[0, done - start :]
+                scores = self.decoder.scores(hidden)[:, : self.pieces.vocab_size].float().log_softmax(-1)
+                found[done:stop] = scores.gather(1, torch.from_numpy(ids[done:stop])[:, None])[:, 0].numpy()
+                done = stop
+        return found
+
+    def perplexities(self, texts: Sequence[str]) -> dict[str, float]:
+        """Per token, per word and per character; the end of a text counts as one of each."""
+        total, sizes = 0.0, np.zeros(3)
+        for text in texts:
+            encoding = self.pieces.encode(text, add_special=False, read_special=False)
+            total += float(self.score_ids(np.append(encoding.ids, self.eos_id)).sum())
+            sizes += len(encoding.ids) + 1, len(np.unique(encoding.words)) + 1, len(text) + 1
+        return name_perplexities(-total, *sizes.tolist())
+
+    def generate_many(
+        self, texts: Sequence[str], trace: Trace | None = None, **settings: Any
+    ) -> list[list[Continuation]]:
+        """Each text continued, in one batch: see ``Generation`` for the settings. When the positions are used up
+        the older half of the text is forgotten."""
+        return generate(self.stepper(), self.pieces, texts, Generation.build(settings, "generate"), trace)
+
+
+def name_perplexities(loss: float, num_tokens: float, num_words: float, num_characters: float) -> dict[str, float]:
+    """exp of the loss a token, a word, a character: three numbers that must not be confused."""
+    counts = {"token": num_tokens, "word": num_words, "character": num_characters}
+    return {f"perplexity_{name}": float(np.exp(loss / count)) for name, count in counts.items()}

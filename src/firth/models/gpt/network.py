@@ -1,0 +1,111 @@
+"""The GPT-shaped decoder: ids to layers, each token seeing itself and those before it (Radford et al. 2019).
+
+Rows may be packed: several short documents in one row, told apart by ``blocks`` (0 is padding at the
+end, equal numbers see each other), each with positions of its own.
+
+B batch, T tokens, N rows of decoding, D hidden size, L layers, V vocabulary.
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from firth.core.types import Layers
+from firth.models.gpt.config import DecoderConfig
+from firth.nn.attention.attend import visible
+from firth.nn.attention.cache import KeyValues
+from firth.nn.blocks import Block
+from firth.nn.layers import build_norm, dropout
+
+
+class Decoder(nn.Module):
+    """``num_layers`` blocks over token and position vectors, and a norm; the token table is the head too."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.tokens = nn.Embedding(config.vocab_size, config.hidden_dim)
+        self.positions = nn.Embedding(config.max_positions, config.hidden_dim)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_layers))
+        self.final_norm = build_norm(config.norm, config.hidden_dim, config.norm_eps)
+
+    @torch.no_grad()
+    def shrink_residuals(self) -> None:
+        """Before training: what each block adds is made smaller by the root of how many add (2.3 of the paper)."""
+        for name, weight in self.named_parameters():
+            if name.endswith(("attention.out.weight", "ffn.outer.weight")):
+                weight.div_((2 * self.config.num_layers) ** 0.5)
+
+    def embed(self, ids_BT: torch.Tensor, positions_BT: torch.Tensor | None, start: int = 0) -> torch.Tensor:
+        """Without positions they count from ``start`` in every row."""
+        where = self.positions.weight[start : start + ids_BT.shape[1]]
+        hidden = self.tokens(ids_BT) + (where if positions_BT is None else self.positions(positions_BT))
+        return dropout(hidden, self.config.dropout_prob, self.training)
+
+    def _mask(self, blocks_BT: torch.Tensor | None) -> torch.Tensor | None:
+        """[B, 1, T, T] where rows hold several documents; None where order alone decides. Padding
+        comes last, so nothing that counts ever sees it."""
+        if blocks_BT is None or not bool((blocks_BT > 1).any()):
+            return None
+        return (blocks_BT[:, :, None] == blocks_BT[:, None, :]).tril()[:, None]
+
+    def forward(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> Layers:
+        """Every layer, for features, probes and mixes; segments mean nothing to this model."""
+        mask = self._mask(blocks_BT)
+        hidden = [self.embed(ids_BT, positions_BT)]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1], mask, None, True))
+        hidden[-1] = self.final_norm(hidden[-1])
+        tokens = torch.ones_like(ids_BT, dtype=torch.bool) if blocks_BT is None else blocks_BT > 0
+        return Layers(torch.stack(hidden), tokens)
+
+    def last(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The last layer only, [B, T, D]."""
+        mask = self._mask(blocks_BT)
+        hidden = self.embed(ids_BT, positions_BT)
+        for block in self.blocks:
+            hidden = block(hidden, mask, None, True)
+        return self.final_norm(hidden)
+
+    def attention(self, ids_BT: torch.Tensor) -> torch.Tensor:
+        """Attention weights of every layer and head, [L, B, H, T, T]; none looks at what comes after it."""
+        mask = visible(ids_BT.shape[1], causal=True, device=ids_BT.device)
+        hidden = self.embed(ids_BT, None)
+        found = []
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            read = block.attention_norm(hidden) if block.norm_first else hidden
+            found.append(block.attention.weights(read, mask, None))
+            hidden = block(hidden, None, None, True)
+        return torch.stack(found)
+
+    def begin(self, num_rows: int) -> KeyValues:
+        """A cache in which nothing was read."""
+        config = self.config
+        heads = config.num_heads, config.hidden_dim // config.num_heads
+        return KeyValues.empty(config.num_layers, num_rows, *heads, self.tokens.weight)
+
+    def advance(self, ids_NT: torch.Tensor, cache: KeyValues) -> torch.Tensor:
+        """The last layer [N, T, D] of tokens that follow those in the cache, which then holds them too."""
+        hidden = self.embed(ids_NT, None, cache.at)
+        mask = cache.open(ids_NT.shape[1])
+        for layer, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            hidden = block.cached(hidden, cache, layer, mask)
+        return self.final_norm(hidden)
+
+    def scores(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[..., V], before any normalisation."""
+        return functional.linear(hidden, self.tokens.weight)

@@ -1,0 +1,102 @@
+"""The next token from all that are before it, at every place of a row (Radford et al. 2018).
+
+Every document is read from a token that ends texts and predicts each of its tokens and its end,
+each exactly once an epoch. Rows hold documents: cut where they are longer than a row, packed
+where they are shorter, none seeing another (``rows=documents``). Or rows are cut from one
+stream of all documents, which see one another across the ends between them, as GPT-2 was
+trained (``rows=stream``): no padding and the fastest attention.
+
+B rows, T tokens, N predicted tokens, D hidden size.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from firth.core.types import Batch, Losses
+from firth.corpus.format import Split
+from firth.corpus.rows import PackedRows, cut_documents, need_text
+from firth.corpus.token_stream import StreamRows, TokenStream
+from firth.models.gpt.config import NextTokenConfig
+from firth.nn.outputs.softmax import cross_entropy_sum, judge_labels
+
+LOSS = "next_token"
+
+
+class DocumentRows:
+    """Documents packed into rows, by their places in the stream."""
+
+    def __init__(self, stream: TokenStream, row_len: int, seed: int) -> None:
+        self.stream, self.row_len = stream, row_len
+        self.packed = PackedRows(*cut_documents(stream.starts, row_len), row_len, 0, seed)
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+
+class NextToken(nn.Module):
+    """The objective: packed rows or a stream, and the loss. It has no weights: the head is the model's table."""
+
+    def __init__(self, config: NextTokenConfig, eos_id: int) -> None:
+        super().__init__()
+        self.config = config
+        self.eos_id = eos_id
+        self.weights = {LOSS: 1.0}
+
+    def rows(self, split: Split, seed: int) -> DocumentRows | StreamRows:
+        stream = TokenStream(split, self.eos_id)
+        kind = StreamRows if self.config.rows == "stream" else DocumentRows
+        rows: DocumentRows | StreamRows = kind(stream, self.config.row_len, seed)
+        need_text(split, len(rows))
+        return rows
+
+    def batch(self, split: Split, rows: DocumentRows | StreamRows, seed: int, first: int, count: int) -> Batch:
+        """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
+        if isinstance(rows, StreamRows):
+            length = min(rows.row_len, len(rows.stream) - 1)
+            places = rows.places(first, count)[:, None] + np.arange(length + 1)
+            tokens = rows.stream.read(places)
+            arrays = {"ids": tokens[:, :-1], "labels": tokens[:, 1:].reshape(-1)}
+            return Batch(arrays, {LOSS: count * length}, count * length)
+        places, blocks, positions = _lay_out(rows, first, count)
+        there = blocks > 0
+        arrays = {"ids": rows.stream.read(np.where(there, places, 0)), "blocks": blocks, "positions": positions}
+        arrays["labels"] = rows.stream.read(places[there] + 1)
+        if not there.all():
+            arrays["read"] = np.flatnonzero(there)
+        return Batch(arrays, {LOSS: int(there.sum())}, int(there.sum()))
+
+    def loss(self, model: Any, batch: Batch) -> Losses:
+        """Cross-entropy wherever there is text; the head is one matrix product."""
+        tensors = batch.tensors
+        hidden_BTD = model.last(tensors["ids"], tensors.get("blocks"), tensors.get("positions"))
+        hidden_ND, labels_N = hidden_BTD.flatten(0, 1), tensors["labels"]
+        if "read" in tensors:
+            hidden_ND = hidden_ND[tensors["read"]]
+        table_VD = model.tokens.weight
+        if self.training:
+            return Losses({LOSS: cross_entropy_sum(hidden_ND, table_VD, None, labels_N)})
+        log_probs, _, hits = judge_labels(hidden_ND, table_VD, None, labels_N)
+        return Losses({LOSS: -log_probs.sum()}, {"accuracy": (float(hits.sum()), float(len(labels_N)))})
+
+
+def _lay_out(
+    rows: DocumentRows, first: int, count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Places in the stream, blocks and positions, all [B, T], no wider than the fullest row."""
+    packed = rows.packed
+    numbers, _ = packed.numbers(first, count)
+    places, blocks, positions = np.zeros((3, count, rows.row_len), np.int64)
+    used = 0
+    for row, number in enumerate(numbers.tolist()):
+        at = 0
+        for block, sequence in enumerate(packed.sequences(number).tolist(), 1):
+            start, end = int(packed.starts[sequence]), at + int(packed.lens[sequence])
+            positions[row, at:end] = np.arange(end - at)
+            places[row, at:end] = start + positions[row, at:end]
+            blocks[row, at:end] = block
+            at = end
+        used = max(used, at)
+    return places[:, :used], blocks[:, :used], positions[:, :used]

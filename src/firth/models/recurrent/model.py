@@ -1,0 +1,198 @@
+"""A recurrent language model one token at a time, for decoding.
+
+N rows, V vocabulary, H hidden size.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.core.types import Encoding, Frame, TextReader
+from firth.decoding.steps import Trace
+from firth.models.recurrent.config import RecurrentConfig
+from firth.models.recurrent.network import Recurrent
+from firth.models.shared.generation import Continuation, Generation, generate
+from firth.models.shared.model import Representation, TextLayers, loading, require_layer, require_pool, require_room
+from firth.nn.outputs.softmax import AdaptiveOutput, TokenOutput
+from firth.tokenizers.word_tokens import AnyTokens
+
+State: TypeAlias = list[torch.Tensor]  # [S, N, H] a layer
+
+
+class RecurrentStepper:
+    """``Stepper`` and ``Prefilled`` of the decoding room: what has been read is the state, however much it was."""
+
+    def __init__(self, model: Recurrent, head: TokenOutput) -> None:
+        self.model, self.head = model, head
+
+    @property
+    def vocab_size(self) -> int:
+        return self.model.config.vocab_size
+
+    def start(self, num_rows: int) -> State:
+        return self.model.zero_state(num_rows)
+
+    def step(self, ids_N: torch.Tensor, state: State) -> tuple[torch.Tensor, State]:
+        reading = self.model.read(ids_N[:, None], state)
+        return self.head.log_probs(reading.hidden_TBD[0], self.model.tokens.weight), reading.state
+
+    def prefill(self, ids_NT: torch.Tensor) -> tuple[torch.Tensor, State]:
+        reading = self.model.read(ids_NT)
+        return self.head.log_probs(reading.hidden_TBD[-1], self.model.tokens.weight), reading.state
+
+    def reorder(self, state: State, index_N: torch.Tensor) -> State:
+        return [part.index_select(1, index_N) for part in state]
+
+
+_BATCH_TOKENS = 4096
+POOLS = ("mean", "last", "max")
+
+
+class RecurrentRepresentation(Representation):
+    """What ``firth.load`` gives for recurrent language models."""
+
+    kind = "recurrent language model"
+
+    def __init__(self, model: Recurrent, head: TokenOutput, tokens: AnyTokens) -> None:
+        self.model, self.head, self.tokens = model.eval(), head.eval(), tokens
+        self.config = model.config
+        self.dim = model.width
+        eos_id = tokens.eos_id
+        assert eos_id is not None, "such a model is only trained with a token that ends texts"
+        self.eos_id = eos_id
+
+    @classmethod
+    def from_weights(
+        cls,
+        config: RecurrentConfig,
+        output: str,
+        weights: dict[str, torch.Tensor],
+        head_weights: dict[str, torch.Tensor],
+        tokens: AnyTokens,
+        where: Path,
+    ) -> "RecurrentRepresentation":
+        require_room(tokens.vocab_size, config.vocab_size, where)
+        if tokens.eos_id is None:
+            raise FirthError(f"{where}: its tokenizer has no token that ends a text; copy the files of the model again")
+        model = Recurrent(config)
+        head: TokenOutput
+        if output == "adaptive":
+            head = AdaptiveOutput(config.hidden_dims[-1], torch.zeros(config.vocab_size, dtype=torch.int64))
+        else:
+            head = TokenOutput(config.hidden_dims[-1], config.vocab_size, config.tied)
+        with loading(where):
+            model.load_state_dict(weights)
+            head.load_state_dict(head_weights)
+        return cls(model, head, tokens)
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(parameter.numel() for part in (self.model, self.head) for parameter in part.parameters())
+
+    def stepper(self) -> RecurrentStepper:
+        """For decoding: one token at a time."""
+        return RecurrentStepper(self.model, self.head)
+
+    def reader(self) -> TextReader:
+        """The network for a task: a text is read after an end token, and its last token has read all of it."""
+        return TextReader(
+            kind=self.kind,
+            module=self.model,
+            tokenize=self._encoded,
+            dim=self.dim,
+            num_layers=self.config.num_layers + 1,
+            max_len=None,
+            frame=Frame((self.eos_id,)),
+            pad_id=self.eos_id,
+            summary="mean" if self.config.bidirectional else "last",
+        )
+
+    def _encoded(self, text: str | list[str]) -> Encoding:
+        return self.tokens.encode(text, add_special=False)
+
+    # -- vectors
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+        """A vector a text, float32 [N, D]; ``last`` takes the last token, which has read the whole text."""
+        require_pool(pool, POOLS)
+        num_layers = self.config.num_layers + 1
+        require_layer(layer, num_layers)
+        rows = [self._encoded(text).ids for text in ([texts] if isinstance(texts, str) else texts)]
+        found = np.zeros((len(rows), self.dim), np.float32)
+        order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
+        start = 0
+        while start < len(order):
+            stop = start + 1
+            while stop < len(order) and (stop - start + 1) * (len(rows[order[stop]]) + 1) <= _BATCH_TOKENS:
+                stop += 1
+            found[order[start:stop]] = self._pooled([rows[number] for number in order[start:stop]], layer, pool)
+            start = stop
+        return found
+
+    @torch.inference_mode()
+    def _pooled(self, rows: list[NDArray[np.int64]], layer: int, pool: str) -> NDArray[np.float32]:
+        lens = np.asarray([len(row) for row in rows])
+        ids = np.full((len(rows), int(lens.max()) + 1), self.eos_id)
+        for place, row in enumerate(rows):
+            ids[place, 1 : 1 + len(row)] = row
+        places = np.arange(ids.shape[1])
+        mask = torch.from_numpy(places <= lens[:, None])
+        hidden_BTD = self.model(torch.from_numpy(ids), mask).hidden[layer]
+        read = torch.from_numpy((places <= lens[:, None]) & ((places > 0) | (lens[:, None] == 0)))[:, :, None]
+        if pool == "last":
+            pooled = hidden_BTD[torch.arange(len(rows)), torch.from_numpy(lens)]
+        elif pool == "max":
+            pooled = hidden_BTD.masked_fill(~read, float("-inf")).amax(1)
+        else:
+            pooled = (hidden_BTD * read).sum(1) / read.sum(1)
+        return np.asarray(pooled, np.float32)
+
+    @torch.inference_mode()
+    def layers(self, text: str | list[str]) -> TextLayers:
+        """Every layer for every token; a list is taken as words."""
+        encoding = self._encoded(text)
+        ids = torch.from_numpy(np.concatenate(([self.eos_id], encoding.ids)))[None]
+        hidden = self.model(ids).hidden[:, 0, 1:].numpy()
+        return TextLayers(encoding.tokens, encoding.offsets, encoding.words, hidden)
+
+    # -- likelihoods
+
+    @torch.inference_mode()
+    def token_scores(self, text: str | list[str]) -> NDArray[np.float64]:
+        """log p of each token given those before it, and of the end after the last."""
+        if self.config.bidirectional:
+            self._cannot("score texts", "a model that reads in one direction")
+        ids = torch.from_numpy(np.concatenate(([self.eos_id], self._encoded(text).ids, [self.eos_id])))
+        hidden_ND = self.model.read(ids[None, :-1]).hidden_TBD[:, 0]
+        return self.head.judge(hidden_ND, ids[1:], self.model.tokens.weight)[0].double().numpy()
+
+    def score(self, text: str) -> float:
+        """The log-likelihood of a text, its end included."""
+        return float(self.token_scores(text).sum())
+
+    def perplexities(self, texts: Sequence[str]) -> dict[str, float]:
+        """Per token, per word and per character; the end of a text counts as one of each."""
+        total, sizes = 0.0, np.zeros(3)
+        for text in texts:
+            total += self.score(text)
+            encoding = self._encoded(text)
+            sizes += len(encoding.ids) + 1, len(np.unique(encoding.words)) + 1, len(text) + 1
+        return {
+            f"perplexity_{name}": float(np.exp(-total / size))
+            for name, size in zip(("token", "word", "character"), sizes.tolist(), strict=True)
+        }
+
+    # -- continuations
+
+    def generate_many(
+        self, texts: Sequence[str], trace: Trace | None = None, **settings: Any
+    ) -> list[list[Continuation]]:
+        """Each text continued, in one batch: see ``Generation`` for the settings."""
+        if self.config.bidirectional:
+            self._cannot("continue texts", "a model that reads in one direction")
+        return generate(self.stepper(), self.tokens, texts, Generation.build(settings, "generate"), trace)

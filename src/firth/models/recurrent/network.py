@@ -1,0 +1,101 @@
+"""A recurrent network over tokens: ids to layers.
+
+B batch, T tokens, E embedding size, D width of a layer, L layers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from firth.core.types import Layers
+from firth.models.recurrent.config import RecurrentConfig
+from firth.nn.layers import dropout
+from firth.nn.recurrent.stack import Projection, RecurrentStack, StackDropout, drop_steps
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a pass gives to a language model: the last layer, time first, and the state behind it."""
+
+    hidden_TBD: torch.Tensor  # with dropout while training
+    raw_TBD: torch.Tensor  # without
+    state: list[torch.Tensor]
+
+
+class Recurrent(nn.Module):
+    """Token vectors and a stack of recurrent layers, in one direction (a language model) or both (an encoder)."""
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.tokens = nn.Embedding(config.vocab_size, config.embed_dim)
+        self.stack = RecurrentStack(
+            config.cell,
+            config.embed_dim,
+            config.hidden_dims,
+            config.bidirectional,
+            config.residual,
+            StackDropout(config.dropout_prob, config.weight_drop_prob, config.variational),
+            Projection(config.num_cells, config.cell_clip, config.projection_clip),
+        )
+
+    @property
+    def width(self) -> int:
+        """Of the widest layer, which all are filled up to."""
+        return max(self.config.embed_dim, *self.stack.widths)
+
+    def start(self, generator: torch.Generator) -> None:
+        nn.init.uniform_(self.tokens.weight, -self.config.init_range, self.config.init_range, generator=generator)
+        self.stack.start(generator)
+
+    def zero_state(self, num_rows: int) -> list[torch.Tensor]:
+        return self.stack.zero_state(num_rows)
+
+    def embed(self, ids_BT: torch.Tensor) -> torch.Tensor:
+        """Token vectors, time first [T, B, E]; whole words are dropped, the same in all the batch (Gal and
+        Ghahramani 2016), then single numbers."""
+        config = self.config
+        ids_TB = ids_BT.t()
+        found = self.tokens(ids_TB)
+        if self.training and config.embedding_dropout_prob:
+            kept_V = dropout(self.tokens.weight.new_ones(config.vocab_size), config.embedding_dropout_prob)
+            found = found * kept_V[ids_TB][:, :, None]
+        return drop_steps(found, config.input_dropout_prob, config.variational, self.training)
+
+    def read(self, ids_BT: torch.Tensor, state: Sequence[torch.Tensor] | None = None) -> Reading:
+        """The last layer with the state that it leaves, for training and decoding."""
+        outputs, after = self.stack(self.embed(ids_BT), None, state)
+        raw = outputs[-1]
+        hidden = drop_steps(raw, self.config.output_dropout_prob, self.config.variational, self.training)
+        return Reading(hidden, raw, after)
+
+    def forward(
+        self,
+        ids_BT: torch.Tensor,
+        mask_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> Layers:
+        """Every layer, [L+1, B, T, D]; narrower ones are filled up with zeros, which changes neither products
+        nor norms. ``mask_BT`` is true (or 1) where there is a token; padding stands at the end of rows.
+        Positions and segments mean nothing to this model."""
+        mask_BT = None if mask_BT is None else mask_BT > 0
+        lens_B = None if mask_BT is None or bool(mask_BT.all()) else mask_BT.sum(1)
+        embedded = self.embed(ids_BT)
+        outputs, _ = self.stack(embedded, lens_B)
+        mask = torch.ones_like(ids_BT, dtype=torch.bool) if mask_BT is None else mask_BT
+        layers = [functional.pad(layer, (0, self.width - layer.shape[-1])) for layer in (embedded, *outputs)]
+        return Layers(torch.stack(layers).transpose(1, 2), mask)
+
+    def last(
+        self,
+        ids_BT: torch.Tensor,
+        mask_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The last layer only, [B, T, D], as ``forward`` has it."""
+        return self(ids_BT, mask_BT).last

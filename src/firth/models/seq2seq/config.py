@@ -1,0 +1,38 @@
+"""The settings of models, one config a shape; ``kind`` says which."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from firth.core.config import Config, Positive, Probability
+
+
+class Seq2SeqConfig(Config):
+    """A recurrent encoder and decoder (Sutskever et al. 2014), with attention (Luong et al. 2015).
+
+    ``target_vocab_size`` None: both sides share one table. A bidirectional encoder has half of
+    ``hidden_dim`` in each direction.
+    """
+
+    kind: Literal["seq2seq"] = "seq2seq"
+    vocab_size: Annotated[int, Field(gt=2)] = 32000
+    target_vocab_size: Annotated[int, Field(gt=2)] | None = None
+    cell: Literal["lstm", "gru"] = "lstm"
+    hidden_dim: Positive = 512
+    num_layers: Positive = 2
+    bidirectional: bool = True
+    attention: Literal["none", "dot", "general", "additive"] = "none"
+    input_feeding: bool = False
+    dropout_prob: Probability = 0.2
+    tied_output: bool = True
+    init_bound: Annotated[float, Field(gt=0)] = 0.08
+
+    @model_validator(mode="after")
+    def _shapes_fit(self) -> "Seq2SeqConfig":
+        if self.bidirectional and self.hidden_dim % 2:
+            raise ValueError(
+                f"hidden_dim ({self.hidden_dim}) is odd, but a bidirectional encoder halves it: make it even"
+            )
+        if self.input_feeding and self.attention == "none":
+            raise ValueError("input_feeding feeds what attention found: choose attention=dot, general or additive too")
+        return self

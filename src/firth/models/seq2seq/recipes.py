@@ -1,0 +1,24 @@
+"""Translation from recurrent networks to the Transformer."""
+
+from firth.core.configs import RunConfig
+from firth.models.seq2seq.config import Seq2SeqConfig
+from firth.models.shared.configs import TranslationConfig
+from firth.models.transformer.recipes import _training
+
+
+def seq2seq() -> RunConfig:
+    """Two LSTM layers of 256 on each side; all that the decoder knows of the source is its last state."""
+    return RunConfig(
+        recipe="seq2seq",
+        model=Seq2SeqConfig(hidden_dim=256, dropout_prob=0.3),
+        objective=TranslationConfig(batch_tokens=1024),
+        training=_training(3e-3),
+    )
+
+
+def seq2seq_attention() -> RunConfig:
+    """The same with attention (general, Luong et al. 2015)."""
+    return seq2seq().replace(
+        recipe="seq2seq-attention",
+        model=Seq2SeqConfig(hidden_dim=256, dropout_prob=0.3, attention="general").model_dump(),
+    )

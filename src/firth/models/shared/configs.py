@@ -1,0 +1,129 @@
+"""The settings of models, one config a shape; ``kind`` says which."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from firth.core.config import Config, Positive, Probability
+
+
+class EncoderConfig(Config):
+    """A BERT-shaped Transformer encoder (Devlin et al. 2018), with the later choices as options."""
+
+    kind: Literal["encoder"] = "encoder"
+    vocab_size: Annotated[int, Field(gt=5)] = 30522
+    hidden_dim: Positive = 768
+    embedding_dim: Positive | None = None  # of the embeddings, where they are narrower than the rest
+    num_layers: Positive = 12
+    num_heads: Positive = 12
+    ffn_dim: Positive = 3072
+    max_positions: Positive = 512
+    num_segments: Positive = 2
+    num_tasks: Annotated[int, Field(ge=0)] = 0  # above 0: a vector for each training task is added to the tokens
+    dropout_prob: Probability = 0.1
+    attention_dropout_prob: Probability = 0.1
+    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
+    gated: bool = False
+    norm: Literal["layer", "rms"] = "layer"
+    norm_first: bool = False
+    positions: Literal["learned", "rotary", "relative", "none"] = "learned"
+    bias: bool = True
+    norm_eps: Annotated[float, Field(gt=0)] = 1e-12
+    init_std: Annotated[float, Field(gt=0)] = 0.02
+
+    @property
+    def token_dim(self) -> int:
+        """The width of the embeddings."""
+        return self.embedding_dim or self.hidden_dim
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> "EncoderConfig":
+        if self.hidden_dim % self.num_heads:
+            raise ValueError(
+                f"num_heads ({self.num_heads}) does not divide hidden_dim ({self.hidden_dim}): choose heads that do"
+            )
+        if self.positions == "rotary" and self.hidden_dim // self.num_heads % 2:
+            raise ValueError(
+                f"rotary positions need heads of even size, not {self.hidden_dim // self.num_heads}: change num_heads or hidden_dim"
+            )
+        return self
+
+
+class EncoderDecoderConfig(Config):
+    """A Transformer encoder and decoder (Vaswani et al. 2017), with T5's choices as options (Raffel et al. 2020).
+
+    ``target_vocab_size`` None: both sides share one table.
+    ``window`` limits how far self-attention looks.
+    """
+
+    kind: Literal["encoder_decoder"] = "encoder_decoder"
+    vocab_size: Annotated[int, Field(gt=2)] = 32000
+    target_vocab_size: Annotated[int, Field(gt=2)] | None = None
+    hidden_dim: Positive = 512
+    num_layers: Positive = 6
+    num_decoder_layers: Positive = 6
+    num_heads: Positive = 8
+    head_dim: Positive | None = None
+    ffn_dim: Positive = 2048
+    max_positions: Positive = 512
+    dropout_prob: Probability = 0.1
+    attention_dropout_prob: Probability = 0.0
+    activation_dropout_prob: Probability = 0.0
+    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "relu"
+    gated: bool = False
+    norm: Literal["layer", "rms"] = "layer"
+    norm_first: bool = False
+    norm_eps: Annotated[float, Field(gt=0)] = 1e-5
+    positions: Literal["sinusoidal", "learned", "relative", "none"] = "sinusoidal"
+    bias: bool = True
+    embedding_scale: Annotated[float, Field(gt=0)] | None = None  # None: √hidden_dim
+    output_scale: Annotated[float, Field(gt=0)] = 1.0
+    tied_output: bool = True
+    output_bias: bool = True
+    window: Positive | None = None
+
+    @property
+    def by_width(self) -> bool:
+        """Whether weights begin as T5's do, by what they read, tables at one: nothing scales tokens, norms only scale."""
+        return self.embedding_scale == 1.0 and self.norm == "rms"
+
+    @property
+    def query_scale(self) -> float:
+        """What scores are multiplied by."""
+        return float((self.head_dim or self.hidden_dim // self.num_heads) ** -0.5)
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> "EncoderDecoderConfig":
+        if self.head_dim is None and self.hidden_dim % self.num_heads:
+            raise ValueError(
+                f"num_heads ({self.num_heads}) does not divide hidden_dim ({self.hidden_dim}): choose heads that do"
+            )
+        return self
+
+
+class MaskingConfig(Config):
+    """Which tokens are hidden, and how."""
+
+    row_len: Annotated[int, Field(ge=8)] = 128
+    mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    mask_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.8
+    random_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
+    whole_words: bool = False
+    max_ngram: Annotated[int, Field(ge=1, le=8)] = 1  # above 1: runs of that many whole words are hidden together
+    copies: Annotated[int, Field(ge=0)] = 0  # 0: new masks in every epoch; k: the same k in turn
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> Self:
+        if self.mask_token_prob + self.random_token_prob > 1:
+            raise ValueError("mask_token_prob and random_token_prob add up to more than 1: lower one of them")
+        return self
+
+
+class TranslationConfig(Config):
+    """Another language from a sentence, token by token under teacher forcing."""
+
+    kind: Literal["translation"] = "translation"
+    batch_tokens: Annotated[int, Field(ge=16)] = 4096  # of a side, padding counted
+    label_smoothing: Probability = 0.1
+    max_source_len: Positive | None = None  # tokens; a longer source loses its end
+    max_target_len: Positive | None = None

@@ -1,0 +1,282 @@
+"""The BERT-shaped encoder: ids to layers (Devlin et al. 2018).
+
+Rows may be packed: several short sequences in one row, told apart by ``blocks`` (0 is padding,
+equal numbers see each other), each with positions of its own.
+
+B batch, T tokens, P picked tokens, N tokens of sequences end to end, D hidden size, L layers.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import torch
+from torch import nn
+
+from firth.core.types import Layers
+from firth.models.shared.configs import EncoderConfig
+from firth.nn.attention.positions import RelativeBias, rotary_angles
+from firth.nn.attention.self_attention import Angles, Groups
+from firth.nn.blocks import Block
+from firth.nn.layers import build_norm, dropout
+
+_FILLED = 0.9  # rows with less in them than this share are read without their padding
+
+
+class Embeddings(nn.Module):
+    """The sum of token, segment, (learned) position and, where there are several, task vectors, normed."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.dropout_prob = config.dropout_prob
+        self.tokens = nn.Embedding(config.vocab_size, config.token_dim)
+        self.segments = nn.Embedding(config.num_segments, config.token_dim)
+        self.positions = nn.Embedding(config.max_positions, config.token_dim) if config.positions == "learned" else None
+        self.tasks = nn.Embedding(config.num_tasks, config.token_dim) if config.num_tasks else None
+        self.norm = build_norm(config.norm, config.token_dim, config.norm_eps, config.bias)
+
+    def forward(
+        self,
+        ids_BT: torch.Tensor,
+        positions_BT: torch.Tensor,
+        segments_BT: torch.Tensor | None,
+        tasks_BT: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        hidden = self.tokens(ids_BT)
+        hidden = hidden + (self.segments.weight[0] if segments_BT is None else self.segments(segments_BT))
+        if self.positions is not None:
+            hidden = hidden + self.positions(positions_BT)
+        if self.tasks is not None:
+            hidden = hidden + (self.tasks.weight[0] if tasks_BT is None else self.tasks(tasks_BT))
+        hidden = self.norm(hidden)
+        return dropout(hidden, self.dropout_prob, self.training)
+
+
+class Encoder(nn.Module):
+    """``num_layers`` blocks over the embeddings.
+
+    Tokens may be told which others they see: token i looks at token j only where
+    ``order[j] <= order[i]`` (Dong et al. 2019). Equal numbers see each other; positions as the order
+    make a left-to-right model, their negatives a right-to-left one. A token that is ``alone`` is seen by no other.
+    """
+
+    embeddings: Embeddings
+
+    def __init__(self, config: EncoderConfig, embeddings: Embeddings | None = None) -> None:
+        """``embeddings`` of another encoder are used but not owned, so that they are saved once."""
+        super().__init__()
+        self.config = config
+        if embeddings is None:
+            self.embeddings = Embeddings(config)
+        else:
+            self.__dict__["embeddings"] = embeddings  # past nn.Module, which would register it here too
+        self.project = nn.Linear(config.token_dim, config.hidden_dim) if config.token_dim != config.hidden_dim else None
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_layers))
+        self.final_norm = (
+            build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias) if config.norm_first else None
+        )
+        self.relative = RelativeBias(config.num_heads) if config.positions == "relative" else None
+
+    def embed(
+        self,
+        ids_BT: torch.Tensor,
+        positions_BT: torch.Tensor,
+        segments_BT: torch.Tensor | None,
+        tasks_BT: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The token layer, [B, T, D]."""
+        hidden_BTD: torch.Tensor = self.embeddings(ids_BT, positions_BT, segments_BT, tasks_BT)
+        return hidden_BTD if self.project is None else self.project(hidden_BTD)
+
+    def _prepare(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None,
+        positions_BT: torch.Tensor | None,
+        order_BT: torch.Tensor | None = None,
+        alone_BT: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor | None, Angles | None]:
+        """Positions, the mask or bias [B, 1 or H, T, T], and rotary angles."""
+        if positions_BT is None:
+            positions_BT = torch.arange(ids_BT.shape[1], device=ids_BT.device).expand_as(ids_BT)
+        mask = None
+        if blocks_BT is not None and not bool((blocks_BT == blocks_BT[:, :1]).all()):
+            mask = (blocks_BT[:, :, None] == blocks_BT[:, None, :])[:, None]
+        if order_BT is not None:
+            earlier = order_BT[:, None, :] <= order_BT[:, :, None]
+            if alone_BT is not None:
+                itself = torch.eye(ids_BT.shape[1], dtype=torch.bool, device=ids_BT.device)
+                earlier &= ~alone_BT[:, None, :] | itself
+            mask = earlier[:, None] if mask is None else mask & earlier[:, None]
+        if self.relative is not None:
+            bias = self.relative(positions_BT, positions_BT)
+            mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+        return positions_BT, mask, self.angles(positions_BT)
+
+    def angles(self, positions_BT: torch.Tensor) -> Angles | None:
+        """How far queries and keys are turned, where positions are rotary."""
+        if self.config.positions != "rotary":
+            return None
+        return rotary_angles(positions_BT, self.config.hidden_dim // self.config.num_heads)
+
+    def forward(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+        order_BT: torch.Tensor | None = None,
+    ) -> Layers:
+        """Every layer, for features, probes and mixes. Where rows are padded it may be 0 at the padding."""
+        tokens = torch.ones_like(ids_BT, dtype=torch.bool) if blocks_BT is None else blocks_BT > 0
+        unpadded = self._unpadded(ids_BT, blocks_BT, positions_BT, segments_BT, order_BT)
+        if unpadded is not None:
+            return Layers(torch.stack([_spread(layer, unpadded[0], ids_BT) for layer in unpadded[1]]), tokens)
+        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
+        hidden = [self.embed(ids_BT, positions_BT, segments_BT)]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1], mask, angles))
+        if self.final_norm is not None:
+            hidden[-1] = self.final_norm(hidden[-1])
+        return Layers(torch.stack(hidden), tokens)
+
+    def last(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+        order_BT: torch.Tensor | None = None,
+        tasks_BT: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The last layer only, [B, T, D]. Where rows are padded it may be 0 at the padding."""
+        unpadded = self._unpadded(ids_BT, blocks_BT, positions_BT, segments_BT, order_BT, tasks_BT)
+        if unpadded is not None:
+            *_, last_ND = unpadded[1]
+            return _spread(last_ND, unpadded[0], ids_BT)
+        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
+        hidden = self.embed(ids_BT, positions_BT, segments_BT, tasks_BT)
+        for block in self.blocks:
+            hidden = block(hidden, mask, angles)
+        return hidden if self.final_norm is None else self.final_norm(hidden)
+
+    def _unpadded(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None,
+        positions_BT: torch.Tensor | None,
+        segments_BT: torch.Tensor | None,
+        order_BT: torch.Tensor | None,
+        tasks_BT: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, Iterator[torch.Tensor]] | None:
+        """Rows that hold a sequence each, where they are so unlike in length that padding weighs: the places of their
+        tokens among those of all rows, [N], and the layers of these, as they are asked for."""
+        if (
+            blocks_BT is None
+            or not self.can_pack
+            or any(part is not None for part in (positions_BT, order_BT, tasks_BT))
+        ):
+            return None
+        if blocks_BT.device.type != "cpu":  # a call for every length pays where calls are cheap
+            return None
+        num_rows, longest = blocks_BT.shape
+        lens_B = (blocks_BT > 0).sum(1)
+        if int(lens_B.sum()) > _FILLED * num_rows * longest or not bool(lens_B.all()):
+            return None
+        if not torch.equal(blocks_BT, (torch.arange(longest) < lens_B[:, None]).to(blocks_BT.dtype)):
+            return None  # several sequences in a row
+        rows = lens_B.argsort(stable=True).tolist()  # those of equal length side by side
+        lens = lens_B[rows].tolist()
+        places_N = torch.cat([torch.arange(size) + row * longest for row, size in zip(rows, lens, strict=True)])
+        segments_N = None if segments_BT is None else segments_BT.flatten()[places_N]
+        return places_N, self.packed(ids_BT.flatten()[places_N], lens, segments_N)
+
+    @property
+    def can_pack(self) -> bool:
+        """Whether ``packed`` is possible: a bias of distances is made for rows only."""
+        return self.relative is None
+
+    def packed(
+        self, ids_N: torch.Tensor, lens: Sequence[int], segments_N: torch.Tensor | None = None
+    ) -> Iterator[torch.Tensor]:
+        """The layers, one after another as they are computed, [N, D], of sequences that stand end to end. No padding
+        is computed: what ``forward`` gives for each by itself. Neighbours of equal length are attended to together."""
+        assert self.can_pack
+        positions_1N = torch.cat([torch.arange(length, device=ids_N.device) for length in lens])[None]
+        _, _, angles = self._prepare(ids_N[None], None, positions_1N)
+        groups = _groups(lens)
+        hidden_ND = self.embed(ids_N[None], positions_1N, None if segments_N is None else segments_N[None])[0]
+        last = len(self.blocks) - 1
+        yield hidden_ND
+        for number, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            hidden_ND = block.packed(hidden_ND, groups, angles)
+            if number == last and self.final_norm is not None:
+                hidden_ND = self.final_norm(hidden_ND)
+            yield hidden_ND
+
+    def picked(
+        self,
+        picks_BP: torch.Tensor,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+        order_BT: torch.Tensor | None = None,
+        tasks_BT: torch.Tensor | None = None,
+        alone_BT: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The last layer at some tokens of each row, [B, P, D]: what ``last`` gives there, without
+        the last block's queries and feed-forward anywhere else."""
+        unpadded = self._unpadded(ids_BT, blocks_BT, positions_BT, segments_BT, order_BT, tasks_BT)
+        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT, alone_BT)
+        if unpadded is None:
+            hidden = self.embed(ids_BT, positions_BT, segments_BT, tasks_BT)
+            for block in self.blocks[:-1]:
+                hidden = block(hidden, mask, angles)
+        else:
+            below_ND = next(islice(unpadded[1], len(self.blocks) - 1, None))
+            hidden = _spread(below_ND, unpadded[0], ids_BT)
+        if mask is not None:
+            mask = mask.gather(2, picks_BP[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3]))
+        picked_angles = None
+        if angles is not None:
+            index = picks_BP[:, None, :, None].expand(-1, 1, -1, angles[0].shape[-1])
+            picked_angles = (angles[0].gather(2, index), angles[1].gather(2, index))
+        last = self.blocks[-1]
+        assert isinstance(last, Block)
+        hidden = last.picked(hidden, picks_BP, mask, angles, picked_angles)
+        return hidden if self.final_norm is None else self.final_norm(hidden)
+
+    def attention(
+        self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None = None, segments_BT: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Attention weights of every layer and head, [L, B, H, T, T]."""
+        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, None)
+        hidden = self.embed(ids_BT, positions_BT, segments_BT)
+        found = []
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            found.append(
+                block.attention.weights(block.attention_norm(hidden) if block.norm_first else hidden, mask, angles)
+            )
+            hidden = block(hidden, mask, angles)
+        return torch.stack(found)
+
+
+def _spread(hidden_ND: torch.Tensor, places_N: torch.Tensor, rows_BT: torch.Tensor) -> torch.Tensor:
+    """Tokens at their places in the rows, 0 elsewhere, [B, T, D]."""
+    spread = hidden_ND.new_zeros(rows_BT.numel(), hidden_ND.shape[1]).index_copy(0, places_N, hidden_ND)
+    return spread.view(*rows_BT.shape, -1)
+
+
+def _groups(lens: Sequence[int]) -> Groups:
+    """Neighbours of equal length; empty sequences are passed over."""
+    found: Groups = []
+    first = 0
+    for length in lens:
+        if found and found[-1][2] == length:
+            found[-1] = (found[-1][0], found[-1][1] + 1, length)
+        elif length:
+            found.append((first, 1, length))
+        first += length
+    return found

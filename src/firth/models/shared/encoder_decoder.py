@@ -1,0 +1,258 @@
+"""The Transformer (Vaswani et al. 2017): an encoder reads the source, a decoder writes the target.
+
+Training is one parallel pass; decoding is step by step with cached keys and values
+(``encoder_decoder_steps``). T5 is the same with other choices (Raffel et al. 2020).
+
+B batch, S source tokens, T target tokens, N positions, D hidden size, L layers, V vocabulary.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from firth.core.types import Layers
+from firth.models.shared.configs import EncoderDecoderConfig
+from firth.nn.attention.attend import visible, with_bias
+from firth.nn.attention.cache import KeyValues, Past, take_sentences
+from firth.nn.attention.cross_attention import DecoderBlock
+from firth.nn.attention.positions import RelativeBias, sinusoids
+from firth.nn.blocks import Block
+from firth.nn.init import initialize_by_width, initialize_xavier
+from firth.nn.layers import build_norm, dropout
+
+
+class PositionTable(nn.Module):
+    """What is added to the tokens for where they stand; sinusoids grow with the text."""
+
+    def __init__(self, config: EncoderDecoderConfig) -> None:
+        super().__init__()
+        learned = config.positions == "learned"
+        self.learned = nn.Embedding(config.max_positions, config.hidden_dim) if learned else None
+        self.fixed: torch.Tensor | None
+        waves = sinusoids(config.max_positions, config.hidden_dim) if config.positions == "sinusoidal" else None
+        self.register_buffer("fixed", waves, persistent=False)
+
+    def forward(self, hidden_BTD: torch.Tensor, first: int) -> torch.Tensor:
+        """The first token stands at ``first``."""
+        stop = first + hidden_BTD.shape[1]
+        if self.learned is not None:
+            return hidden_BTD + self.learned.weight[first:stop]
+        if self.fixed is None:
+            return hidden_BTD
+        if stop > len(self.fixed):
+            self.fixed = sinusoids(2 * stop, hidden_BTD.shape[-1]).to(hidden_BTD.device)
+        return hidden_BTD + self.fixed[first:stop]
+
+
+class EncoderDecoder(nn.Module):
+    """Two stacks of blocks over token tables that may be one."""
+
+    def __init__(self, config: EncoderDecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        target_size = config.target_vocab_size or config.vocab_size
+        self.tokens = nn.Embedding(config.vocab_size, config.hidden_dim)
+        self.target_tokens = nn.Embedding(target_size, config.hidden_dim) if config.target_vocab_size else None
+        self.output = None if config.tied_output else nn.Linear(config.hidden_dim, target_size, bias=False)
+        self.output_bias = nn.Parameter(torch.zeros(target_size)) if config.output_bias else None
+        self.encoder_positions, self.decoder_positions = PositionTable(config), PositionTable(config)
+        extra = (config.activation_dropout_prob, config.head_dim)
+        self.encoder_blocks = nn.ModuleList(Block(config, *extra) for _ in range(config.num_layers))
+        self.decoder_blocks = nn.ModuleList(DecoderBlock(config) for _ in range(config.num_decoder_layers))
+        relative = config.positions == "relative"
+        self.encoder_relative = RelativeBias(config.num_heads) if relative else None
+        self.decoder_relative = RelativeBias(config.num_heads, both_ways=False) if relative else None
+        norm = (config.norm, config.hidden_dim, config.norm_eps, config.bias)
+        self.encoder_norm = build_norm(*norm) if config.norm_first else None
+        self.decoder_norm = build_norm(*norm) if config.norm_first else None
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Tables so that scaled tokens have variance one."""
+        if self.config.by_width:
+            initialize_by_width(self, self.config.hidden_dim, generator)
+            return
+        scale = self.config.embedding_scale or self.config.hidden_dim**0.5
+        initialize_xavier(self, 1.0 / scale, generator)
+
+    @property
+    def target_vocab_size(self) -> int:
+        return self.config.target_vocab_size or self.config.vocab_size
+
+    # -- the source
+
+    def embed(self, ids_BT: torch.Tensor, target: bool, first: int = 0) -> torch.Tensor:
+        table = self.target_tokens if target and self.target_tokens is not None else self.tokens
+        scale = self.config.embedding_scale or self.config.hidden_dim**0.5
+        positions = self.decoder_positions if target else self.encoder_positions
+        return dropout(positions(table(ids_BT) * scale, first), self.config.dropout_prob, self.training)
+
+    def finish(self, norm: nn.Module | None, hidden: torch.Tensor) -> torch.Tensor:
+        """The last norm, where norms come first."""
+        return hidden if norm is None else norm(hidden)
+
+    def finish_target(self, hidden: torch.Tensor) -> torch.Tensor:
+        """What is scored: T5 makes it smaller first."""
+        hidden = self.finish(self.decoder_norm, hidden)
+        return hidden if self.config.output_scale == 1.0 else hidden * self.config.output_scale
+
+    def _source_mask(self, num_tokens: int, tokens_BS: torch.Tensor | None) -> torch.Tensor | None:
+        device = self.tokens.weight.device
+        mask = visible(num_tokens, tokens_BS, window=self.config.window, device=device)
+        places = torch.arange(num_tokens, device=device)[None]
+        bias = None if self.encoder_relative is None else self.encoder_relative(places, places)
+        return with_bias(bias, mask)
+
+    def encode(self, ids_BS: torch.Tensor, tokens_BS: torch.Tensor | None = None) -> torch.Tensor:
+        """The source's last layer [B, S, D]; ``tokens`` is true where there is a token."""
+        mask = self._source_mask(ids_BS.shape[1], tokens_BS)
+        hidden = self.embed(ids_BS, False)
+        for block in self.encoder_blocks:
+            hidden = block(hidden, mask, None)
+        return self.finish(self.encoder_norm, hidden)
+
+    def layers(self, ids_BS: torch.Tensor, tokens_BS: torch.Tensor | None = None) -> Layers:
+        """Every layer of the encoder."""
+        mask = self._source_mask(ids_BS.shape[1], tokens_BS)
+        hidden = [self.embed(ids_BS, False)]
+        for block in self.encoder_blocks:
+            hidden.append(block(hidden[-1], mask, None))
+        hidden[-1] = self.finish(self.encoder_norm, hidden[-1])
+        real = torch.ones_like(ids_BS, dtype=torch.bool) if tokens_BS is None else tokens_BS
+        return Layers(torch.stack(hidden), real)
+
+    # -- the target
+
+    def remember(self, source_BSD: torch.Tensor) -> list[Past]:
+        """The source's keys and values in every block of the decoder."""
+        return [block.cross.remember(source_BSD) for block in self.decoder_blocks if isinstance(block, DecoderBlock)]
+
+    def _target_mask(self, num_tokens: int) -> torch.Tensor | None:
+        """None where the plain causal mask will do."""
+        if self.decoder_relative is None and self.config.window is None:
+            return None
+        device = self.tokens.weight.device
+        mask = visible(num_tokens, causal=True, window=self.config.window, device=device)
+        places = torch.arange(num_tokens, device=device)[None]
+        return with_bias(None if self.decoder_relative is None else self.decoder_relative(places, places), mask)
+
+    def decode(
+        self, ids_BT: torch.Tensor, source_BSD: torch.Tensor, tokens_BS: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The decoder's last layer [B, T, D] for all target tokens at once; none sees those after it."""
+        mask = self._target_mask(ids_BT.shape[1])
+        source_mask = None if tokens_BS is None else tokens_BS[:, None, None, :]
+        hidden = self.embed(ids_BT, True)
+        for block, memory in zip(self.decoder_blocks, self.remember(source_BSD), strict=True):
+            hidden = block(hidden, memory, mask, source_mask)
+        return self.finish_target(hidden)
+
+    def hidden(self, source_BS: torch.Tensor, tokens_BS: torch.Tensor | None, target_BT: torch.Tensor) -> torch.Tensor:
+        """From source and target to what is scored, [B, T, D]."""
+        return self.decode(target_BT, self.encode(source_BS, tokens_BS), tokens_BS)
+
+    def output_weights(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The last matrix [V, D], which may be the target's token table, and its bias."""
+        if self.output is not None:
+            return self.output.weight, self.output_bias
+        return (self.tokens if self.target_tokens is None else self.target_tokens).weight, self.output_bias
+
+    def scores(self, hidden_ND: torch.Tensor) -> torch.Tensor:
+        """[N, V]: how likely each token is the next, before softmax."""
+        return functional.linear(hidden_ND, *self.output_weights())
+
+    # -- to be looked at
+
+    def attention(
+        self, source_BS: torch.Tensor, tokens_BS: torch.Tensor | None, target_BT: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Weights of every layer and head: source [L, B, H, S, S], target [L, B, H, T, T], between [L, B, H, T, S]."""
+        mask = self._source_mask(source_BS.shape[1], tokens_BS)
+        hidden = self.embed(source_BS, False)
+        inside = []
+        for block in self.encoder_blocks:
+            assert isinstance(block, Block)
+            read = block.attention_norm(hidden) if block.norm_first else hidden
+            inside.append(block.attention.weights(read, mask, None))
+            hidden = block(hidden, mask, None)
+        memories = self.remember(self.finish(self.encoder_norm, hidden))
+        num_tokens = target_BT.shape[1]
+        mask = self._target_mask(num_tokens)
+        if mask is None:
+            mask = visible(num_tokens, causal=True, device=target_BT.device)
+        source_mask = None if tokens_BS is None else tokens_BS[:, None, None, :]
+        hidden = self.embed(target_BT, True)
+        own, between = [], []
+        for decoder_block, memory in zip(self.decoder_blocks, memories, strict=True):
+            assert isinstance(decoder_block, DecoderBlock)
+            found = decoder_block.weights(hidden, memory, mask, source_mask)
+            own.append(found[0])
+            between.append(found[1])
+            hidden = decoder_block(hidden, memory, mask, source_mask)
+        return torch.stack(inside), torch.stack(own), torch.stack(between)
+
+
+@dataclass
+class DecoderState:
+    """What is known of the rows' tokens so far and of the sources."""
+
+    cache: KeyValues
+    memories_L2SHMK: torch.Tensor  # keys and values of the sources
+    source_mask: torch.Tensor | None  # [S, 1, 1, M], 0 or -inf
+
+
+class EncoderDecoderStepper:
+    """A ``Stepper`` over given sources; ``scores`` stands in for the model's own, which it must equal."""
+
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        source_BS: torch.Tensor,
+        tokens_BS: torch.Tensor,
+        scores: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> None:
+        self.model = model
+        self.scores = scores or model.scores
+        self.vocab_size = model.target_vocab_size
+        padded = not bool(tokens_BS.all())
+        source = model.encode(source_BS, tokens_BS if padded else None)
+        self.memories = torch.stack([torch.stack(both) for both in model.remember(source)])
+        self.source_mask: torch.Tensor | None = None
+        if padded:  # numbers rather than booleans: attention would make numbers of them at every step
+            self.source_mask = torch.where(tokens_BS, 0.0, float("-inf"))[:, None, None, :].to(source.dtype)
+
+    def start(self, num_rows: int) -> DecoderState:
+        num_layers, _, num_sentences, num_heads, _, head_dim = self.memories.shape
+        assert num_rows == num_sentences, "a row a source"
+        config = self.model.config
+        drops = config.window is None and config.positions != "relative"
+        cache = KeyValues.empty(num_layers, num_rows, num_heads, head_dim, self.memories, drops)
+        return DecoderState(cache, self.memories.clone(), self.source_mask)
+
+    def step(self, ids_N: torch.Tensor, state: DecoderState) -> tuple[torch.Tensor, DecoderState]:
+        model, cache, window = self.model, state.cache, self.model.config.window
+        hidden = model.embed(ids_N[:, None], True, cache.at)
+        mask = cache.open(1)
+        first = 0 if window is None else max(0, cache.at - 1 - window)
+        if mask is not None:
+            mask = mask[..., cache.starts[first] :]
+        if model.decoder_relative is not None:
+            places = cache.places(first)[None]
+            bias = model.decoder_relative(places[:, -1:], places)
+            mask = bias if mask is None else mask + bias
+        for layer, block in enumerate(model.decoder_blocks):
+            assert isinstance(block, DecoderBlock)
+            key, value = state.memories_L2SHMK[layer]
+            hidden = block.step(hidden, cache, layer, (key, value), mask, state.source_mask, first)
+        return self.scores(model.finish_target(hidden)[:, 0]).log_softmax(-1), state
+
+    def reorder(self, state: DecoderState, index_N: torch.Tensor) -> DecoderState:
+        """Rows move only within their sentence; the sources of sentences that are done are let go."""
+        cache = state.cache.reorder(index_N)
+        memories, source_mask = state.memories_L2SHMK, state.source_mask
+        if cache.left_S is not None:
+            memories = take_sentences(memories, 2, cache.left_S, memories.shape[4])
+            source_mask = None if source_mask is None else source_mask[cache.left_S]
+        return DecoderState(cache, memories, source_mask)

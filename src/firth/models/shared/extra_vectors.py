@@ -1,0 +1,103 @@
+"""A model with a table of word vectors beside it: both read the same tokens.
+
+A token's number holds both of its ids, the model's own in the lower half and the word's in the upper one, so that whatever
+cuts, frames and pads rows of numbers need not know of it: special tokens and padding have no word (row 0, zeros).
+
+B batch, T tokens, E width of the word vectors.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from firth.core.types import Encoding, Layers, TextReader
+from firth.models.shared.static import Lookup, StaticRepresentation
+
+_SHIFT = 32
+
+
+def join_ids(model_ids: NDArray[np.int64], word_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """One number a token."""
+    return model_ids + (word_ids << _SHIFT)
+
+
+class Beside(nn.Module):
+    """Layers come from the model alone; ``vectors`` are the words' own."""
+
+    def __init__(self, base: nn.Module, beside: Lookup) -> None:
+        super().__init__()
+        self.base = base
+        self.beside = beside.requires_grad_(False)
+
+    def forward(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> Layers:
+        found: Layers = self.base(_own(ids_BT), blocks_BT, positions_BT, segments_BT)
+        return found
+
+    def last(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        found: torch.Tensor = self.base.last(_own(ids_BT), blocks_BT, positions_BT, segments_BT)  # type: ignore[operator]
+        return found
+
+    def vectors(self, ids_BT: torch.Tensor) -> torch.Tensor:
+        """[B, T, E]."""
+        return self.beside.last(ids_BT >> _SHIFT)
+
+
+def _own(ids_BT: torch.Tensor) -> torch.Tensor:
+    return ids_BT & ((1 << _SHIFT) - 1)
+
+
+class WordsBeside(NamedTuple):
+    """Word vectors, and where they were read from."""
+
+    vectors: StaticRepresentation
+    path: Path
+
+
+def read_beside(reader: TextReader, vectors: StaticRepresentation) -> TextReader:
+    """The reader with a word's vector for each of its tokens; the vectors do not learn."""
+    words = vectors.reader()
+    assert isinstance(words.module, Lookup)
+
+    def tokenize(text: str | list[str]) -> Encoding:
+        found = reader.tokenize(text)
+        spelt = words.tokenize(_spelt(found, text)).ids
+        return replace(found, ids=join_ids(found.ids, spelt[np.cumsum(_first(found.words)) - 1]))
+
+    module = Beside(reader.module, words.module)
+    return replace(reader, module=module, tokenize=tokenize, pooler=None, beside_dim=vectors.dim)
+
+
+def _first(words_T: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where a word begins."""
+    found = np.ones(len(words_T), np.bool_)
+    found[1:] = words_T[1:] != words_T[:-1]
+    return found
+
+
+def _spelt(encoding: Encoding, text: str | list[str]) -> list[str]:
+    """The words that tokens belong to, as they stand in the text."""
+    starts = np.flatnonzero(_first(encoding.words)).tolist()
+    if isinstance(text, list):
+        return [text[int(encoding.words[start])] for start in starts]
+    ends = [*starts[1:], len(encoding.words)] if starts else []
+    return [
+        text[int(encoding.offsets[start, 0]) : int(encoding.offsets[end - 1, 1])].strip()
+        for start, end in zip(starts, ends, strict=True)
+    ]

@@ -1,0 +1,170 @@
+"""What every trained representation answers; what one cannot do is said in a sentence."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.core.types import TextReader
+
+
+@dataclass(frozen=True)
+class TextLayers:
+    """Every layer for every token of one text."""
+
+    tokens: list[str]
+    offsets: NDArray[np.int64]  # [T, 2], characters of the text
+    words: NDArray[np.int64]  # [T]
+    hidden: NDArray[np.float32]  # [L+1, T, D]
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Where every token of a text, or of two read together, looks: each row of ``weights`` sums to one."""
+
+    tokens: list[str]
+    offsets: NDArray[np.int64]  # [T, 2], characters of the text that the token is of
+    weights: NDArray[np.float32]  # [L, H, T, T], from (row) to (column)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A token for a masked place."""
+
+    token: str
+    probability: float
+    text: str  # the whole text with the guess in its place
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A translation; ``score`` is log p, ``normalised`` what candidates are ranked by."""
+
+    text: str
+    score: float
+    normalised: float
+
+
+Found = tuple[str, float]
+
+
+class Representation:
+    """``encode`` and ``layers`` are for all; the rest is for those that can."""
+
+    kind = "representation"
+    dim: int
+
+    @property
+    def num_parameters(self) -> int:
+        """Numbers that were learned."""
+        return 0
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+        """A vector a text, float32 [N, D]."""
+        self._cannot("encode texts", "any model")
+
+    def layers(self, text: str | list[str]) -> TextLayers:
+        """Every layer for every token; a list is taken as words."""
+        self._cannot("show layers", "any model")
+
+    def layers_of(self, texts: Sequence[str | list[str]]) -> list[TextLayers]:
+        """The same of many texts."""
+        return [self.layers(text) for text in texts]
+
+    def attention(self, text: str, second: str | None = None) -> Attention:
+        """What each token looks at, in every layer and head."""
+        self._cannot("show attention", "a Transformer such as bert-tiny or gpt-tiny")
+
+    def reader(self) -> TextReader:
+        """How a task reads texts through this model."""
+        self._cannot("be the base of a task", "any other model")
+
+    def predict(self, texts: Any) -> list[dict[str, Any]]:
+        """What a task says about each text."""
+        self._cannot("predict", "a run that firth finetune made")
+
+    def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
+        """Guesses for each mask in the text."""
+        self._cannot("fill in masked words", "a masked model such as bert-tiny")
+
+    def fill_many(self, texts: Sequence[str], top: int = 5) -> list[list[list[Guess]]]:
+        """The same of many texts."""
+        return [self.fill(text, top) for text in texts]
+
+    def follows(self, first: str, second: str) -> float:
+        """The probability that the second text follows the first."""
+        self._cannot("judge pairs of texts", "a model trained with pairs=next_sentence")
+
+    def score(self, text: str) -> float:
+        """The (pseudo-)log-likelihood of a text."""
+        self._cannot("score texts", "a language model or a masked model")
+
+    def generate(self, text: str, **settings: Any) -> list[Any]:
+        """The text continued."""
+        found: list[Any] = self.generate_many([text], **settings)[0]
+        return found
+
+    def generate_many(self, texts: Sequence[str], **settings: Any) -> list[list[Any]]:
+        """Each text continued, in one batch."""
+        self._cannot("continue texts", "a language model such as gpt-tiny")
+
+    def translate(self, texts: str | Sequence[str], beams: int = 5, **settings: Any) -> list[str]:
+        """Each text in the other language."""
+        self._cannot("translate", "a translator such as transformer-tiny")
+
+    def translations(
+        self, texts: str | Sequence[str], beams: int = 5, nbest: int = 1, **settings: Any
+    ) -> list[list[Translated]]:
+        """The best few translations of each text."""
+        self._cannot("translate", "a translator such as transformer-tiny")
+
+    def nearest(self, word: str, top: int = 10) -> list[Found]:
+        """The words nearest to a word."""
+        self._cannot("look up single words", "static vectors such as word2vec")
+
+    def similarity(self, first: str, second: str) -> float:
+        """The cosine of two words or texts."""
+        units = [row / max(float(np.linalg.norm(row)), 1e-12) for row in self.encode([first, second])]
+        return float(units[0] @ units[1])
+
+    def analogy(self, first: str, second: str, third: str, top: int = 10, method: Any = "add") -> list[Found]:
+        """What is to the third word as the second is to the first."""
+        self._cannot("solve analogies", "static vectors such as word2vec")
+
+    def _cannot(self, what: str, who: str) -> NoReturn:
+        raise FirthError(f"this model ({self.kind}) cannot {what}: use {who}")
+
+
+@contextmanager
+def loading(where: Path) -> Iterator[None]:
+    """Around ``load_state_dict``: weights of other shapes or names are said in a sentence."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise FirthError(f"{where}: weights and config do not fit ({reason}); are the files of one model?") from None
+
+
+def require_room(num_tokens: int, vocab_size: int, where: Path) -> None:
+    """For every token of the tokenizer the model has a row."""
+    if num_tokens > vocab_size:
+        raise FirthError(
+            f"{where}: the tokenizer has {num_tokens} tokens but the model only {vocab_size}; the files belong to different models"
+        )
+
+
+def require_layer(layer: int, num_layers: int) -> None:
+    if not -num_layers <= layer < num_layers:
+        raise FirthError(
+            f"layer {layer} does not exist: this model has layers 0 to {num_layers - 1} (0 is the token layer)"
+        )
+
+
+def require_pool(pool: str, pools: Sequence[str]) -> None:
+    if pool not in pools:
+        raise FirthError(f"unknown pool '{pool}' for this model: choose {', '.join(pools[:-1])} or {pools[-1]}")

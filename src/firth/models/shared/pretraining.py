@@ -1,0 +1,199 @@
+"""A family: one kind of model under its objective, how it is built, tested, written and read again.
+
+To add one: subclass ``Family`` in a file of its own, and enter it in ``FAMILIES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from firth.core.errors import FirthError
+from firth.core.types import Batch, Losses, SizedRows
+from firth.nn.init import initialize
+
+if TYPE_CHECKING:
+    from firth.core.configs import RunConfig
+    from firth.corpus.format import Corpus, Split
+
+
+HELDOUT_SEED = 1_000_003
+
+FAMILIES: dict[tuple[str, str], str] = {
+    ("encoder", "masked_tokens"): "firth.models.bert.pretraining:MaskedEncoder",
+    ("elmo", "both_directions"): "firth.models.elmo.pretraining:ElmoFamily",
+    ("recurrent", "next_token_streams"): "firth.models.recurrent.pretraining:RecurrentLanguageModel",
+    ("encoder", "replaced_tokens"): "firth.models.electra.pretraining:ReplacedEncoder",
+    ("encoder", "knowledge_masking"): "firth.models.ernie.pretraining:KnowledgeEncoder",
+    ("encoder", "masked_targets"): "firth.models.unilm.pretraining:TargetWriter",
+    ("encoder", "unified_masks"): "firth.models.unilm.pretraining:UnifiedEncoder",
+    ("two_stream", "permuted_order"): "firth.models.xlnet.pretraining:PermutedTwoStream",
+    ("decoder", "next_token"): "firth.models.gpt.pretraining:NextTokenDecoder",
+    ("encoder_decoder", "translation"): "firth.models.shared.translation:TranslationFamily",
+    ("encoder_decoder", "corrupted_spans"): "firth.models.t5.pretraining:TextToText",
+    ("seq2seq", "translation"): "firth.models.shared.translation:TranslationFamily",
+}
+"""(kind of model, kind of objective) to where its family lives; it is loaded when it is asked for."""
+
+
+def find_family(config: RunConfig) -> type[Family]:
+    """The family of these settings."""
+    kinds = (config.model.kind, config.objective.kind)
+    if kinds not in FAMILIES:
+        known = sorted(objective for model, objective in FAMILIES if model == kinds[0])
+        raise FirthError(
+            f"a model of kind '{kinds[0]}' cannot be trained with '{kinds[1]}': choose {' or '.join(known) or 'another model'}"
+        )
+    place, _, name = FAMILIES[kinds].partition(":")
+    found: type[Family] = getattr(import_module(place), name)
+    return found
+
+
+class Family:
+    """What the loop trains (``Trainee``): a model, its objective and a corpus.
+
+    A family says how its model and objective are built (``build``), how the finished model is written
+    (``export``) and how weights come back (``start_from``); the rest is the same for all.
+    """
+
+    model: nn.Module
+    objective: Any  # an nn.Module that is an ``Objective``
+    weights: Mapping[str, float]
+    rate_factors: Mapping[str, float] = {}
+    published: tuple[str, ...] = ("config.json", "model.safetensors")  # the finished model's files, for checksums
+    uses: tuple[str, ...] = (  # the next commands, for the report
+        'fill {name} "A sentence with a [MASK] in it."',
+        "encode {name} texts.txt --out vectors.npy",
+    )
+
+    def __init__(self, config: RunConfig, corpus: Corpus) -> None:
+        self.config = config
+        self.corpus = corpus
+        self.model, self.objective = self.build(config, corpus)
+        self.module: nn.Module = nn.ModuleDict({"model": self.model, "objective": self.objective})
+        self.initialize(torch.Generator().manual_seed(config.training.seed))
+        self.weights = self.objective.weights
+        self.rows: SizedRows = self.objective.rows(corpus.train, config.training.seed)
+        self.heldout_rows: SizedRows | None = (
+            self.objective.rows(corpus.heldout, HELDOUT_SEED)
+            if corpus.info.heldout.documents >= self.fewest_documents(config)
+            else None
+        )
+
+    # -- what a family says
+
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+        """The model and the objective."""
+        raise NotImplementedError
+
+    def export(self, folder: Path) -> None:
+        """The finished model in the run's folder, in the format of its ecosystem."""
+        raise NotImplementedError
+
+    def start_from(self, base: Path) -> None:
+        """The weights of a finished model; heads that it lacks keep their random start."""
+        raise NotImplementedError
+
+    def resume_from(self, base: Path) -> None:
+        """What a run that goes on takes from the model it began with; its weights come from the checkpoint."""
+
+    def restore(self, folder: Path) -> None:
+        """The weights of a finished run, for a test on this corpus."""
+        self.start_from(folder)
+
+    @classmethod
+    def open_corpus(cls, path: Path) -> Any:
+        """The kind of corpus that this family trains on."""
+        from firth.corpus.format import Corpus
+
+        return Corpus.open(path)
+
+    @classmethod
+    def base_config(cls, base: Path, corpus: Corpus) -> Any:
+        """The shape of a trained model, once it is sure that the corpus was made with its tokenizer."""
+        raise FirthError(f"{base}: this recipe cannot begin with the weights of another model; leave out --from")
+
+    @classmethod
+    def configure(cls, config: RunConfig, corpus: Corpus, from_base: bool = False) -> RunConfig:
+        """The recipe fitted to the corpus: the size of its vocabulary. A trained table may have spare rows."""
+        size = max(getattr(config.model, "vocab_size", 0) if from_base else 0, corpus.info.vocab_size)
+        return config.replace(model=config.model.replace(vocab_size=size).model_dump())
+
+    @classmethod
+    def fewest_documents(cls, config: RunConfig) -> int:
+        """How many held-out documents a test needs."""
+        return 1
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Random weights before training."""
+        initialize(self.module, getattr(self.config.model, "init_std", 0.02), generator)
+
+    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, Any]:
+        """More than ``evaluate`` gives during training, for ``firth evaluate``; a word about a score is text."""
+        return {}
+
+    def charts(self) -> list[dict[str, Any]]:
+        """Further charts for the report: title, note, x, y (names of the axes) and series (name to points)."""
+        return []
+
+    def final_scores(self, folder: Path) -> dict[str, Any]:
+        """Measured once, with the finished model in its folder."""
+        return {}
+
+    def report_parts(self, folder: Path) -> list[str]:
+        """HTML for the report about the finished model."""
+        return []
+
+    # -- what the loop asks
+
+    @property
+    def rows_per_step(self) -> int:
+        return self.config.training.batch_rows * self.config.training.accumulation
+
+    def batch(self, number: int) -> Batch:
+        size = self.config.training.batch_rows
+        found: Batch = self.objective.batch(
+            self.corpus.train, self.rows, self.config.training.seed, number * size, size
+        )
+        return found
+
+    def loss(self, batch: Batch) -> Losses:
+        found: Losses = self.objective.loss(self.model, batch)
+        return found
+
+    def enough(self) -> bool:
+        return False
+
+    def evaluate(self) -> dict[str, float]:
+        """Mean loss and accuracy on held-out rows, always the same rows with the same masks."""
+        if self.heldout_rows is None:
+            return {}
+        return self._score(self.corpus.heldout, self.heldout_rows)
+
+    def _score(self, split: Split, rows: SizedRows) -> dict[str, float]:
+        size = self.config.training.batch_rows
+        left = min(len(rows), self.config.training.evaluation_batches * size)
+        totals: dict[str, float] = {}
+        counts: dict[str, float] = {}
+        self.module.eval()
+        with torch.inference_mode():
+            for first in range(0, left, size):
+                batch = self.objective.batch(split, rows, HELDOUT_SEED, first, min(size, left - first))
+                losses = self.objective.loss(self.model, batch.to(self.config.training.device))
+                found = {name: (float(value), float(batch.counts[name])) for name, value in losses.sums.items()} | dict(
+                    losses.metrics
+                )
+                for name, (value, count) in found.items():
+                    totals[name] = totals.get(name, 0.0) + value
+                    counts[name] = counts.get(name, 0.0) + count
+        means = {name: totals[name] / max(counts[name], 1) for name in totals}
+        loss = sum(self.weights.get(name, 1.0) * means[name] for name in batch.counts)
+        return {
+            "loss": loss,
+            **{name: value for name, value in means.items() if name not in batch.counts or len(batch.counts) > 1},
+        }

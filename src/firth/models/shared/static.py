@@ -1,0 +1,209 @@
+"""A lookup table as a model: one layer, whatever stands around a word.
+
+B batch, T tokens, D width, V words.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from firth.core.errors import FirthError
+from firth.core.files import read_json, write_json
+from firth.core.seeds import generator
+from firth.core.types import Encoding, Layers, TextReader
+from firth.models.shared.model import Found, Representation, TextLayers, require_pool
+from firth.tokenizers.word_tokens import white_spans
+from firth.tokenizers.words import split_words
+from firth.vectors.word_vectors import WordVectors
+
+
+class Lookup(nn.Module):
+    """Row 0 is padding, row 1 any unknown word (it starts at zero and may learn). Words that were met later get rows of
+    their own behind the table, which do not learn (``add``)."""
+
+    def __init__(self, table_VD: NDArray[np.float32], tune: bool = True) -> None:
+        super().__init__()
+        self.table = nn.Embedding.from_pretrained(torch.from_numpy(table_VD), freeze=not tune, padding_idx=0)
+        self.more: list[NDArray[np.float32]] = []
+        self._more = torch.zeros(0, table_VD.shape[1])
+
+    def add(self, row: NDArray[np.float32]) -> int:
+        """The id of a new row."""
+        self.more.append(row)
+        return self.table.num_embeddings + len(self.more) - 1
+
+    def last(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        size = self.table.num_embeddings
+        if not self.more:
+            found: torch.Tensor = self.table(ids_BT)
+            return found
+        if len(self._more) != len(self.more):
+            self._more = torch.from_numpy(np.stack(self.more))
+        late = ids_BT >= size
+        hidden = self.table(ids_BT.masked_fill(late, 0))
+        rows = self._more.to(hidden.device)[(ids_BT - size).clamp(min=0)]
+        return torch.where(late[:, :, None], rows, hidden)
+
+    def forward(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> Layers:
+        mask = torch.ones_like(ids_BT, dtype=torch.bool) if blocks_BT is None else blocks_BT > 0
+        return Layers(self.last(ids_BT)[None], mask)
+
+
+_POOLS = ("mean", "max")
+
+
+def words_of(text: str | list[str], whitespace_only: bool = False) -> tuple[list[str], NDArray[np.int64]]:
+    """The words of a text (or those given) with their characters in it; given ones as if a space stood between."""
+    if not isinstance(text, list):
+        spans = white_spans(text) if whitespace_only else split_words(text)
+        return [text[start:end] for start, end in spans], np.asarray(spans, np.int64).reshape(-1, 2)
+    ends = np.cumsum([len(word) + 1 for word in text]) - 1 if text else np.zeros(0, np.int64)
+    starts = ends - np.asarray([len(word) for word in text], np.int64)
+    return text, np.stack((starts, ends), axis=1).astype(np.int64)
+
+
+class StaticRepresentation(Representation):
+    """What ``firth.load`` gives for word2vec, fastText, GloVe and files of vectors."""
+
+    kind = "static vectors"
+
+    def __init__(self, vectors: WordVectors, whitespace_only: bool = False) -> None:
+        """``whitespace_only``: texts are parted as those that the vectors were learned from."""
+        self.vectors, self.whitespace_only = vectors, whitespace_only
+        self.dim = vectors.dim
+
+    @property
+    def num_parameters(self) -> int:
+        return len(self.vectors) * self.vectors.dim
+
+    def _row(self, word: str) -> NDArray[np.float32] | None:
+        """The word's vector as it is written, else in lower case, else made of its n-grams."""
+        for form in (word, word.lower()):
+            if form in self.vectors:
+                return self.vectors[form]
+        return self.vectors[word] if self.vectors.subwords is not None else None
+
+    def layers(self, text: str | list[str]) -> TextLayers:
+        """One layer; zeros for words that nobody knows."""
+        words, offsets = words_of(text, self.whitespace_only)
+        hidden = np.zeros((1, len(words), self.dim), np.float32)
+        for place, word in enumerate(words):
+            row = self._row(word)
+            if row is not None:
+                hidden[0, place] = row
+        return TextLayers(words, offsets, np.arange(len(words)), hidden)
+
+    def reader(self) -> TextReader:
+        """The table for a task. Words that the table lacks but n-grams can spell get rows as they are met."""
+
+        known = self.vectors
+        table = np.zeros((len(known) + 2, self.dim), np.float32)
+        table[2:] = known.rows(0, len(known))
+        module = Lookup(table)
+        numbers = {word: place + 2 for place, word in enumerate(known.words)}
+
+        def number_of(word: str) -> int:
+            for form in (word, word.lower()):
+                if form in numbers:
+                    return numbers[form]
+            if known.subwords is None:
+                return 1
+            numbers[word] = module.add(known[word])
+            return numbers[word]
+
+        def tokenize(text: str | list[str]) -> Encoding:
+            words, offsets = words_of(text, self.whitespace_only)
+            ids = np.asarray([number_of(word) for word in words], np.int64)
+            return Encoding(ids, offsets, np.arange(len(words)), words, np.zeros(len(words), np.int64))
+
+        return TextReader(self.kind, module, tokenize, self.dim, num_layers=1, max_len=None)
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+        """The mean (or largest) of the vectors of the known words of each text."""
+        require_pool(pool, _POOLS)
+        if layer not in (-1, 0):
+            raise FirthError(f"layer {layer} does not exist: static vectors have layer 0 only")
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        found = np.zeros((len(texts), self.dim), np.float32)
+        for place, text in enumerate(texts):
+            words, _ = words_of(text, self.whitespace_only)
+            rows = [row for word in words if (row := self._row(word)) is not None]
+            if rows:
+                found[place] = np.mean(rows, axis=0) if pool == "mean" else np.max(rows, axis=0)
+        return found
+
+    def nearest(self, word: str, top: int = 10) -> list[Found]:
+        return self.vectors.nearest(word, top)
+
+    def similarity(self, first: str, second: str) -> float:
+        return self.vectors.similarity(first, second)
+
+    def analogy(self, first: str, second: str, third: str, top: int = 10, method: Any = "add") -> list[Found]:
+        return self.vectors.analogy(first, second, third, top, method)
+
+
+_FILE = "words.json"
+_SPREAD = 0.1
+
+
+class ScratchRepresentation(Representation):
+    """What every other one has to beat."""
+
+    kind = "scratch"
+
+    def __init__(self, words: list[str], dim: int, seed: int = 0) -> None:
+        self.words, self.dim, self.seed = words, dim, seed
+
+    @classmethod
+    def of_texts(
+        cls, texts: Iterable[str | list[str]], dim: int = 100, seed: int = 0, max_words: int = 50_000
+    ) -> "ScratchRepresentation":
+        """Words that occur at least twice, the most frequent first."""
+        counts = Counter(word.lower() for text in texts for word in words_of(text)[0])
+        often = sorted((word for word, count in counts.items() if count > 1), key=lambda word: (-counts[word], word))
+        return cls(often[:max_words], dim, seed)
+
+    @property
+    def num_parameters(self) -> int:
+        return (len(self.words) + 2) * self.dim
+
+    def reader(self) -> TextReader:
+        random = generator(self.seed, 0x5C7A)
+        table = (_SPREAD * random.standard_normal((len(self.words) + 2, self.dim))).astype(np.float32)
+        table[0] = 0
+        numbers = {word: place + 2 for place, word in enumerate(self.words)}
+
+        def tokenize(text: str | list[str]) -> Encoding:
+            words, offsets = words_of(text)
+            ids = np.asarray([numbers.get(word.lower(), 1) for word in words], np.int64)
+            return Encoding(ids, offsets, np.arange(len(words)), words, np.zeros(len(words), np.int64))
+
+        return TextReader(self.kind, Lookup(table), tokenize, self.dim, num_layers=1, max_len=None)
+
+    def save(self, folder: Path) -> None:
+        write_json(folder / _FILE, {"dim": self.dim, "seed": self.seed, "words": self.words})
+
+    @classmethod
+    def load(cls, folder: Path) -> "ScratchRepresentation":
+        data = read_json(folder / _FILE)
+        if not isinstance(data, dict) or not isinstance(data.get("words"), list):
+            raise FirthError(f"{folder / _FILE}: not a list of words; train the task again")
+        return cls([str(word) for word in data["words"]], int(data["dim"]), int(data["seed"]))

@@ -1,0 +1,334 @@
+"""Directories of translators: a published Marian or T5 directory wherever the model is one, else Firth's own names.
+
+The tokenizer's files lie beside the weights; where the target has a tokenizer of its own it is in
+``target/``.
+"""
+
+import html
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from firth.core.configs import RunConfig
+from firth.core.errors import FirthError
+from firth.core.files import read_json, write_json
+from firth.core.tensors import load_tensors, save_tensors
+from firth.core.types import Batch, Losses
+from firth.corpus.format import same_tokens
+from firth.corpus.pairs import PairBatches, PairsCorpus, PairSplit
+from firth.models.seq2seq.config import Seq2SeqConfig
+from firth.models.seq2seq.network import Seq2Seq
+from firth.models.shared.bleu import score_translations
+from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
+from firth.models.shared.encoder_decoder import EncoderDecoder
+from firth.models.shared.pretraining import Family
+from firth.models.shared.published import Weights
+from firth.models.shared.translation_model import TranslationRepresentation
+from firth.models.t5.format import is_t5, load_t5, save_t5
+from firth.models.transformer.format import is_marian, load_marian, save_marian
+from firth.nn.outputs.softmax import cross_entropy_sum
+from firth.reports.charts import heat_map
+from firth.tasks.write.model import score_heldout
+from firth.tokenizers.pieces import Pieces
+
+TranslatorConfig = EncoderDecoderConfig | Seq2SeqConfig
+_KINDS: dict[str, type[EncoderDecoderConfig] | type[Seq2SeqConfig]] = {
+    "firth-encoder-decoder": EncoderDecoderConfig,
+    "firth-seq2seq": Seq2SeqConfig,
+}
+
+
+def save_translator(
+    folder: Path,
+    config: TranslatorConfig,
+    weights: Weights,
+    pieces: Pieces,
+    target_pieces: Pieces | None,
+    languages: list[str],
+) -> None:
+    """Weights, config and tokenizers; ``target_pieces`` None: one tokenizer for both sides."""
+    target = target_pieces or pieces
+    assert target.pad_id is not None
+    assert target.eos_id is not None
+    ids = {"pad_id": target.pad_id, "eos_id": target.eos_id, "start_id": target.pad_id}
+    if isinstance(config, EncoderDecoderConfig) and is_marian(config) and target_pieces is None:
+        save_marian(folder, config, weights, ids)
+    elif isinstance(config, EncoderDecoderConfig) and is_t5(config):
+        save_t5(folder, config, weights, ids)
+    else:
+        save_tensors(folder / "model.safetensors", weights)
+        kind = next(name for name, known in _KINDS.items() if isinstance(config, known))
+        write_json(folder / "config.json", {"model_type": kind, "ids": ids, "model": config.model_dump()})
+    write_json(folder / "languages.json", languages)
+    pieces.save(folder)
+    if target_pieces is not None:
+        (folder / "target").mkdir(exist_ok=True)
+        target_pieces.save(folder / "target")
+
+
+def load_translator(folder: Path) -> tuple[TranslatorConfig, Weights, dict[str, int], Pieces, Pieces, list[str]]:
+    """Config, weights, ids of pad, eos and start, the tokenizers of both sides, the languages."""
+    where = folder / "config.json"
+    data = read_json(where)
+    config: TranslatorConfig
+    if data.get("model_type") == "marian":
+        config, weights, ids = load_marian(folder)
+    elif data.get("model_type") == "t5":
+        config, weights, ids = load_t5(folder)
+    else:
+        config = _KINDS[data["model_type"]].build(data.get("model"), where)
+        weights, ids = load_tensors(folder / "model.safetensors"), data.get("ids")
+        if not isinstance(ids, dict) or not all(isinstance(ids.get(name), int) for name in ("eos_id", "start_id")):
+            raise FirthError(f"{where}: damaged (ids missing); copy it again")
+    pieces = Pieces.load(folder)
+    target_pieces = Pieces.load(folder / "target") if (folder / "target").is_dir() else pieces
+    languages = read_json(folder / "languages.json") if (folder / "languages.json").is_file() else ["", ""]
+    sizes = (
+        (pieces, config.vocab_size),
+        (target_pieces, config.target_vocab_size or config.vocab_size),
+    )
+    for found, size in sizes:
+        if found.vocab_size > size:
+            raise FirthError(
+                f"{folder}: the tokenizer has {found.vocab_size} tokens but the model only {size}; the files belong to different models"
+            )
+    return config, weights, ids, pieces, target_pieces, languages
+
+
+@dataclass(frozen=True)
+class PairSpecials:
+    """The ids that batches need, of each side."""
+
+    source_pad_id: int
+    source_eos_id: int
+    start_id: int  # begins every target; also its padding
+    eos_id: int
+
+
+def pad_rows(rows: list[NDArray[np.int64]], fill: int) -> NDArray[np.int64]:
+    """Rows of different lengths side by side, aligned left."""
+    out = np.full((len(rows), max(len(row) for row in rows)), fill, np.int64)
+    for place, row in enumerate(rows):
+        out[place, : len(row)] = row
+    return out
+
+
+class Translation(nn.Module):
+    """The objective; it has no weights of its own: the model scores its vocabulary."""
+
+    def __init__(self, config: TranslationConfig, specials: PairSpecials) -> None:
+        super().__init__()
+        self.config = config
+        self.specials = specials
+        self.weights = {"target": 1.0}
+
+    def rows(self, split: PairSplit, seed: int) -> PairBatches:
+        """A row is a whole batch of pairs of like length."""
+        if not split.num_pairs:
+            raise FirthError(f"{split.folder}: no pairs to train on; prepare a corpus with more of them")
+        source_lens, target_lens = (
+            np.minimum(split.lens(side), np.iinfo(np.int64).max if most is None else most) + 1
+            for side, most in self._limits.items()
+        )
+        return PairBatches(source_lens, target_lens, self.config.batch_tokens, seed)
+
+    @property
+    def _limits(self) -> dict[str, int | None]:
+        return {"source": self.config.max_source_len, "target": self.config.max_target_len}
+
+    def batch(self, split: PairSplit, rows: PairBatches, seed: int, first: int, count: int) -> Batch:
+        """``count`` rows from ``first`` of the endless sequence as one batch; a pure function of its arguments."""
+        pairs = np.concatenate([rows.pairs(number) for number in range(first, first + count)])
+        special = self.specials
+        sources, targets = (
+            [np.asarray(split.sentence(side, pair)[:most], np.int64) for pair in pairs]
+            for side, most in self._limits.items()
+        )
+        sources = [np.append(source, special.source_eos_id) for source in sources]
+        labels = [np.append(target, special.eos_id) for target in targets]
+        lens = np.asarray([len(row) for row in labels])
+        arrays = {
+            "source": pad_rows(sources, special.source_pad_id),
+            "source_tokens": pad_rows([np.ones(len(row), np.int64) for row in sources], 0).astype(np.bool_),
+            "target": pad_rows([np.insert(target, 0, special.start_id) for target in targets], special.start_id),
+            "places": np.flatnonzero(np.arange(lens.max()) < lens[:, None]),
+            "labels": np.concatenate(labels),
+        }
+        return Batch(arrays, {"target": int(lens.sum())}, int(lens.sum()) + sum(map(len, sources)))
+
+    def loss(self, model: Any, batch: Batch) -> Losses:
+        """Only where there is a label is anything scored."""
+        tensors = batch.tensors
+        hidden_BTD = model.hidden(tensors["source"], tensors["source_tokens"], tensors["target"])
+        hidden_ND, labels_N = hidden_BTD.flatten(0, 1)[tensors["places"]], tensors["labels"]
+        smoothing = self.config.label_smoothing
+        return target_losses("target", model, hidden_ND, labels_N, self.training, smoothing)
+
+
+def target_losses(
+    name: str,
+    model: Any,
+    hidden_ND: torch.Tensor,
+    labels_N: torch.Tensor,
+    training: bool,
+    smoothing: float = 0.0,
+    text_N: torch.Tensor | None = None,
+) -> Losses:
+    """The loss of what was written, smoothed while training; in a test also how often the likeliest token was right, and
+    both of the text alone where something else is written, too."""
+    table_VD, bias_V = model.output_weights()
+    if training:
+        return Losses({name: cross_entropy_sum(hidden_ND, table_VD, bias_V, labels_N, smoothing)})
+    scores_NV = functional.linear(hidden_ND, table_VD, bias_V).float()
+    losses_N = functional.cross_entropy(scores_NV, labels_N, reduction="none")
+    hits_N = scores_NV.argmax(-1) == labels_N
+    told = {"accuracy": (float(hits_N.sum()), float(len(labels_N)))}
+    if text_N is not None:
+        count = float(text_N.sum())
+        told["text_loss"] = float(losses_N.detach()[text_N].sum()), count
+        told["text_accuracy"] = float(hits_N[text_N].sum()), count
+    return Losses({name: losses_N.sum()}, told)
+
+
+_SCORED = 2000  # held-out sentences that are translated at the end
+_DRAWN = 2
+_BIAS_FACTOR = 20.0
+
+
+def load_translation(folder: Path) -> TranslationRepresentation:
+    """A run or a Marian directory."""
+    return TranslationRepresentation(*load_translator(folder), folder)
+
+
+def scaled(model: TranslatorConfig) -> dict[str, float]:
+    """T5 makes what it scores smaller by the root of its width, whatever that has become."""
+    if not isinstance(model, EncoderDecoderConfig) or model.output_scale == 1.0:
+        return {}
+    return {"output_scale": model.hidden_dim**-0.5 if model.tied_output else 1.0}
+
+
+def rate_factors(config: EncoderDecoderConfig) -> dict[str, float]:
+    """Adam moves every number alike, but T5 was made for steps in proportion to what a weight is (Adafactor): its tables
+    are as large as the root of the width beside its matrices. (Its queries are small, which is why ours are not:
+    ``interop/t5.py`` makes them so.) And a bias says nothing before it is some units large,
+    which takes a short training too long: until then no token knows its neighbours, and nothing else is learned."""
+    if not config.by_width:
+        return {}
+    found = {"model.tokens.weight": config.hidden_dim**0.5}
+    if config.positions == "relative":
+        found |= {f"model.{side}_relative.weight": _BIAS_FACTOR for side in ("encoder", "decoder")}
+    return found
+
+
+class TranslationFamily(Family):
+    """Sentence pairs in, a translator out."""
+
+    published = (
+        "config.json",
+        "model.safetensors",
+        "languages.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+        "target/tokenizer.json",
+    )
+    uses = ('translate {name} "A sentence."', "translate {name} texts.txt --beams 5")
+    model: EncoderDecoder | Seq2Seq
+    objective: Translation
+    corpus: Any
+
+    @classmethod
+    def open_corpus(cls, path: Path) -> Any:
+        return PairsCorpus.open(path)
+
+    def build(self, config: RunConfig, corpus: Any) -> tuple[nn.Module, nn.Module]:
+        assert isinstance(config.objective, TranslationConfig)
+        source, target = corpus.pieces, corpus.target_pieces
+        specials = PairSpecials(source.pad_id, source.eos_id, target.pad_id, target.eos_id)
+        objective = Translation(config.objective, specials)
+        if isinstance(config.model, EncoderDecoderConfig):
+            self.rate_factors = rate_factors(config.model)
+            return EncoderDecoder(config.model), objective
+        assert isinstance(config.model, Seq2SeqConfig)
+        return Seq2Seq(config.model), objective
+
+    def initialize(self, generator: torch.Generator) -> None:
+        self.model.initialize(generator)
+
+    @classmethod
+    def configure(cls, config: RunConfig, corpus: Any, from_base: bool = False) -> RunConfig:
+        """The sizes of the vocabularies; sentences must fit into learned positions."""
+        assert isinstance(config.model, EncoderDecoderConfig | Seq2SeqConfig)
+        if not from_base:
+            target = corpus.info.target_vocab_size if corpus.info.separate else None
+            sizes = {"vocab_size": corpus.info.vocab_size, "target_vocab_size": target}
+            config = config.replace(model=config.model.replace(**sizes, **scaled(config.model)).model_dump())
+        model = config.model
+        if isinstance(model, EncoderDecoderConfig) and model.positions == "learned":
+            longest = 1 + max(
+                int(split.lens(side).max(initial=0))
+                for split in (corpus.train, corpus.heldout)
+                for side in ("source", "target")
+            )
+            if longest > model.max_positions:
+                raise FirthError(
+                    f"{corpus.folder}: a sentence has {longest} tokens, more than model.max_positions ({model.max_positions}): raise it, or prepare the corpus with a smaller --max-len"
+                )
+        return config
+
+    @classmethod
+    def base_config(cls, base: Path, corpus: Any) -> TranslatorConfig:
+        config, _, _, pieces, target_pieces, _ = load_translator(base)
+        if not (same_tokens(pieces, corpus.pieces) and same_tokens(target_pieces, corpus.target_pieces)):
+            raise FirthError(
+                f"{corpus.folder}: made with another tokenizer than {base}; prepare it again with --tokenizer {base}"
+            )
+        return config
+
+    def start_from(self, base: Path) -> None:
+        self.model.load_state_dict(load_translator(base)[1])
+
+    def export(self, folder: Path) -> None:
+        """A Marian directory where transformers knows such a model."""
+        info = self.corpus.info
+        target = self.corpus.target_pieces if info.separate else None
+        save_translator(
+            folder, self.model.config, dict(self.model.state_dict()), self.corpus.pieces, target, info.languages
+        )
+
+    def final_scores(self, folder: Path) -> dict[str, Any]:
+        """BLEU and chrF of the finished model on held-out sentences, with their signatures."""
+        return self._bleu(folder, _SCORED)
+
+    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, Any]:
+        return self._bleu(folder, _SCORED)
+
+    def _bleu(self, folder: Path, limit: int) -> dict[str, Any]:
+        if not self.corpus.heldout.num_pairs:
+            return {}
+        if (found := score_heldout(folder, self.corpus.heldout, limit)) is not None:
+            return found
+        sources, references = (self.corpus.heldout.texts(side)[:limit] for side in ("source", "target"))
+        translated = load_translation(folder).translate(sources)
+        return score_translations(translated, references, self.corpus.info.languages[1])
+
+    def report_parts(self, folder: Path) -> list[str]:
+        """How some held-out sentences were translated, and what was looked at."""
+        if not self.corpus.heldout.num_pairs:
+            return []
+        model = load_translation(folder)
+        texts = [text for text in self.corpus.heldout.texts("source") if 2 < len(text.split()) < 16 or text.isalpha()]
+        parts = []
+        for text in texts[:_DRAWN]:
+            target = model.translate(text)[0]
+            parts.append(f"<p>{html.escape(text)}</p><p>→ {html.escape(target)}</p>")
+            if isinstance(model.config, EncoderDecoderConfig) or model.config.attention != "none":
+                maps = model.attention(text, target)
+                parts.append(f"<figure>{heat_map(maps.alignment, maps.target_tokens, maps.source_tokens)}</figure>")
+        return ["<h2>Translations, and what was looked at</h2>", *parts] if parts else []

@@ -1,0 +1,251 @@
+"""The encoder of an encoder-decoder by itself, as tasks read it: ids to layers of the source (of translators: CoVe,
+McCann et al. 2017).
+
+B batch, T tokens, D hidden size.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from firth.core.errors import FirthError
+from firth.core.types import Encoding, Frame, Layers, TextReader
+from firth.decoding.beam import beam_search
+from firth.decoding.steps import Beam, Hypothesis, Rules
+from firth.models.seq2seq.config import Seq2SeqConfig
+from firth.models.seq2seq.network import Seq2Seq, Seq2SeqStepper
+from firth.models.shared.configs import EncoderDecoderConfig
+from firth.models.shared.encoder_decoder import EncoderDecoder, EncoderDecoderStepper
+from firth.models.shared.model import Attention, TextLayers, loading, require_layer, require_pool
+from firth.models.shared.translator import Translator
+from firth.nn.layers import PackedMatrix, turn_matrices
+from firth.tokenizers.characters import spaced
+from firth.tokenizers.pieces import Pieces
+
+
+class SourceReader(nn.Module):
+    """Shares the weights of the model, and owns those of the encoder alone: a task neither trains nor keeps the rest."""
+
+    def __init__(self, model: EncoderDecoder | Seq2Seq) -> None:
+        super().__init__()
+        self.__dict__["model"] = model  # past nn.Module, which would register all of it
+        self.tokens = model.tokens
+        if isinstance(model, EncoderDecoder):
+            self.encoder_positions = model.encoder_positions
+            self.encoder_blocks = model.encoder_blocks
+            self.encoder_relative = model.encoder_relative
+            self.encoder_norm = model.encoder_norm
+        else:
+            self.encoder_layers = model.encoder
+
+    model: EncoderDecoder | Seq2Seq
+
+    def train(self, mode: bool = True) -> "SourceReader":
+        super().train(mode)
+        self.model.train(mode)
+        return self
+
+    def forward(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> Layers:
+        """Every layer; blocks are 0 where there is no token. Positions and segments are told by the text alone."""
+        found = self.model.layers(ids_BT, _padding(blocks_BT))
+        return found if blocks_BT is None else Layers(found.hidden, blocks_BT > 0)
+
+    def last(
+        self,
+        ids_BT: torch.Tensor,
+        blocks_BT: torch.Tensor | None = None,
+        positions_BT: torch.Tensor | None = None,
+        segments_BT: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The last layer only, [B, T, D]."""
+        return self.model.encode(ids_BT, _padding(blocks_BT))
+
+
+def _padding(blocks_BT: torch.Tensor | None) -> torch.Tensor | None:
+    """Where there are tokens; None where they are everywhere. An empty row looks at its padding, not at nothing."""
+    if blocks_BT is None or bool((blocks_BT > 0).all()):
+        return None
+    tokens = blocks_BT > 0
+    return tokens | ~tokens.any(1, keepdim=True)
+
+
+@dataclass(frozen=True)
+class AttentionMaps(Attention):
+    """That of the source (a recurrent model has none: no layers), of the target, and between them: row t of
+    ``between`` is what was looked at to write target token t."""
+
+    target_tokens: list[str]
+    between: NDArray[np.float32]  # [L, H, T, S]
+    target: NDArray[np.float32] | None  # [L, H, T, T]; a recurrent model has none
+
+    @property
+    def source_tokens(self) -> list[str]:
+        return self.tokens
+
+    @property
+    def source(self) -> NDArray[np.float32] | None:
+        """[L, H, S, S]; a recurrent model has none."""
+        return self.weights if len(self.weights) else None
+
+    @property
+    def alignment(self) -> NDArray[np.float32]:
+        """[T, S]: the mean of all layers and heads between target and source."""
+        found: NDArray[np.float32] = self.between.mean((0, 1))
+        return found
+
+
+class TranslationRepresentation(Translator):
+    """What ``firth.load`` gives for models that translate."""
+
+    def __init__(
+        self,
+        config: EncoderDecoderConfig | Seq2SeqConfig,
+        weights: dict[str, torch.Tensor],
+        ids: dict[str, int],
+        pieces: Pieces,
+        target_pieces: Pieces,
+        languages: list[str],
+        where: Path,
+    ) -> None:
+        super().__init__(ids, pieces, target_pieces, languages)
+        self.config = config
+        self.dim = config.hidden_dim
+        self.model = EncoderDecoder(config) if isinstance(config, EncoderDecoderConfig) else Seq2Seq(config)
+        self.target_vocab_size = self.model.target_vocab_size
+        if isinstance(config, EncoderDecoderConfig) and config.positions == "learned":
+            self.room = config.max_positions
+        with loading(where):
+            self.model.load_state_dict(weights)
+        self.model.eval()
+        if isinstance(self.model, EncoderDecoder):
+            turn_matrices(self.model.decoder_blocks)
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    # -- the source
+
+    def reader(self) -> TextReader:
+        """The encoder for a task (CoVe, McCann et al. 2017): a text is read as a source, with the end after it."""
+        pieces = self.pieces
+        assert pieces.eos_id is not None
+        return TextReader(
+            kind=self.kind,
+            module=SourceReader(self.model),
+            tokenize=lambda text: pieces.encode(text, add_special=False, read_special=False),
+            dim=self.dim,
+            num_layers=self.config.num_layers + 1,
+            max_len=self.room,
+            frame=Frame(after=(pieces.eos_id,)),
+            pad_id=pieces.pad_id or 0,
+        )
+
+    def _padded(self, rows: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Ids [B, S], and where there are tokens."""
+        ids = np.full((len(rows), max(map(len, rows))), self.pieces.pad_id or 0)
+        tokens = np.zeros_like(ids, np.bool_)
+        for place, row in enumerate(rows):
+            ids[place, : len(row)], tokens[place, : len(row)] = row, True
+        return torch.from_numpy(ids), torch.from_numpy(tokens)
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+        """A vector a text from the encoder, float32 [N, D]."""
+        require_pool(pool, ("mean", "max"))
+        num_layers = self.config.num_layers + 1
+        require_layer(layer, num_layers)
+        rows = [self._encode(text).ids for text in ([texts] if isinstance(texts, str) else texts)]
+        out = np.zeros((len(rows), self.dim), np.float32)
+        with torch.inference_mode():
+            for numbers in self._batches(rows):
+                ids, tokens = self._padded([rows[number] for number in numbers])
+                hidden_BSD = self.model.layers(ids, tokens).hidden[layer]
+                real = tokens[:, :, None]
+                if pool == "max":
+                    out[numbers] = hidden_BSD.masked_fill(~real, float("-inf")).amax(1).numpy()
+                else:
+                    out[numbers] = ((hidden_BSD * real).sum(1) / real.sum(1)).numpy()
+        return out
+
+    def layers(self, text: str | list[str]) -> TextLayers:
+        """Every layer of the encoder for every source token; a list is taken as words."""
+        encoding = self._encode(text)
+        with torch.inference_mode():
+            hidden = self.model.layers(torch.from_numpy(encoding.ids)[None]).hidden[:, 0]
+        return TextLayers(encoding.tokens, encoding.offsets, encoding.words, hidden.numpy())
+
+    # -- the target
+
+    @functools.cached_property
+    def _output(self) -> PackedMatrix:
+        return PackedMatrix(*self.model.output_weights())
+
+    def search(
+        self, rows: list[NDArray[np.int64]], forced: list[list[int]], beam: Beam, max_tokens: int, rules: Rules
+    ) -> list[list[Hypothesis]]:
+        prompts = [[self.start_id, *begun] for begun in forced]
+        stepper: Any
+        with torch.inference_mode():
+            if isinstance(self.model, EncoderDecoder):
+                stepper = EncoderDecoderStepper(self.model, *self._padded(rows), self._output)
+            else:
+                stepper = Seq2SeqStepper(self.model, *self._padded(rows), self._output)
+            return beam_search(stepper, prompts, max_tokens, self.eos_id, beam, rules)
+
+    def _copied(self, text: str, encoding: Encoding, ids: list[int]) -> str:
+        """Unknown tokens become the source words that were looked at most (Luong et al. 2015b)."""
+        maps = self._maps(encoding, [*ids, self.eos_id])
+        if maps is None:
+            return self.target_pieces.decode(ids)
+        parts: list[str] = []
+        known: list[int] = []
+        for place, number in enumerate([*ids, None]):
+            if number is not None and number != self.target_pieces.unk_id:
+                known.append(number)
+                continue
+            parts += [self.target_pieces.decode(known)] if known else []
+            known = []
+            if number is not None:
+                best = int(maps.alignment[place, :-1].argmax())  # never the end
+                mine = encoding.offsets[encoding.words == encoding.words[best]]
+                parts.append(text[int(mine[:, 0].min()) : int(mine[:, 1].max())].strip())
+        return spaced(parts)
+
+    # -- to be looked at
+
+    def attention(self, text: str, target: str | None = None) -> AttentionMaps:
+        """What is looked at while ``text`` becomes ``target`` (by default the model's own translation)."""
+        encoding = self._encode(text)
+        if target is None:
+            target = self.translate(text)[0]
+        maps = self._maps(encoding, [*self._prefix(target), self.eos_id])
+        if maps is None:
+            raise FirthError("this model has no attention: train one with attention=dot, general or additive")
+        return maps
+
+    def _maps(self, encoding: Encoding, ids: list[int]) -> AttentionMaps | None:
+        source = torch.from_numpy(encoding.ids)[None]
+        target = torch.tensor([[self.start_id, *ids[:-1]]])
+        names = [self.target_pieces.token(number) for number in ids]
+        with torch.inference_mode():
+            if isinstance(self.model, EncoderDecoder):
+                inside, own, between = (part[:, 0].numpy() for part in self.model.attention(source, None, target))
+                return AttentionMaps(encoding.tokens, encoding.offsets, inside, names, between, own)
+            weights_BTS = self.model.attention(source, None, target)
+        if weights_BTS is None:
+            return None
+        none = np.zeros((0, 0, len(encoding.ids), len(encoding.ids)), np.float32)
+        return AttentionMaps(encoding.tokens, encoding.offsets, none, names, weights_BTS[None].numpy(), None)

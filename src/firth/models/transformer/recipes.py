@@ -1,0 +1,52 @@
+"""Translation from recurrent networks to the Transformer."""
+
+from firth.core.configs import RunConfig, TrainingConfig
+from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
+
+
+def _training(learning_rate: float, schedule: str = "cosine", average: int = 1) -> TrainingConfig:
+    """A row is a whole batch of pairs here."""
+    return TrainingConfig.build(
+        {
+            "batch_rows": 1,
+            "learning_rate": learning_rate,
+            "schedule": schedule,
+            "warmup_share": 0.1,
+            "weight_decay": 0.0,
+            "adam_eps": 1e-9,
+            "checkpoints": 20,
+            "average": average,
+        },
+        "training",
+    )
+
+
+def transformer_tiny() -> RunConfig:
+    """4 + 4 layers of 128 with much dropout: for some ten thousand pairs (Wu et al. 2021). Norms come first:
+    with the norm after each sub-layer a short training stays at word frequencies for long. Small batches, since in a
+    short training it is steps that count."""
+    model = EncoderDecoderConfig(
+        hidden_dim=128,
+        num_layers=4,
+        num_decoder_layers=4,
+        num_heads=4,
+        ffn_dim=256,
+        dropout_prob=0.3,
+        norm_first=True,
+    )
+    return RunConfig(
+        recipe="transformer-tiny",
+        model=model,
+        objective=TranslationConfig(batch_tokens=1024),
+        training=_training(2e-3, average=3),
+    )
+
+
+def transformer_base() -> RunConfig:
+    """6 + 6 layers of 512, the published base size: for millions of pairs."""
+    return RunConfig(
+        recipe="transformer-base",
+        model=EncoderDecoderConfig(activation_dropout_prob=0.1),
+        objective=TranslationConfig(batch_tokens=8192),
+        training=_training(7e-4, "inverse_sqrt", average=5),
+    )

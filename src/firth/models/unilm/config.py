@@ -1,0 +1,46 @@
+"""The settings of objectives: what is predicted from what; ``kind`` says which."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from firth.models.shared.configs import MaskingConfig
+
+
+class UnifiedMasksConfig(MaskingConfig):
+    """Hidden tokens under four kinds of attention mask, each with its share of the rows (UniLM, Dong et al. 2019)."""
+
+    kind: Literal["unified_masks"] = "unified_masks"
+    both_ways_share: Annotated[float, Field(ge=0)] = 2.0
+    leftward_share: Annotated[float, Field(ge=0)] = 1.0
+    rightward_share: Annotated[float, Field(ge=0)] = 1.0
+    sequence_share: Annotated[float, Field(ge=0)] = 2.0
+
+    @model_validator(mode="after")
+    def _something_is_trained(self) -> "UnifiedMasksConfig":
+        if self.both_ways_share + self.leftward_share + self.rightward_share + self.sequence_share == 0:
+            raise ValueError("all four shares of masks are 0: raise one of them")
+        return self
+
+
+class MaskedTargetsConfig(MaskingConfig):
+    """A target written after its source: each of its tokens is predicted by a [MASK] of its own that sees all before it,
+    as when the model writes (Bao et al. 2021), or a share of them is hidden in their places (Dong et al. 2019)."""
+
+    kind: Literal["masked_targets"] = "masked_targets"
+    targets: Literal["each", "share"] = "each"
+    mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.7
+
+    @model_validator(mode="after")
+    def _settings_do_something(self) -> Self:
+        chances = ("mask_share", "mask_token_prob", "random_token_prob", "copies")
+        idle = [name for name in chances if getattr(self, name) != type(self).model_fields[name].default]
+        if self.targets == "each" and idle:
+            raise ValueError(f"{idle[0]} is for targets=share: with targets=each every token has a mask of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _tokens_are_hidden_singly(self) -> Self:
+        if self.whole_words or self.max_ngram > 1:
+            raise ValueError("tokens of a target are hidden one by one: leave out whole_words and max_ngram")
+        return self

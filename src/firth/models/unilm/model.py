@@ -1,0 +1,216 @@
+"""An encoder that writes: the next token is what fills a [MASK] at the end (Dong et al. 2019).
+
+The text so far sees itself leftward (a source before it all ways), never the [MASK], so its keys and
+values are kept. A step reads two tokens: the one that was chosen and a new [MASK].
+
+N rows, S source tokens, T tokens so far, V vocabulary, D hidden size.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from firth.core.errors import FirthError
+from firth.decoding.beam import beam_search
+from firth.decoding.steps import Beam, Rules, Trace
+from firth.models.shared.encoder import Encoder
+from firth.models.shared.encoder_model import EncoderRepresentation
+from firth.models.shared.generation import Continuation, Generation, generate
+from firth.models.shared.model import Translated
+from firth.nn.attention.cache import Past
+from firth.nn.blocks import Block
+from firth.tokenizers.pieces import Pieces
+
+
+@dataclass
+class ClozeState:
+    """What is known of the rows' tokens so far."""
+
+    pasts: list[Past] | None  # keys and values [N, H, T, K] of every block
+    seen_NT: torch.Tensor  # false for the padding of short sources
+    next_N: torch.Tensor  # the position of the next token
+    at: int  # tokens read, the source apart
+
+
+class ClozeStepper:
+    """A ``Stepper`` over given sources, or without.
+
+    With sources the first token of a prompt stands for the [SEP] that ends them, which is read already.
+    Without, it is taken for the [CLS] that begins a text.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        scores: Callable[[torch.Tensor], torch.Tensor],
+        mask_id: int,
+        segment: int,
+        *,
+        first_id: int | None = None,
+        source: tuple[torch.Tensor, torch.Tensor, int] | None = None,
+    ) -> None:
+        """``scores`` from hidden vectors to the vocabulary; ``source`` is (ids, tokens or padding, segment)."""
+        assert encoder.config.positions != "relative"
+        assert (first_id is None) != (source is None)
+        self.encoder, self.scores, self.mask_id, self.segment = encoder, scores, mask_id, segment
+        self.first_id, self.source = first_id, source
+        self.vocab_size = encoder.config.vocab_size
+
+    def start(self, num_rows: int) -> ClozeState:
+        device = self.encoder.embeddings.tokens.weight.device
+        if self.source is None:
+            none = torch.zeros(num_rows, 0, dtype=torch.bool, device=device)
+            return ClozeState(None, none, torch.zeros(num_rows, dtype=torch.long, device=device), 0)
+        ids_NS, tokens_NS, segment = self.source
+        assert num_rows == len(ids_NS), "a row a source"
+        positions = torch.arange(ids_NS.shape[1], device=device).expand_as(ids_NS)
+        _, pasts = self._run(ids_NS, positions, segment, None, tokens_NS[:, None, None, :])
+        return ClozeState(pasts, tokens_NS, tokens_NS.sum(1), 0)
+
+    def _run(
+        self,
+        ids_NT: torch.Tensor,
+        positions_NT: torch.Tensor,
+        segment: int,
+        pasts: list[Past] | None,
+        mask: torch.Tensor,
+    ) -> tuple[torch.Tensor, list[Past]]:
+        """The last layer of tokens that follow others, and all keys and values."""
+        hidden = self.encoder.embed(ids_NT, positions_NT, torch.full_like(ids_NT, segment))
+        angles = self.encoder.angles(positions_NT)
+        found = []
+        for layer, block in enumerate(self.encoder.blocks):
+            assert isinstance(block, Block)
+            hidden, past = block.step(hidden, None if pasts is None else pasts[layer], mask, angles)
+            found.append(past)
+        final = self.encoder.final_norm
+        return hidden if final is None else final(hidden), found
+
+    def step(self, ids_N: torch.Tensor, state: ClozeState) -> tuple[torch.Tensor, ClozeState]:
+        masks = torch.full_like(ids_N, self.mask_id)
+        if state.at == 0 and self.source is not None:
+            ids_NQ = masks[:, None]
+        else:
+            read = torch.full_like(ids_N, self.first_id) if state.at == 0 and self.first_id is not None else ids_N
+            ids_NQ = torch.stack((read, masks), dim=1)
+        num_read = ids_NQ.shape[1] - 1
+        positions_NQ = state.next_N[:, None] + torch.arange(num_read + 1, device=ids_N.device)
+        own = torch.ones(num_read + 1, num_read + 1, dtype=torch.bool, device=ids_N.device).tril()
+        before = state.seen_NT[:, None, :].expand(-1, num_read + 1, -1)
+        mask = torch.cat((before, own.expand(len(ids_N), -1, -1)), dim=2)[:, None]
+        hidden, pasts = self._run(ids_NQ, positions_NQ, self.segment, state.pasts, mask)
+        kept = [(key[:, :, :-1], value[:, :, :-1]) for key, value in pasts]
+        seen = functional.pad(state.seen_NT, (0, num_read), value=True)
+        state = ClozeState(kept, seen, state.next_N + num_read, state.at + 1)
+        return self.scores(hidden[:, -1]).log_softmax(-1), state
+
+    def reorder(self, state: ClozeState, index_N: torch.Tensor) -> ClozeState:
+        pasts = None
+        if state.pasts is not None:
+            pasts = [(key.index_select(0, index_N), value.index_select(0, index_N)) for key, value in state.pasts]
+        return ClozeState(pasts, state.seen_NT[index_N], state.next_N[index_N], state.at)
+
+
+NUM_SEGMENTS = 6  # by which such a model is known
+_LEFTWARD, _SOURCE, _TARGET = 2, 4, 5  # segments, as in pre-training
+_TOGETHER = 16
+
+
+class UnifiedRepresentation(EncoderRepresentation):
+    """What ``firth.load`` gives for encoders with UniLM's six segments."""
+
+    kind = "unified encoder"
+    source_len: int | None = None  # tokens of a source that are read, where it was taught so
+    row_len: int | None = None  # tokens of source and target together in rows of pairs, where it learned from such
+
+    def _scores(self, hidden_ND: torch.Tensor) -> torch.Tensor:
+        assert self.token_head is not None
+        return self.token_head(hidden_ND, self.encoder.embeddings.tokens.weight)
+
+    def _check_writes(self) -> tuple[int, int, int]:
+        """The ids of [CLS], [SEP] and [MASK]."""
+        ids = (self.pieces.cls_id, self.pieces.sep_id, self.pieces.mask_id)
+        if not self.can_guess or self.encoder.config.positions == "relative" or None in ids:
+            raise FirthError(
+                "this model cannot write: it needs a masked-token head, learned or rotary positions and [MASK]"
+            )
+        return ids[0] or 0, ids[1] or 0, ids[2] or 0
+
+    def translate(self, texts: str | Sequence[str], beams: int = 5, **settings: Any) -> list[str]:
+        """The best target for each text."""
+        return [found[0].text for found in self.translations(texts, beams, 1, **settings)]
+
+    def translations(
+        self,
+        texts: str | Sequence[str],
+        beams: int = 5,
+        nbest: int = 1,
+        *,
+        length_penalty: float = 0.6,
+        max_tokens: int | None = None,
+        no_repeat_ngram: int = 0,
+        **settings: Any,
+    ) -> list[list[Translated]]:
+        """The ``nbest`` best targets of each text, best first; sources that are too long lose their end."""
+        cls_id, sep_id, mask_id = self._check_writes()
+        for name, value in settings.items():
+            if value:
+                raise FirthError(f"this model ({self.kind}) writes without the setting '{name}': leave it out")
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        most = self.config.max_positions
+        room = max_tokens or most // 2
+        if room + 3 > most:
+            raise FirthError(f"max_tokens={room} leaves no room for the text: the model has {most} positions")
+        longest = min(most - room - 2, self.source_len or most)
+        if self.row_len is not None:  # as in training, where the source gives way, down to half the room
+            longest = min(longest, max(self.row_len - 3 - room, (self.row_len - 3) // 2))
+        beam = Beam.build({"width": beams, "num_best": nbest, "alpha": length_penalty}, "beam search")
+        silent = {*self.pieces.special_ids, *range(self.pieces.vocab_size, self.config.vocab_size)} - {sep_id}
+        rules = Rules(banned=tuple(sorted(silent)), no_repeat_ngram=no_repeat_ngram)
+        sources = [
+            np.concatenate(([cls_id], self._plain_ids(text)[:longest], [sep_id])).astype(np.int64) for text in texts
+        ]
+        found: list[list[Translated]] = [[] for _ in texts]
+        order = sorted(range(len(texts)), key=lambda number: len(sources[number]))
+        with torch.inference_mode():
+            for start in range(0, len(order), _TOGETHER):
+                numbers = order[start : start + _TOGETHER]
+                ids = np.full((len(numbers), len(sources[numbers[-1]])), self.pieces.pad_id or 0)
+                for row, number in enumerate(numbers):
+                    ids[row, : len(sources[number])] = sources[number]
+                lens = np.asarray([len(sources[number]) for number in numbers])
+                tokens = np.arange(ids.shape[1]) < lens[:, None]
+                source = (torch.from_numpy(ids), torch.from_numpy(tokens), _SOURCE)
+                stepper = ClozeStepper(self.encoder, self._scores, mask_id, _TARGET, source=source)
+                searched = beam_search(stepper, [[sep_id]] * len(numbers), room, sep_id, beam, rules)
+                for number, best in zip(numbers, searched, strict=True):
+                    found[number] = [Translated(self.pieces.decode(one.ids), one.score, one.normalised) for one in best]
+        return found
+
+    def _plain_ids(self, text: str) -> NDArray[np.int64]:
+        return self.pieces.encode(text, add_special=False, read_special=False).ids
+
+    @property
+    def tokens(self) -> Pieces:
+        """What a trace is spelt by, under the name that all models that write have for it."""
+        return self.pieces
+
+    def generate_many(
+        self, texts: Sequence[str], trace: Trace | None = None, **settings: Any
+    ) -> list[list[Continuation]]:
+        """Each text continued, leftward, in one batch; see ``Generation`` for the settings."""
+        cls_id, _, mask_id = self._check_writes()
+        chosen = Generation.build(settings, "generate")
+        room = self.config.max_positions - max((len(self._plain_ids(text)) for text in texts), default=0) - 2
+        if chosen.max_tokens > room:
+            raise FirthError(
+                f"the text and max_tokens={chosen.max_tokens} need more than the model's {self.config.max_positions} positions: shorten one"
+            )
+        stepper = ClozeStepper(self.encoder, self._scores, mask_id, _LEFTWARD, first_id=cls_id)
+        with torch.inference_mode():
+            return generate(stepper, self.pieces, texts, chosen, trace)

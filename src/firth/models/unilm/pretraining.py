@@ -1,0 +1,76 @@
+"""Encoders under four kinds of mask: the family of UniLM. A run is a BERT directory."""
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from firth.core.configs import RunConfig
+from firth.core.errors import FirthError
+from firth.corpus.format import Corpus
+from firth.corpus.pairs import PairsCorpus
+from firth.models.bert.pretraining import MaskedEncoder, specials_of
+from firth.models.loading import load_model
+from firth.models.shared.bleu import score_translations
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
+from firth.models.unilm.config import MaskedTargetsConfig, UnifiedMasksConfig
+from firth.models.unilm.objective import UnifiedMasks
+from firth.models.unilm.targets import MaskedTargets
+from firth.tasks.write.model import score_heldout
+
+
+class UnifiedEncoder(MaskedEncoder):
+    """Written, read and scored as BERT is; only what is learned differs."""
+
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+        assert isinstance(config.model, EncoderConfig)
+        assert isinstance(config.objective, UnifiedMasksConfig)
+        specials = specials_of(corpus.pieces, corpus.folder)
+        return Encoder(config.model), UnifiedMasks(config.objective, config.model, specials)
+
+
+_SCORED = 200  # held-out sources for which targets are written at the end
+_NUM_SEGMENTS = 6
+
+
+class TargetWriter(MaskedEncoder):
+    """Pairs in, a model that writes out; best begun with the weights of a UniLM run."""
+
+    uses = ('translate {name} "A text."', "translate {name} texts.txt --beams 5")
+    corpus: Any
+
+    @classmethod
+    def open_corpus(cls, path: Path) -> Any:
+        return PairsCorpus.open(path)
+
+    def build(self, config: RunConfig, corpus: Any) -> tuple[nn.Module, nn.Module]:
+        assert isinstance(config.model, EncoderConfig)
+        assert isinstance(config.objective, MaskedTargetsConfig)
+        if corpus.info.separate:
+            raise FirthError(f"{corpus.folder}: each side has its own vocabulary; prepare it without --separate")
+        if config.model.num_segments < _NUM_SEGMENTS or config.model.positions == "relative":
+            raise FirthError(
+                f"a model that writes needs {_NUM_SEGMENTS} segments and learned or rotary positions: begin with a run of unilm-tiny or unilm-mini"
+            )
+        specials = specials_of(corpus.pieces, corpus.folder)
+        return Encoder(config.model), MaskedTargets(config.objective, config.model, specials)
+
+    @classmethod
+    def fewest_documents(cls, config: RunConfig) -> int:
+        return 1
+
+    def final_scores(self, folder: Path) -> dict[str, Any]:
+        """BLEU and chrF of what is written for held-out sources, with their signatures."""
+        heldout = self.corpus.heldout
+        if not heldout.num_pairs:
+            return {}
+        if (scores := score_heldout(folder, heldout, _SCORED)) is not None:
+            return scores
+        sources, references = (heldout.texts(side)[:_SCORED] for side in ("source", "target"))
+        longest = min(int(heldout.lens("target").max()) + 8, self.model.config.max_positions // 2)
+        found = load_model(folder).translate(sources, max_tokens=longest)
+        return score_translations(found, references, self.corpus.info.languages[1])
+
+    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, Any]:
+        return self.final_scores(folder)

@@ -1,0 +1,43 @@
+"""UniLM: BERT's encoder that also learned to write (Dong et al. 2019)."""
+
+from firth.core.configs import RunConfig, TrainingConfig
+from firth.models.shared.configs import EncoderConfig
+from firth.models.unilm.config import MaskedTargetsConfig, UnifiedMasksConfig
+
+
+def _unilm(name: str, num_layers: int, hidden_dim: int, learning_rate: float) -> RunConfig:
+    model = EncoderConfig(
+        num_layers=num_layers,
+        hidden_dim=hidden_dim,
+        num_heads=hidden_dim // 64,
+        ffn_dim=4 * hidden_dim,
+        num_segments=6,
+        dropout_prob=0.0,
+        attention_dropout_prob=0.0,
+    )
+    return RunConfig(
+        recipe=name,
+        model=model,
+        objective=UnifiedMasksConfig(),
+        training=TrainingConfig(learning_rate=learning_rate),
+    )
+
+
+def unilm_tiny() -> RunConfig:
+    """2 layers of 128: minutes on a laptop."""
+    return _unilm("unilm-tiny", 2, 128, 2e-3)
+
+
+def unilm_mini() -> RunConfig:
+    """4 layers of 256: an hour on a laptop."""
+    return _unilm("unilm-mini", 4, 256, 1e-3)
+
+
+def unilm_seq2seq() -> RunConfig:
+    """Targets written after their sources, on a corpus of pairs; best with the weights of a UniLM run (--from)."""
+    mini = unilm_mini()
+    return mini.replace(
+        recipe="unilm-seq2seq",
+        objective=MaskedTargetsConfig().model_dump(),
+        training=mini.training.replace(learning_rate=5e-4).model_dump(),
+    )

@@ -1,0 +1,42 @@
+"""The settings of models, one config a shape; ``kind`` says which."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from firth.core.config import Config, Positive, Probability
+
+
+class TwoStreamConfig(Config):
+    """A two-stream Transformer with relative positions (Yang et al. 2019)."""
+
+    kind: Literal["two_stream"] = "two_stream"
+    vocab_size: Annotated[int, Field(gt=5)] = 32000
+    hidden_dim: Positive = 768
+    num_layers: Positive = 12
+    num_heads: Positive = 12
+    ffn_dim: Positive = 3072
+    max_positions: Positive = 512  # longer texts go through in windows; the model itself has no limit
+    dropout_prob: Probability = 0.1
+    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
+    norm_eps: Annotated[float, Field(gt=0)] = 1e-12
+    init_std: Annotated[float, Field(gt=0)] = 0.02
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> "TwoStreamConfig":
+        if self.hidden_dim % self.num_heads or self.hidden_dim % 2:
+            raise ValueError(
+                f"num_heads ({self.num_heads}) does not divide hidden_dim ({self.hidden_dim}), or it is odd: choose heads that do, and an even width"
+            )
+        return self
+
+
+class PermutedOrderConfig(Config):
+    """Tokens predicted in a random order (XLNet, Yang et al. 2019)."""
+
+    kind: Literal["permuted_order"] = "permuted_order"
+    row_len: Annotated[int, Field(ge=8)] = 128
+    share_of: Annotated[int, Field(ge=2)] = 6  # one token in so many is predicted
+    longest_span: Annotated[int, Field(ge=1)] = 5
+    memory_len: Annotated[int, Field(ge=0)] = 64
+    both_ways: bool = True  # every second lane reads its text backward

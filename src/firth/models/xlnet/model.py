@@ -1,0 +1,101 @@
+"""A trained two-stream model with its tokenizer: vectors from the content stream, guesses from the query stream.
+
+Its texts end with [SEP] [CLS], and [CLS] is of segment 2. Masks are not seen by anyone.
+
+B batch, T tokens, P picked tokens, D hidden size, L layers.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from firth.core.types import Encoding, Frame, TextReader
+from firth.models.shared.batching import pool_tokens
+from firth.models.shared.encoder_model import EncoderRepresentation
+from firth.models.shared.model import loading, require_room
+from firth.models.xlnet.config import TwoStreamConfig
+from firth.tokenizers.pieces import Pieces
+
+_CLS_SEGMENT = 2
+
+
+class TwoStreamRepresentation(EncoderRepresentation):
+    """What ``firth.load`` gives for XLNet."""
+
+    kind = "two-stream encoder"
+
+    def __init__(
+        self,
+        config: TwoStreamConfig,
+        weights: dict[str, torch.Tensor],
+        bias: torch.Tensor | None,
+        pieces: Pieces,
+        where: Path,
+    ) -> None:
+        super().__init__(config, pieces)
+        self.bias = bias
+        with loading(where):
+            self.encoder.load_state_dict(weights)
+        require_room(pieces.vocab_size, config.vocab_size, where)
+        self.encoder.eval()
+
+    @property
+    def num_parameters(self) -> int:
+        return super().num_parameters + (0 if self.bias is None else len(self.bias))
+
+    @property
+    def can_guess(self) -> bool:
+        return self.bias is not None
+
+    def reader(self) -> TextReader:
+        """The content stream for a task: A [SEP] B [SEP] [CLS], the last of which speaks for the text."""
+        reader = super().reader()
+        if not reader.frame.before:
+            return reader
+        frame = Frame((), reader.frame.between, reader.frame.after + reader.frame.before, _CLS_SEGMENT)
+        return replace(reader, frame=frame, summary="last")
+
+    def _windows(self, encoding: Encoding) -> list[NDArray[np.int64]]:
+        """As for other encoders, but both special tokens stand at the end."""
+        size, room = len(encoding.ids), self.config.max_positions - 2
+        if size <= room + 2:
+            return [np.arange(size)]
+        ending = np.asarray([size - 2, size - 1])
+        return [
+            np.concatenate((np.arange(start, min(start + room, size - 2)), ending))
+            for start in range(0, size - 2, room)
+        ]
+
+    def _segments(self, ids_BT: torch.Tensor) -> torch.Tensor:
+        return torch.eq(ids_BT, _known(self.pieces.cls_id)) * _CLS_SEGMENT
+
+    def _last(self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None) -> torch.Tensor:
+        hidden_BTD: torch.Tensor = self.encoder.last(ids_BT, blocks_BT, segments_BT=self._segments(ids_BT))
+        return hidden_BTD
+
+    def _all(self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None) -> torch.Tensor:
+        hidden_LBTD: torch.Tensor = self.encoder(ids_BT, blocks_BT, segments_BT=self._segments(ids_BT)).hidden
+        return hidden_LBTD
+
+    def _looks(self, ids_BT: torch.Tensor, segments_T: NDArray[np.int64]) -> torch.Tensor:
+        segments = torch.from_numpy(segments_T)[None]  # relative: any number will do
+        weights_LBHTT: torch.Tensor = self.encoder.attention(ids_BT, segments_BT=segments)
+        return weights_LBHTT
+
+    def _guess(self, picks_BP: torch.Tensor, ids_BT: torch.Tensor) -> torch.Tensor:
+        assert self.bias is not None
+        seen_BTT = torch.ne(ids_BT, _known(self.pieces.mask_id))[:, None].expand(-1, ids_BT.shape[1], -1)
+        hidden_BPD, _ = self.encoder.predicted(picks_BP, ids_BT, seen_BTT, self._segments(ids_BT))
+        return functional.linear(hidden_BPD, self.encoder.embeddings.tokens.weight, self.bias)
+
+    def _pool(self, hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> torch.Tensor:
+        return pool_tokens(hidden_BTD, mask_BT, "last" if pool == "cls" else pool)
+
+
+def _known(number: int | None) -> int:
+    """An id, or one that no token has."""
+    return -1 if number is None else number

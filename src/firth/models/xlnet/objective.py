@@ -1,0 +1,138 @@
+"""Permuted order: tokens are predicted one after another in a random order (Yang et al. 2019, 2.2 and 2.3).
+
+Of each row one token in ``share_of`` is a target, in spans of one to five (a span of n somewhere in every
+n * share_of tokens). All other tokens come first in the order, then the targets and the special tokens in
+random order; a target is predicted from all that come before it, by the query stream, and from a memory of
+what was read just before the row. Half of the lanes read their text backward ("bidirectional data"), with
+distances that count backward too. Departures: targets are drawn by the paper's rule, not by words; rows
+are a stream of documents, without pairs; the whole row is permuted at once.
+
+B rows, T tokens, P targets of a row, N targets in all, M memory, D hidden size, L layers, V vocabulary.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from firth.core.seeds import uniform
+from firth.core.types import Batch, Losses
+from firth.corpus.document_lanes import DocumentLanes
+from firth.corpus.format import Split
+from firth.corpus.rows import need_text
+from firth.models.shared.masking import picked_columns
+from firth.models.shared.rows import Specials
+from firth.models.xlnet.config import PermutedOrderConfig, TwoStreamConfig
+
+_SPAN, _ORDER = 30, 31  # what a random number is for
+_CLS_SEGMENT = 2  # as published: [CLS] is of a segment of its own
+
+
+def choose_spans(num_tokens: int, share_of: int, longest: int, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Targets: in each stretch of n * share_of tokens a span of n, n from 1 to ``longest``, anywhere in it.
+
+    ``draws`` holds two numbers for each stretch, [S, 2].
+    """
+    chosen = np.zeros(num_tokens, np.bool_)
+    at = number = 0
+    while at < num_tokens:
+        size = 1 + int(draws[number, 0] * longest)
+        start = at + int(draws[number, 1] * (size * (share_of - 1) + 1))
+        chosen[start : start + size] = True
+        at, number = at + size * share_of, number + 1
+    return chosen
+
+
+class PermutedOrder(nn.Module):
+    """The objective: rows of lanes with an order, the output bias, the memory of every lane, the loss."""
+
+    memory: torch.Tensor
+
+    def __init__(self, config: PermutedOrderConfig, model: TwoStreamConfig, specials: Specials, num_lanes: int) -> None:
+        super().__init__()
+        self.config = config
+        self.specials = specials
+        self.num_lanes = num_lanes
+        self.bias = nn.Parameter(torch.zeros(model.vocab_size))
+        shape = (model.num_layers, num_lanes, config.memory_len, model.hidden_dim)
+        self.register_buffer("memory", torch.zeros(shape))  # kept in checkpoints, so that resuming is exact
+        self._heldout = torch.zeros(shape)  # what a test remembers is another matter
+        self.weights = {"targets": 1.0}
+
+    def rows(self, split: Split, seed: int) -> DocumentLanes:
+        endings = (self.specials.sep_id, self.specials.cls_id)
+        rows = DocumentLanes(split, self.config.row_len, self.num_lanes, endings, seed)
+        need_text(split, len(rows))
+        return rows
+
+    def batch(self, split: Split, rows: DocumentLanes, seed: int, first: int, count: int) -> Batch:
+        """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
+        places = rows.places(first, count)
+        shape = (count, self.config.row_len)
+        ids = np.full(shape, self.specials.pad_id, np.int64)
+        segments = np.zeros(shape, np.int64)
+        order, limit = np.full(shape, np.iinfo(np.int64).max), np.zeros(shape, np.int64)
+        chosen = np.zeros(shape, np.bool_)
+        backward = np.asarray([self.config.both_ways and place.lane % 2 == 1 for place in places])
+        for row, place in enumerate(places):
+            piece = rows.read(place, bool(backward[row]))
+            size = len(piece.ids)
+            ids[row, :size] = piece.ids
+            segments[row, :size] = np.minimum(np.abs(piece.documents - piece.documents[:1]), 1)
+            segments[row, :size][piece.ids == self.specials.cls_id] = _CLS_SEGMENT
+            key = (seed, *place)
+            spans = self.config.row_len // self.config.share_of + 1
+            draws = uniform(*key, _SPAN, np.arange(2 * spans)).reshape(spans, 2)
+            targets = choose_spans(size, self.config.share_of, self.config.longest_span, draws) & ~piece.added
+            ranks = np.argsort(uniform(*key, _ORDER, np.arange(size)), kind="stable")
+            chosen[row, :size] = targets
+            order[row, :size] = np.where(targets | piece.added, ranks, -1)
+            limit[row, :size] = order[row, :size] + ~targets  # all but targets may see themselves
+        picks, where = picked_columns(chosen)
+        arrays = {
+            "ids": ids,
+            "segments": segments,
+            "order": order,
+            "limit": limit,
+            "picks": picks,
+            "targets": where[chosen],
+            "labels": ids[chosen],
+            "lanes": np.asarray([place.lane for place in places]),
+            "fresh": np.asarray([place.piece == 0 for place in places]),
+            "backward": backward,
+        }
+        num_tokens = int((order < np.iinfo(np.int64).max).sum())
+        return Batch(arrays, {"targets": int(chosen.sum())}, num_tokens)
+
+    def loss(self, model: Any, batch: Batch) -> Losses:
+        """Cross-entropy at the targets; the lanes of the batch then remember its rows."""
+        tensors = batch.tensors
+        lanes, ids = tensors["lanes"], tensors["ids"]
+        memory = self.memory if self.training else self._heldout.to(ids.device)
+        before = memory[:, lanes] * ~tensors["fresh"][None, :, None, None]
+        seen_BTT = tensors["order"][:, None, :] < tensors["limit"][:, :, None]
+        hidden_BPD, given = model.predicted(
+            tensors["picks"],
+            ids,
+            seen_BTT,
+            tensors["segments"],
+            before if self.config.memory_len else None,
+            tensors["backward"] if self.config.both_ways else None,
+        )
+        if self.config.memory_len:
+            after = torch.cat((before, given), dim=2)[:, :, -self.config.memory_len :]
+            if self.training:
+                self.memory[:, lanes] = after.detach().to(self.memory.dtype)
+            else:
+                self._heldout = memory.index_copy(1, lanes, after.to(memory.dtype))
+        hidden_ND = hidden_BPD.flatten(0, 1)[tensors["targets"]]
+        scores_NV = functional.linear(hidden_ND, model.embeddings.tokens.weight, self.bias)
+        labels = tensors["labels"]
+        sums = {"targets": functional.cross_entropy(scores_NV, labels, reduction="sum")}
+        if self.training:
+            return Losses(sums)
+        hits = float((scores_NV.argmax(-1) == labels).sum())
+        return Losses(sums, {"targets_accuracy": (hits, float(len(labels)))})

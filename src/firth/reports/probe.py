@@ -1,0 +1,116 @@
+"""``report.html`` of ``firth probe``: the table, curves over layers, and a map of the heads."""
+
+import html
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firth.core.files import write_text
+from firth.reports.charts import heat_map, line_chart
+from firth.reports.page import page
+
+_MAPS = (("distance", "How far heads look, in tokens"), ("entropy", "How widely heads look, in nats"))
+
+
+def write_probe_report(folder: Path, name: str, found: dict[str, Any]) -> Path:
+    """Self-contained, light or dark as the reader's system is."""
+    body = [
+        f'<p class="soft">Firth probe</p><h1>{html.escape(name)}</h1><p class="soft">{html.escape(found["kind"])}; '
+        "layer 0 is the token layer</p>",
+        _table(found["rows"]),
+        _tags(found),
+        _senses(found),
+        _heads(found),
+        "".join(f'<p class="soft">{html.escape(note)}</p>' for note in found["notes"]),
+    ]
+    path = folder / "report.html"
+    write_text(path, page(f"{name} probed · Firth", "".join(body)))
+    return path
+
+
+def show(value: float | None) -> str:
+    """A cell of the table: shares with three digits, large numbers with one."""
+    if value is None or value != value:
+        return "–"
+    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.2f}" if abs(value) >= 10 else f"{value:.3f}"
+
+
+def beside(row: dict[str, Any]) -> str:
+    """What stands beside the layers: baselines with their names."""
+    return ", ".join(show(value) if name == "all" else f"{name} {show(value)}" for name, value in row["beside"].items())
+
+
+def table_lines(found: dict[str, Any]) -> list[str]:
+    """The table in text: a measure a row, a layer a column, baselines at the end; then what is missing and why."""
+    rows = found["rows"]
+    most = max((len(row["layers"]) for row in rows), default=0)
+    width = max((len(row["name"]) for row in rows), default=0)
+    lines = [f"{'layer':<{width}}" + "".join(f"{layer:>8}" for layer in range(most)) + "   beside it"] if rows else []
+    for row in rows:
+        cells = [show(value) for value in row["layers"]] + [""] * (most - len(row["layers"]))
+        lines.append(f"{row['name']:<{width}}" + "".join(f"{cell:>8}" for cell in cells) + f"   {beside(row)}")
+    lines += found["notes"]
+    return [line.rstrip() for line in lines] + ([f"report: {found['report']}"] if "report" in found else [])
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    most = max((len(row["layers"]) for row in rows), default=0)
+    head = "".join(f"<th>{layer}</th>" for layer in range(most))
+    lines = "".join(
+        f"<tr><td>{html.escape(row['name']).replace('  ', '&emsp;')}</td>"
+        + "".join(f'<td class="n">{show(value)}</td>' for value in row["layers"])
+        + "<td></td>" * (most - len(row["layers"]))
+        + f"<td>{html.escape(beside(row))}</td></tr>"
+        for row in rows
+    )
+    return f'<div class="wide"><table><tr><th>layer</th>{head}<th>beside it</th></tr>{lines}</table></div>'
+
+
+def _curve(title: str, note: str, lines: dict[str, list[float]], flat: dict[str, float]) -> str:
+    """Lines over layers; ``flat`` are baselines, the same in every layer."""
+    num_layers = max(len(values) for values in lines.values())
+    series = {name: [(float(layer), value) for layer, value in enumerate(values)] for name, values in lines.items()}
+    series |= {name: [(0.0, value), (float(max(num_layers - 1, 1)), value)] for name, value in flat.items()}
+    return (
+        f'<h2>{html.escape(title)}</h2><p class="soft">{html.escape(note)}</p>'
+        f"<figure>{line_chart(series, 'layer', title)}</figure>"
+    )
+
+
+def _tags(found: dict[str, Any]) -> str:
+    if "tags" not in found:
+        return ""
+    tags = found["tags"]
+    note = (
+        f"A linear probe on {tags['num_train']:,} words, tested on {tags['num_test']:,}, {tags['num_tags']} tags. "
+        "The control task gives every word a random tag for good; the gap between both lines is the selectivity."
+    )
+    lines = {"accuracy": tags["accuracy"], "control task": tags["control"]}
+    return _curve("Part of speech", note, lines, {"tag of the word": tags["per_word"]})
+
+
+def _senses(found: dict[str, Any]) -> str:
+    if "senses" not in found:
+        return ""
+    senses = found["senses"]
+    note = (
+        f"The nearest mean vector of a sense, {senses['num_train']:,} words in training, {senses['num_test']:,} in the test; "
+        f"{senses['num_choice']:,} of these had a choice."
+    )
+    return _curve("Senses, F1", note, {"nearest sense": senses["f1"]}, {"first sense": senses["first_f1"]})
+
+
+def _heads(found: dict[str, Any]) -> str:
+    if "attention" not in found:
+        return ""
+    attention = found["attention"]
+    body = ""
+    for key, title in _MAPS:
+        values = np.asarray(attention[key])
+        rows = [f"layer {layer + 1}" for layer in range(values.shape[0])]
+        columns = [str(head + 1) for head in range(values.shape[1])]
+        note = f"A head a column, darker is more; a head that looks at everything alike has {show(attention[f'even_{key}'])}."
+        drawn = heat_map(values, rows, columns, float(values.max()) or 1.0)
+        body += f'<h2>{title}</h2><p class="soft">{note}</p><figure class="wide">{drawn}</figure>'
+    return body

@@ -1,0 +1,211 @@
+"""``report.html`` of a task: scores, seeds, confusions, layer weights, and the worst errors."""
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from firth.core.files import write_text
+from firth.core.run import Run
+from firth.core.units import show_count, show_duration
+from firth.reports.charts import line_chart
+from firth.reports.page import cards, page, settings_table
+from firth.tasks.curve import share_chart
+from firth.tasks.data import TaskData
+from firth.tasks.model import TaskModel
+from firth.tasks.scores import confusion
+from firth.training.history import read_history
+
+_WORST = 25
+_MOST_CLASSES = 40
+
+
+def write_task_report(
+    run: Run, facts: dict[str, Any], model: TaskModel, data: TaskData, predictions: Sequence[dict[str, Any]]
+) -> None:
+    metric = facts["metric"]
+    shown = {name: f"{value:.4f}" for name, value in facts["metrics"].items()}
+    interval = facts["interval"]
+    shown[f"{interval['metric']}, 95 %"] = f"{interval['low']:.3f} – {interval['high']:.3f}"
+    shown |= {
+        "parameters": show_count(facts["parameters"]),
+        "training": show_duration(facts["seconds"]),
+        "examples": f"{len(data.train):,}",
+    }
+    if "spread" in facts:
+        shown["over seeds"] = f"{facts['spread']['mean']:.4f} ± {facts['spread']['deviation']:.4f}"
+    name = html.escape(run.folder.name)
+    body = [
+        f'<p class="soft">Firth task</p><h1>{name}</h1><p class="soft">{html.escape(run.facts["recipe"])} on {html.escape(str(run.facts["base"]).rpartition("/")[2])}</p>',
+        cards(shown),
+        _curves(run, facts, metric),
+        _shares(facts, metric),
+        _seeds(facts, metric),
+        _tuned(run.facts),
+        _mixes(facts),
+        _confusion(model, data, predictions),
+        _errors(model, data, predictions),
+        f"<h2>Use it</h2><pre>firth predict {name} texts.txt\nfirth evaluate {name} --data test.tsv</pre>",
+        settings_table(run.facts | facts),
+    ]
+    write_text(run.folder / "report.html", page(f"{run.folder.name} · Firth", "".join(body)))
+
+
+def _curves(run: Run, facts: dict[str, Any], metric: str) -> str:
+    lines = read_history(run.folder / "seeds" / str(facts["best"]) / "metrics.jsonl")
+    train = [(line["step"], line["loss"]) for line in lines if line["event"] == "train"]
+    dev = [(line["step"], line[f"heldout_{metric}"]) for line in lines if line["event"] == "evaluate"]
+    return (
+        f"<h2>Training loss</h2><figure>{line_chart({'training': train}, 'step', 'loss')}</figure>"
+        f"<h2>Dev {html.escape(metric)}</h2><figure>{line_chart({metric: dev}, 'step', metric)}</figure>"
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+    lines = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div class="wide"><table><tr>{top}</tr>{lines}</table></div>'
+
+
+def _shares(facts: dict[str, Any], metric: str) -> str:
+    """The score by the number of labelled examples."""
+    points = facts.get("efficiency")
+    if not points:
+        return ""
+    rows = [
+        [
+            f"{100 * point['share']:g} %",
+            f"{point['examples']:,}",
+            f"{point['mean']:.4f} ± {point['deviation']:.4f}",
+            "  ".join(f"{score:.4f}" for score in point["scores"]),
+        ]
+        for point in points
+    ]
+    return (
+        f"<h2>Dev {html.escape(metric)} by labelled examples</h2><figure>{share_chart({metric: points}, metric)}</figure>"
+        + _table(["share", "examples", f"{metric}, mean ± deviation", "every seed"], rows)
+    )
+
+
+def _tuned(facts: dict[str, Any]) -> str:
+    """What the base knew of the task's text, before and after it had read it."""
+    found = facts.get("tuned_base")
+    if not found or not found["after"]:
+        return ""
+    rows = [
+        [name.replace("_", " "), f"{found['before'][name]:.4f}" if name in found["before"] else "", f"{value:.4f}"]
+        for name, value in found["after"].items()
+    ]
+    title = f"<h2>Base on the task's text, {found['epochs']:g} epochs (held-out part)</h2>"
+    return title + _table(["", "before", "after"], rows)
+
+
+def _seeds(facts: dict[str, Any], metric: str) -> str:
+    if len(facts["results"]) < 2:
+        return ""
+    rows = [
+        [
+            str(result["seed"]),
+            f"{result['examples']:,}",
+            *(f"{value:g}" for value in result["settings"].values()),
+            f"{result['scores'][metric]:.4f}",
+            f"{result['train_s']:.1f} s",
+        ]
+        for result in facts["results"]
+    ]
+    return "<h2>Every training</h2>" + _table(
+        ["seed", "examples", "batch", "learning rate", "epochs", metric, "time"], rows
+    )
+
+
+def _mixes(facts: dict[str, Any]) -> str:
+    """What each place took of each layer, and how much of all."""
+    mixes = facts["mixes"]
+    if not mixes:
+        return ""
+    layers = range(max(len(mix["weights"]) for mix in mixes.values()))
+    rows = [[f"layer {layer}", *(f"{mix['weights'][layer]:.3f}" for mix in mixes.values())] for layer in layers]
+    rows.append(["γ", *(f"{mix['gamma']:.3f}" for mix in mixes.values())])
+    return "<h2>Weight of each layer</h2>" + _table(["", *(f"at the {place}" for place in mixes)], rows)
+
+
+def _confusion(model: TaskModel, data: TaskData, predictions: Sequence[dict[str, Any]]) -> str:
+    labels = model.config.labels
+    if model.config.task != "classify" or len(labels) > _MOST_CLASSES:
+        return ""
+    number = {label: place for place, label in enumerate(labels)}
+    counts = confusion(
+        [number[str(example.label)] for example in data.dev],
+        [number[found["label"]] for found in predictions],
+        len(labels),
+    )
+    rows = [[label, *(str(count) for count in counts[place].tolist())] for place, label in enumerate(labels)]
+    return "<h2>Confusions (rows: true, columns: guessed)</h2>" + _table(["", *labels], rows)
+
+
+def _errors(model: TaskModel, data: TaskData, predictions: Sequence[dict[str, Any]]) -> str:
+    """The errors that the model was surest of."""
+    find = {"classify": _class_errors, "score": _score_errors, "tag": _tag_errors, "answer": _answer_errors}
+    rows = sorted(find[model.config.task](data.dev, predictions), key=lambda row: -row[0])[:_WORST]
+    if not rows:
+        return ""
+    return "<h2>Worst errors</h2>" + _table(["true", "guessed", "text"], [row[1:] for row in rows])
+
+
+_Error = tuple[float, str, str, str]
+
+
+def _class_errors(examples: Sequence[Any], predictions: Sequence[dict[str, Any]]) -> list[_Error]:
+    return [
+        (found["probabilities"][found["label"]], str(example.label), found["label"], _short(_both(example)))
+        for example, found in zip(examples, predictions, strict=True)
+        if found["label"] != str(example.label)
+    ]
+
+
+def _score_errors(examples: Sequence[Any], predictions: Sequence[dict[str, Any]]) -> list[_Error]:
+    return [
+        (
+            abs(found["score"] - float(example.label)),
+            f"{example.label:g}",
+            f"{found['score']:.2f}",
+            _short(_both(example)),
+        )
+        for example, found in zip(examples, predictions, strict=True)
+    ]
+
+
+def _tag_errors(examples: Sequence[Any], predictions: Sequence[dict[str, Any]]) -> list[_Error]:
+    rows = []
+    for example, found in zip(examples, predictions, strict=True):
+        wrong = np.flatnonzero([a != b for a, b in zip(example.tags, found["tags"], strict=True)])
+        if len(wrong):
+            true = " ".join(f"{example.words[place]}/{example.tags[place]}" for place in wrong.tolist())
+            guessed = " ".join(f"{example.words[place]}/{found['tags'][place]}" for place in wrong.tolist())
+            rows.append((float(len(wrong)), _short(true), _short(guessed), _short(" ".join(example.words))))
+    return rows
+
+
+def _answer_errors(examples: Sequence[Any], predictions: Sequence[dict[str, Any]]) -> list[_Error]:
+    rows = []
+    for example, found in zip(examples, predictions, strict=True):
+        true = [] if example.impossible else [answer.text for answer in example.answers]
+        if found["answer"] not in (true or [""]):
+            rows.append(
+                (
+                    float(found["score"]),
+                    " / ".join(true) or "no answer",
+                    found["answer"] or "no answer",
+                    _short(example.question),
+                )
+            )
+    return rows
+
+
+def _both(example: Any) -> str:
+    return example.text + (f"  |  {example.second}" if example.second is not None else "")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 300 else f"{text[:297]}..."

@@ -1,0 +1,129 @@
+"""The models that are served, by name."""
+
+from __future__ import annotations
+
+import contextlib
+import mimetypes
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firth import api, look_api
+from firth.core.errors import FirthError, nearest
+from firth.core.run import Run
+from firth.serve.settings import Problem
+
+if TYPE_CHECKING:
+    from firth.models.shared.model import Representation
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model with what is told about it."""
+
+    name: str
+    model: Representation
+    facts: dict[str, Any]  # as the model's description
+    summary: dict[str, Any]  # of its run
+    corpus: Path | None  # that it was trained on, if it is still there
+    report: bytes | None
+
+    def can(self, ability: str) -> bool:
+        return ability in self.facts["abilities"]
+
+
+class Shelf:
+    """A name or an ability in, a model out. Names come from requests and are only ever looked up here."""
+
+    def __init__(self, served: Sequence[Served]) -> None:
+        self.models = {one.name: one for one in served}
+
+    def find(self, name: str | None, ability: str) -> Served:
+        """The named model, or the first that can do it."""
+        if name is None:
+            for one in self.models.values():
+                if one.can(ability):
+                    return one
+            raise Problem(422, f"no model that is served can do this ({ability}): start the server with one that can")
+        if name not in self.models:
+            raise Problem(404, f"there is no model '{name[:60]}': {nearest(name, list(self.models))}")
+        if not self.models[name].can(ability):
+            able = [one.name for one in self.models.values() if one.can(ability)]
+            remedy = f"ask {', '.join(able)}" if able else "none that is served can"
+            raise Problem(422, f"the model '{name}' cannot do this ({ability}): {remedy}")
+        return self.models[name]
+
+
+def load_shelf(paths: Sequence[Path], told: Callable[[str], None] | None = None) -> Shelf:
+    """Loads every model; ``told`` hears of each as it is loaded."""
+    served: list[Served] = []
+    for path in paths:
+        if told is not None:
+            told(f"loading {path}")
+        served.append(_serve(path, [one.name for one in served]))
+    return Shelf(served)
+
+
+def _serve(path: Path, taken: Sequence[str]) -> Served:
+    """A task that has the name of its base says what it does: ``bert-classify``."""
+    model, name = api.load(path), path.resolve().name
+    facts, summary = look_api.describe_model(model), look_api.run_summary(path)
+    name = free_name(f"{name}-{facts['task']}" if name in taken and facts["task"] else name, taken)
+    corpus = _plain_text(summary.pop("corpus"))
+    if corpus is not None and "layers" in facts["abilities"] and summary["kind"] == "pretrain":
+        facts["abilities"].append("occurrences")
+    report = path / "report.html"
+    return Served(name, model, facts, summary, corpus, report.read_bytes() if report.is_file() else None)
+
+
+def _plain_text(place: Any) -> Path | None:
+    """The corpus that a run names, if it is still there and has sentences (not pairs of them) to look into."""
+    with contextlib.suppress(FirthError):
+        if isinstance(place, str) and api.corpus_info(place, verify=False).kind == "text":
+            return Path(place)
+    return None
+
+
+def free_name(wanted: str, taken: Sequence[str]) -> str:
+    """The name itself, or with the first number that makes it a new one."""
+    name, number = wanted, 2
+    while name in taken:
+        name, number = f"{wanted}-{number}", number + 1
+    return name
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """Every finished run below a folder; what is inside a run belongs to it."""
+    found = []
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        if "firth.json" in names or "corpus.json" in names:
+            folders.clear()
+        if "firth.json" in names:
+            with contextlib.suppress(FirthError):
+                if Run.open(here).facts["status"] == "finished":
+                    found.append(here)
+    return sorted(found)
+
+
+def read_page() -> dict[str, tuple[bytes, str]]:
+    """Every file of the page with its type, by its path below ``page/``; read once, so that no request names a file."""
+    return {name: (part.read_bytes(), _type(name)) for name, part in _walk(files("firth.serve") / "page", "")}
+
+
+def _walk(folder: Traversable, before: str) -> Iterator[tuple[str, Traversable]]:
+    for part in sorted(folder.iterdir(), key=lambda one: one.name) if folder.is_dir() else ():
+        if part.is_dir():
+            yield from _walk(part, f"{before}{part.name}/")
+        else:
+            yield f"{before}{part.name}", part
+
+
+def _type(name: str) -> str:
+    found = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    found = "text/javascript" if found == "application/javascript" else found
+    return f"{found}; charset=utf-8" if found.startswith("text/") else found

@@ -1,0 +1,384 @@
+"""What requests carry: one class a route. Bounds that hold for every server stand here, the others in the settings."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+
+Text = Annotated[str, Field(max_length=1 << 20)]
+Word = Annotated[str, Field(min_length=1, max_length=200)]
+Top = Annotated[int, Field(ge=1, le=100)]
+Layer = Annotated[int, Field(ge=-1000, le=1000, description="0 is the token layer, -1 the last.")]
+
+
+class Part(BaseModel):
+    """Unknown keys are refused, and nothing is taken for what it is not."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Body(Part):
+    model: Annotated[
+        str | None, Field(max_length=300, description="Which model; by default the first that can do this.")
+    ] = None
+
+    def texts_read(self) -> list[str]:
+        """Everything that a model will read, for the limits."""
+        return [value for name, value in self if name != "model" and isinstance(value, str)]
+
+
+class Texts(Body):
+    """``texts``, or ``text`` for a single one."""
+
+    text: Text | None = None
+    texts: list[Text] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "Texts":
+        if (self.text is None) == (self.texts is None):
+            raise ValueError("give either texts (a list) or text")
+        return self
+
+    def texts_read(self) -> list[str]:
+        return self.texts if self.texts is not None else [self.text or ""]
+
+
+class Encode(Texts):
+    layer: Layer = -1
+    pool: Annotated[str, Field(max_length=20, description="mean, max, cls or last, as the model can.")] = "mean"
+
+
+class Nearest(Body):
+    word: Word
+    top: Top = 10
+
+
+class Analogy(Body):
+    """first : second = third : ?"""
+
+    first: Word
+    second: Word
+    third: Word
+    top: Top = 10
+    method: Literal["add", "mul"] = "add"
+
+
+class Pair(Body):
+    first: Text
+    second: Text
+
+
+class Map(Body):
+    words: Annotated[list[Word], Field(min_length=2, max_length=200)]
+
+    def texts_read(self) -> list[str]:
+        return self.words
+
+
+class Fill(Body):
+    text: Text
+    top: Top = 5
+
+
+class Generate(Body):
+    """The settings of ``Representation.generate``."""
+
+    text: Text
+    max_tokens: Annotated[int, Field(ge=1, le=256)] = 50
+    number: Annotated[int, Field(ge=1, le=16, validation_alias=AliasChoices("number", "num"))] = 1
+    beams: Annotated[int, Field(ge=0, le=16)] = 0
+    length_penalty: Annotated[float, Field(ge=0, le=10)] = 0.6
+    temperature: Annotated[float, Field(ge=0, le=100)] = 1.0
+    top_k: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    min_tokens: Annotated[int, Field(ge=0, le=256)] = 0
+    no_repeat_ngram: Annotated[int, Field(ge=0, le=100)] = 0
+    repetition_penalty: Annotated[float, Field(ge=1, le=100)] = 1.0
+    trace: Annotated[bool, Field(description="Also the tree of the beam search.")] = False
+
+    def settings(self) -> dict[str, Any]:
+        """As the library takes them."""
+        found = self.model_dump(exclude={"model", "text", "number", "trace"})
+        return {**found, "num": self.number}
+
+    @model_validator(mode="after")
+    def _trace_of_beams(self) -> "Generate":
+        if self.trace and not self.beams:
+            raise ValueError("a trace shows a beam search: give beams, for example 4")
+        return self
+
+
+class Translate(Texts):
+    beams: Annotated[int, Field(ge=1, le=16)] = 5
+    nbest: Annotated[int, Field(ge=1, le=16)] = 1
+
+    @model_validator(mode="after")
+    def _best_fit(self) -> "Translate":
+        if self.nbest > self.beams:
+            raise ValueError(f"{self.nbest} translations need as many beams, not {self.beams}")
+        return self
+
+
+class Align(Body):
+    text: Text
+    target: Text | None = None
+
+
+class Attend(Body):
+    text: Text
+    second: Text | None = None
+
+
+class ReadLayers(Body):
+    text: Text
+
+
+class TextPair(Part):
+    text: Text
+    second: Text
+
+
+class Question(Part):
+    question: Text
+    passage: Text
+
+
+class Predict(Body):
+    """``texts``, or ``pairs`` for tasks on two texts, or ``questions`` with passages."""
+
+    texts: list[Text] | None = None
+    pairs: list[TextPair] | None = None
+    questions: list[Question] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "Predict":
+        if sum(part is not None for part in (self.texts, self.pairs, self.questions)) != 1:
+            raise ValueError("give one of texts, pairs and questions")
+        return self
+
+    def examples(self) -> list[Any]:
+        if self.pairs is not None:
+            return [(pair.text, pair.second) for pair in self.pairs]
+        if self.questions is not None:
+            return [(one.question, one.passage) for one in self.questions]
+        return list(self.texts or [])
+
+    def texts_read(self) -> list[str]:
+        return [part for one in self.examples() for part in ([one] if isinstance(one, str) else one)]
+
+
+class WordInSentence(Part):
+    text: Text
+    word: Word
+
+
+class Context(Body):
+    sentences: Annotated[list[WordInSentence], Field(min_length=2, max_length=50)]
+    layer: Layer = -1
+
+    def texts_read(self) -> list[str]:
+        return [one.text for one in self.sentences]
+
+
+class Occurrences(Body):
+    sentence: Text
+    word: Word
+    top: Top = 10
+    layer: Layer = -1
+    same_word: bool = False
+
+
+class Embeddings(BaseModel):
+    """OpenAI's; what it has beyond this is not needed here."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    input: Annotated[Text | list[Text], Field(description="A text or a list of texts.")]
+    model: Annotated[str | None, Field(max_length=300)] = None
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: None = None
+    user: Annotated[str | None, Field(max_length=300)] = None
+
+    def texts_read(self) -> list[str]:
+        return [self.input] if isinstance(self.input, str) else self.input
+
+
+class Answer(BaseModel):
+    model: str
+
+
+class Failure(BaseModel):
+    error: str
+
+
+class Health(BaseModel):
+    status: str
+    version: str
+    queue: int
+
+
+class Encoded(Answer):
+    vectors: list[list[float]]
+
+
+class FoundWord(BaseModel):
+    word: str
+    score: float
+
+
+class FoundWords(Answer):
+    found: list[FoundWord]
+
+
+class Similarity(Answer):
+    similarity: float
+
+
+class Follows(Answer):
+    probability: float
+
+
+class Point(BaseModel):
+    word: str
+    x: float
+    y: float
+
+
+class WordPoints(Answer):
+    points: list[Point]
+    missing: list[str]
+
+
+class GuessedToken(BaseModel):
+    token: str
+    probability: float
+    text: str
+
+
+class Filled(Answer):
+    masks: list[list[GuessedToken]]
+
+
+class Written(BaseModel):
+    text: str
+    score: float
+
+
+class Generated(Answer):
+    continuations: list[Written]
+    trace: dict[str, Any] | None
+
+
+class Translations(Answer):
+    translations: list[list[Written]]
+
+
+class Aligned(Answer):
+    source: list[str]
+    target: list[str]
+    weights: list[list[float]]
+
+
+class Attended(Answer):
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    weights: list[list[list[list[float]]]]
+
+
+class TokenLayers(Answer):
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    hidden: list[list[list[float]]]
+
+
+class Predicted(Answer):
+    predictions: list[dict[str, Any]]
+
+
+class ContextPoint(Point):
+    text: str
+    start: int
+    end: int
+
+
+class ContextPoints(Answer):
+    points: list[ContextPoint]
+    similarity: list[list[float]]
+
+
+class FoundOccurrence(FoundWord):
+    sentence: str
+    start: int
+    end: int
+
+
+class FoundOccurrences(Answer):
+    found: list[FoundOccurrence]
+
+
+class LayerWeights(BaseModel):
+    place: str
+    weights: list[float]
+    scale: float
+
+
+class ModelFacts(BaseModel):
+    name: str
+    kind: str
+    abilities: list[str]
+    dim: int
+    parameters: int
+    task: str | None
+    pair: bool
+    labels: list[str]
+    layer_weights: LayerWeights | None
+    mixes: list[LayerWeights]
+    mask: str | None
+    languages: list[str]
+
+
+class Models(BaseModel):
+    models: list[ModelFacts]
+
+
+class RunFacts(BaseModel):
+    name: str
+    recipe: str | None
+    kind: str | None
+    curve: list[dict[str, float]]
+    scores: dict[str, float]
+    report: bool
+
+
+class Runs(BaseModel):
+    runs: list[RunFacts]
+
+
+class Usage(BaseModel):
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingRow(BaseModel):
+    object: str
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingsAnswer(BaseModel):
+    object: str
+    data: list[EmbeddingRow]
+    model: str
+    usage: Usage
+
+
+class ModelRow(BaseModel):
+    id: str
+    object: str
+    created: int
+    owned_by: str
+
+
+class ModelRows(BaseModel):
+    object: str
+    data: list[ModelRow]

@@ -1,0 +1,115 @@
+"""A base trained further on a task's own text before the task itself (Peters et al. 2018, §3.4; Howard & Ruder 2018).
+
+Labels are not looked at. The base goes on with the objective that it was trained with, on a corpus of the training examples
+cut by its own tokenizer; how well it knows text of that kind is measured before and after on documents held out of it.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from firth.core.configs import RunConfig, TokensConfig
+from firth.core.errors import FirthError
+from firth.core.files import read_json, write_json, write_text
+from firth.core.run import Run
+from firth.core.types import Progress
+from firth.corpus.prepare import prepare
+from firth.data.readers import ReadingConfig
+from firth.models.elmo.model import ElmoRepresentation
+from firth.models.loading import load_model
+from firth.models.pretrain import configure, resume_run, start_run
+from firth.models.recurrent.model import RecurrentRepresentation
+from firth.models.registry import find_recipe
+from firth.models.shared.pretraining import find_family
+from firth.tasks.config import TaskConfig
+from firth.tasks.data import TaskData, texts_of
+from firth.tokenizers.word_tokens import WordTokens
+
+_RECIPES = {
+    "bert": "bert-mini",
+    "gpt2": "gpt-mini",
+    "xlnet": "xlnet-mini",
+    "t5": "t5-mini",
+}  # what such directories go on with
+_SLOWER = 0.1  # than the base's own training, if no rate is given
+_HELDOUT = 0.1
+
+
+def plan_tuning(base: str, config: TaskConfig) -> RunConfig:
+    """The pre-training that a base goes on with; an error if it has none."""
+    folder = Path(base)
+    found = _pretraining_of(folder) if folder.exists() else None
+    if found is None:
+        raise FirthError(
+            f"{base}: no pre-training is known that it could go on with; choose a run of firth pretrain, or leave out tune_base_epochs"
+        )
+    training = found.training
+    rate = config.tune_base_rate if config.tune_base_rate is not None else _SLOWER * training.learning_rate
+    changes = {
+        "steps": None,
+        "budget": None,
+        "epochs": config.tune_base_epochs,
+        "learning_rate": rate,
+        "average": 1,
+        "seed": config.seed,
+        "device": config.device,
+    }
+    return found.replace(training=training.replace(**changes).model_dump())
+
+
+def _pretraining_of(folder: Path) -> RunConfig | None:
+    if (folder / "firth.json").is_file():
+        facts = Run.open(folder).facts
+        return RunConfig.build(facts["config"], folder / "firth.json") if facts["kind"] == "pretrain" else None
+    if (folder / "config.json").is_file() and not (folder / "task.json").is_file():
+        data = read_json(folder / "config.json")
+        kind = data.get("model_type") if isinstance(data, dict) else None
+        return find_recipe(_RECIPES[kind]) if kind in _RECIPES else None
+    elmo = folder.suffix in (".hdf5", ".h5") or any(folder.glob("*options.json"))
+    return find_recipe("elmo-small") if elmo else None
+
+
+def tune_base(
+    base: Path, data: TaskData, config: TaskConfig, folder: Path, progress: Progress | None
+) -> tuple[Path, dict[str, Any]]:
+    """The run of the tuned base in ``folder`` (gone on with if it was interrupted), and its scores before and after."""
+    corpus, out, noted = folder / "text", folder / "run", folder / "before.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    if (out / "firth.json").is_file():
+        run = resume_run(out, progress)
+    else:
+        _prepare_text(base, data, corpus, progress)
+        plan = plan_tuning(str(base), config)
+        write_json(noted, _scores_before(base, plan, corpus))
+        run = start_run(plan, corpus, out, base, progress=progress)
+    found = {"epochs": config.tune_base_epochs, "before": read_json(noted), "after": run.facts["metrics"]}
+    return out, found
+
+
+def _prepare_text(base: Path, data: TaskData, corpus: Path, progress: Progress | None) -> None:
+    if (corpus / "corpus.json").is_file():
+        return
+    model = load_model(base)
+    tokens, tokenizer = TokensConfig(), base
+    if isinstance(model, ElmoRepresentation):
+        tokens = model.rules
+    elif isinstance(model, RecurrentRepresentation) and isinstance(model.tokens, WordTokens):
+        split = "whitespace" if model.tokens.whitespace_only else "words"
+        tokens = TokensConfig.build({"kind": "words", "lowercase": model.tokens.lowercase, "word_split": split}, base)
+    text = corpus.with_suffix(".jsonl")
+    texts = dict.fromkeys(text for example in data.train for text in texts_of(example))
+    lines = [json.dumps({"text": text}, ensure_ascii=False) for text in texts]
+    write_text(text, "".join(f"{line}\n" for line in lines))
+    words = tokens.kind == "words"
+    reading = ReadingConfig.build({"format": "jsonl"}, "reading")
+    prepare([str(text)], corpus, tokens, reading, None if words else tokenizer, _HELDOUT, workers=1, progress=progress)
+    text.unlink()
+
+
+def _scores_before(base: Path, plan: RunConfig, corpus_path: Path) -> dict[str, float]:
+    family = find_family(plan)
+    corpus = family.open_corpus(corpus_path)
+    fitted = configure(plan.replace(model=family.base_config(base, corpus).model_dump()), corpus, True)
+    trainee = family(fitted, corpus)
+    trainee.start_from(base)
+    return trainee.evaluate()

@@ -1,0 +1,182 @@
+"""The labelled files of a task, read by its kind, and a look at them."""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.core.seeds import hashed, uniform
+from firth.data.answers import read_answers
+from firth.data.columns import Columns
+from firth.data.examples import AnswerExample, TagExample
+from firth.data.labelled import read_texts
+from firth.data.tagged import TagColumns, read_tagged
+from firth.tasks.checking import Check, check_examples
+from firth.tasks.config import TaskConfig
+from firth.tasks.tag.schemes import convert, repair
+from firth.tokenizers.word_tokens import join_words
+from firth.tokenizers.words import has_han
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How labelled files are read; what is not said is found."""
+
+    text: str | None = None
+    second: str | None = None
+    label: str | None = None
+    skip_bad: bool = False  # leave out answers that are not where they should be
+    repair_tags: bool = False
+
+
+def read_examples(task: str, path: Path, reading: Reading, for_scoring: bool = False) -> list[Any]:
+    """Examples of a file for a kind of task; to score answers their texts are enough."""
+    name = str(path)
+    if task in ("classify", "score"):
+        columns = Columns(reading.text, reading.second, reading.label)
+        return list(read_texts(name, columns, scores=task == "score"))
+    if task == "tag":
+        return list(read_tagged(name, tag_columns(reading.text, reading.label)))
+    return list(read_answers(name, skip_bad=reading.skip_bad, only_references=for_scoring).examples)
+
+
+def tag_columns(word: str | None, tag: str | None) -> TagColumns:
+    """What the user calls the columns, as numbers where they are."""
+    given = {"word": word, "tag": tag}
+    return TagColumns(
+        **{name: int(value) if value.lstrip("-").isdecimal() else value for name, value in given.items() if value}
+    )
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """Training and dev examples, and what was seen in them."""
+
+    train: list[Any]
+    dev: list[Any]
+    check: Check
+
+    @property
+    def pairs(self) -> bool:
+        return any(getattr(example, "second", None) is not None for example in self.train)
+
+    def characters(self) -> bool:
+        """Whether Chinese words of the examples are single characters."""
+        sizes = [len(word) for example in self.train for word in example.words if has_han(word)]
+        return bool(sizes) and sum(size == 1 for size in sizes) > 0.98 * len(sizes)
+
+    def configured(self, config: TaskConfig) -> TaskConfig:
+        """The settings with the labels and the scheme of these examples."""
+        if config.task == "tag":
+            counts = Counter(tag for example in self.train for tag in example.tags or ())
+            usual = "O" if "O" in counts else max(counts, key=counts.__getitem__, default="")
+            found = {"labels": sorted(counts), "scheme": self.check.scheme, "usual_label": usual}
+            return config.replace(**found, characters=self.characters())
+        if config.task == "classify":
+            return config.replace(labels=sorted({str(example.label) for example in self.train}))
+        if config.task == "answer" and config.answer_metric is None:
+            texts = [answer.text for example in self.train for answer in example.answers]
+            return config.replace(answer_metric="cmrc" if 2 * sum(map(has_han, texts)) > len(texts) else "squad2")
+        return config
+
+
+def read_task(task: str, train: Path, dev: Path | None, reading: Reading) -> TaskData:
+    """Both files, looked through; what makes training senseless is an error."""
+    first = read_examples(task, train, reading)
+    second = read_examples(task, dev, reading, for_scoring=True) if dev is not None else []
+    if not first:
+        raise FirthError(f"{train}: no examples in it; check the file")
+    if dev is not None and not second:
+        raise FirthError(f"{dev}: no examples in it; check the file")
+    return build_data(task, first, second, reading.repair_tags)
+
+
+def build_data(task: str, train: Sequence[Any], dev: Sequence[Any], repair_tags: bool = False) -> TaskData:
+    check = check_examples(train, dev or None, task)
+    if check.scheme == "iob1":  # a label then says by itself where a span begins
+        train, dev = ([_converted(example, "bio") for example in some] for some in (train, dev))
+        check = check_examples(train, dev or None, task)
+    if repair_tags and check.scheme is not None:
+        train, dev = ([_repaired(example, check.scheme) for example in some] for some in (train, dev))
+        check = check_examples(train, dev or None, task)
+    return TaskData(list(train), list(dev), check)
+
+
+def texts_of(example: Any) -> list[str]:
+    """Everything that is to be read in an example."""
+    if isinstance(example, TagExample):
+        return [example.text or join_words(example.words)]
+    if isinstance(example, AnswerExample):
+        return [example.passage, example.question]
+    return [part for part in (example.text, example.second) if part]
+
+
+def _repaired(example: TagExample, scheme: str) -> TagExample:
+    return example if example.tags is None else replace(example, tags=repair(example.tags, scheme))
+
+
+def _converted(example: TagExample, scheme: str) -> TagExample:
+    return example if example.tags is None else replace(example, tags=convert(example.tags, scheme))
+
+
+_NUM_BINS = 10  # of scores
+_STREAM = 0x5A4E
+
+
+def check_shares(shares: Sequence[float]) -> list[float]:
+    """In rising order, all of the examples among them or not."""
+    for share in shares:
+        if not 0 < share <= 1:
+            raise FirthError(f"shares: {share:g} is not above 0 and at most 1; name shares such as 0.01,0.1,1")
+    if len(set(shares)) != len(shares):
+        raise FirthError("shares: one of them stands there twice")
+    return sorted(shares)
+
+
+def take_share(examples: Sequence[Any], share: float, seed: int) -> list[Any]:
+    """That share of the examples, in their order; at least one of every kind."""
+    kinds = strata(examples)
+    size = min(len(examples), max(round(share * len(examples)), len(set(kinds))))
+    chosen = np.sort(nested_order(kinds, seed)[:size])
+    return [examples[number] for number in chosen.tolist()]
+
+
+def nested_order(kinds: Sequence[Hashable], seed: int) -> NDArray[np.int64]:
+    """Numbers of the examples such that every beginning is stratified.
+
+    Within a kind of n examples the order is random and the k-th (from 0) stands at (k + u) / n of the way, u uniform; the
+    first of each kind comes before all others.
+    """
+    numbers: dict[Hashable, int] = {}
+    kind_N = np.asarray([numbers.setdefault(kind, len(numbers)) for kind in kinds], np.int64)
+    rows_N = np.arange(len(kind_N))
+    random_N = hashed(seed, _STREAM, rows_N)
+    place_N = np.zeros(len(kind_N))
+    for kind in range(len(numbers)):
+        members = np.flatnonzero(kind_N == kind)
+        members = members[np.argsort(random_N[members], kind="stable")]
+        ranks = np.arange(len(members))
+        place_N[members] = (ranks + uniform(seed, _STREAM + 1, kind, ranks)) / len(members)
+        place_N[members[:1]] -= 1.0
+    return np.lexsort((random_N, place_N))
+
+
+def strata(examples: Sequence[Any]) -> list[Hashable]:
+    """The kind of each example: its class, a tenth of the range of scores, its rarest tag, whether it has an answer."""
+    if not examples:
+        return []
+    first = examples[0]
+    if isinstance(first, AnswerExample):
+        return [example.impossible for example in examples]
+    if isinstance(first, TagExample):
+        counts = Counter(tag for example in examples for tag in set(example.tags or ()))
+        return [min(example.tags or ("",), key=lambda tag: (counts[tag], tag)) for example in examples]
+    if isinstance(first.label, int | float):
+        ranks = np.argsort(np.argsort([float(example.label) for example in examples], kind="stable"), kind="stable")
+        return list((ranks * _NUM_BINS // len(examples)).tolist())
+    return [str(example.label) for example in examples]

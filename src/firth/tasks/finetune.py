@@ -1,0 +1,152 @@
+"""Fine-tuning: base, network and loop put together for one training; ``task_run`` makes a run of it."""
+
+from collections.abc import Set
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from firth.core.configs import TrainingConfig
+from firth.core.types import Progress
+from firth.models.elmo.model import ElmoRepresentation
+from firth.models.loading import load_model
+from firth.models.shared.extra_vectors import WordsBeside
+from firth.models.shared.model import Representation
+from firth.models.shared.static import ScratchRepresentation
+from firth.tasks.config import TaskConfig
+from firth.tasks.data import TaskData, texts_of
+from firth.tasks.distillation import Distillation, Teacher, check_distillation
+from firth.tasks.model import TaskModel, build_model
+from firth.tasks.training import Finetuning
+from firth.training.loop import Loop
+
+_REHEARSED = 2
+
+
+def load_base(base: str, data: TaskData, config: TaskConfig) -> Representation:
+    """The representation below the task; ``scratch`` is none at all."""
+    if base == SCRATCH:
+        texts = [
+            text for example in data.train for text in ([example.words] if config.task == "tag" else texts_of(example))
+        ]
+        return ScratchRepresentation.of_texts(texts, seed=config.seed)
+    found = load_model(Path(base))
+    return found.base if isinstance(found, TaskModel) else found
+
+
+def rehearse(
+    config: TaskConfig,
+    base: Representation,
+    data: TaskData,
+    beside: WordsBeside | None = None,
+    teacher: Teacher | None = None,
+) -> None:
+    """The shortest examples all the way from text to score, and the longest to its rows, nothing learned: settings that
+    cannot work are refused before anything is made or removed."""
+    train, dev = (sorted(some, key=_size)[:_REHEARSED] for some in (data.train, data.dev or data.train))
+    model, trainee, loop = _prepared(config, base, data, train, dev, beside, Path(), None, teacher)
+    model.network.eval()
+    with torch.no_grad():
+        trainee.loss(trainee.batch(0).to(loop.config.device))
+    trainee.evaluate()
+    model.task.item(max((*data.train, *data.dev), key=_size), 0)
+
+
+def _size(example: Any) -> int:
+    return sum(len(getattr(example, name, None) or "") for name in ("text", "second", "words", "question", "passage"))
+
+
+def train_model(
+    config: TaskConfig,
+    base: Representation,
+    data: TaskData,
+    folder: Path,
+    progress: Progress | None,
+    beside: WordsBeside | None = None,
+    teacher: Teacher | None = None,
+) -> tuple[TaskModel, Finetuning, float]:
+    """The network trained on the data, at its best on the dev examples."""
+    model, trainee, loop = _prepared(config, base, data, data.train, data.dev, beside, folder, progress, teacher)
+    loop.run(trainee.steps, "the same command")
+    trainee.take_best()
+    if trainee.best and "null_threshold" in trainee.best:
+        model.config = config.replace(null_threshold=trainee.best["null_threshold"])
+    model.network.eval()
+    return model, trainee, loop.seconds
+
+
+def _prepared(
+    config: TaskConfig,
+    base: Representation,
+    data: TaskData,
+    train: list[Any],
+    dev: list[Any],
+    beside: WordsBeside | None,
+    folder: Path,
+    progress: Progress | None,
+    teacher: Teacher | None = None,
+) -> tuple[TaskModel, Finetuning, Loop]:
+    model = build_model(config, base, data.pairs, beside)
+    network = model.network
+    network.start(torch.Generator().manual_seed(config.seed))
+    model.task.start(network, data.train)
+    model.task.learn_from(data.train)
+    if teacher is None:
+        trainee = Finetuning(config, model.task, network, train, dev)
+    else:
+        check_distillation(config, teacher, network)
+        trainee = Distillation(config, model.task, network, train, dev, teacher)
+    assert config.learning_rate is not None
+    training = TrainingConfig(
+        batch_rows=config.batch_rows,
+        steps=trainee.steps,
+        learning_rate=config.learning_rate,
+        warmup_share=config.warmup_share,
+        weight_decay=config.weight_decay,
+        beta2=0.999,
+        adam_eps=1e-8,
+        evaluations=config.epochs,
+        checkpoints=0,
+        seed=config.seed,
+        device=config.device,
+    )
+    return model, trainee, Loop(trainee, training, folder, progress, saves=False)
+
+
+SCRATCH = "scratch"
+_TABLES = ("static vectors", SCRATCH)
+_TRANSFORMERS = ("encoder", "unified encoder", "two-stream encoder", "decoder", "text-to-text")
+_RATES = ((192, 1e-3), (256, 4e-4), (384, 1e-4))  # up to a width; the published rate above
+_FEW = 2000  # labelled texts
+_READ = 16_000  # texts that a training reads at least, in at most so many epochs:
+_MOST, _MOST_TAGGED = 20, 100  # a tagger on no Transformer finds nothing at all in its first thousand steps
+
+
+def usual_settings(config: TaskConfig, base: Representation, num_train: int, given: Set[str]) -> TaskConfig:
+    """Transformers are tuned whole, with higher rates if they are small; word vectors get a body to read them, but few
+    texts need none, and an encoder whose first token has not learned to sum up gives the mean; few labels are read more
+    often (Mosbach et al. 2021), and a tagger reads a few of them at a time. Found by trying on a few hundred film reviews; the
+    tagger on 600 sentences of news."""
+    transformer, whole = base.kind in _TRANSFORMERS, config.task in ("classify", "score")
+    fewest = 3 if transformer else 10
+    most = _MOST_TAGGED if config.task == "tag" and not transformer else _MOST
+    epochs = min(most, max(fewest, round(_READ / max(num_train, 1))))
+    usual: dict[str, Any] = {"epochs": epochs, "patience": max(4, epochs // 5)}
+    if not transformer:
+        usual |= {"body": "bilstm", "dropout_prob": 0.3, "warmup_share": 0.0, "tune": base.kind == SCRATCH}
+        if config.task == "tag" and num_train < _FEW:
+            usual["batch_rows"] = 8
+    if base.kind == ElmoRepresentation.kind:
+        usual["layers"] = "mix"  # Peters et al. 2018, eq. 1
+    if whole and base.kind == "encoder" and base.reader().pooler is None:
+        usual["pool"] = "mean"
+    if config.place != "input":
+        usual["body"] = "bilstm"  # there is no other place without one
+    elif whole and base.kind in _TABLES and num_train < _FEW and not given & {"body", "body_dim"}:
+        usual |= {"body": "none", "pool": "mean", "learning_rate": 1e-2}
+    config = config.replace(**{name: value for name, value in usual.items() if name not in given})
+    if config.learning_rate is None:
+        tuned = transformer and config.tune and config.body == "none"
+        rate = next((rate for dim, rate in _RATES if base.dim <= dim), 5e-5) if tuned else 1e-3
+        config = config.replace(learning_rate=rate)
+    return config

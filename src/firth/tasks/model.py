@@ -1,0 +1,318 @@
+"""A task that was learned: base, network and settings; how it predicts, is written and is read again.
+
+A task on a plain BERT with its usual head is a Hugging Face directory; any other is the base (copied
+whole into ``base/``) with the task's own weights beside it.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.core.files import read_json, write_json
+from firth.core.tensors import load_tensors, save_tensors
+from firth.core.types import TextReader
+from firth.data.examples import AnswerExample, TagExample, TextExample
+from firth.models.bert.format import is_plain, save_bert
+from firth.models.elmo.format import OPTIONS, WEIGHTS, find_pair
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder_format import load_encoder
+from firth.models.shared.encoder_model import EncoderRepresentation
+from firth.models.shared.extra_vectors import WordsBeside, read_beside
+from firth.models.shared.model import Attention, Representation, TextLayers
+from firth.models.shared.static import ScratchRepresentation, StaticRepresentation
+from firth.tasks.answer.answer import AnswerQuestions
+from firth.tasks.answer.apart import AnswerApart, ComparingNetwork
+from firth.tasks.classify import Classify
+from firth.tasks.config import TaskConfig
+from firth.tasks.network import TaskNetwork
+from firth.tasks.predicting import Task, predict_items, predict_stream
+from firth.tasks.tag.tag import Tag
+from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.words import has_han, is_border, split_words
+
+_TASKS: dict[str, Any] = {"classify": Classify, "score": Classify, "tag": Tag, "answer": AnswerQuestions}
+_TAGGER = "TokenClassification"
+_SETTINGS, _WEIGHTS, _BASE, _BESIDE = "task.json", "task.safetensors", "base", "beside"
+_NOT_COPIED = shutil.ignore_patterns(
+    "checkpoints", "metrics.jsonl", "report.html", "seeds", "state.safetensors", "predictions.json"
+)
+
+
+def build_task(config: TaskConfig, reader: TextReader) -> Task:
+    apart = not reader.joins_pairs or reader.summary == "mean"  # "no answer" is for the token to say that sums up
+    kind = AnswerApart if config.task == "answer" and apart else _TASKS[config.task]
+    task: Task = kind(config, reader)
+    return task
+
+
+class TaskModel(Representation):
+    """What ``firth.load`` gives for a run of ``firth finetune``."""
+
+    kind = "task"
+
+    def __init__(
+        self,
+        config: TaskConfig,
+        base: Representation,
+        task: Task,
+        network: TaskNetwork,
+        pairs: bool,
+        beside: WordsBeside | None = None,
+    ) -> None:
+        self.config, self.base, self.task, self.network, self.pairs = config, base, task, network, pairs
+        self.beside = beside
+        self.dim = base.dim
+        self.either = False  # texts or pairs: a published directory does not say which it was taught
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.network.parameters())
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+        return self.base.encode(texts, layer, pool)
+
+    def layers(self, text: str | list[str]) -> TextLayers:
+        return self.base.layers(text)
+
+    def layers_of(self, texts: Sequence[str | list[str]]) -> list[TextLayers]:
+        return self.base.layers_of(texts)
+
+    def attention(self, text: str, second: str | None = None) -> Attention:
+        return self.base.attention(text, second)
+
+    # -- predicting
+
+    def predict(self, texts: Any) -> list[dict[str, Any]]:
+        """A dictionary a text: label and probabilities; words, tags and entities; or answer, place and best.
+
+        Texts are strings, pairs of strings (text and second; question and passage) or, for tags, lists of words.
+        """
+        examples = [self.example(text) for text in ([texts] if isinstance(texts, str) else texts)]
+        return self.predict_examples(examples)
+
+    def predict_examples(self, examples: Sequence[Any]) -> list[dict[str, Any]]:
+        items = [self.task.item(example, number) for number, example in enumerate(examples)]
+        return predict_items(self.task, self.network, examples, items, self.config.device)
+
+    def stream(self, examples: Iterable[Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Pairs of example and prediction, in constant memory."""
+        return predict_stream(self.task, self.network, examples, self.config.device)
+
+    def example(self, text: Any) -> Any:
+        """What a user gives as an example of this task."""
+        if self.config.task == "tag":
+            return tag_example(text, self.config.characters)
+        pair = list(text) if not isinstance(text, str) else [text]
+        wrong = len(pair) not in (1, 2) if self.either else len(pair) != (1 if self._single else 2)
+        if wrong or not all(isinstance(part, str) for part in pair):
+            wanted = (
+                "a string"
+                if self._single
+                else "two strings, "
+                + ("question and passage" if self.config.task == "answer" else "text and second text")
+            )
+            raise FirthError(f"this task reads {wanted} for each example, not {str(text)[:40]!r}")
+        if self.config.task == "answer":
+            return AnswerExample("", pair[0], pair[1])
+        return TextExample(pair[0], pair[1] if len(pair) == 2 else None)
+
+    @property
+    def _single(self) -> bool:
+        return self.config.task != "answer" and not self.pairs
+
+    # -- on disk
+
+    def save(self, folder: Path, base_path: Path | None) -> None:
+        """The model as its ecosystem reads it where that knows such a model, else Firth's own."""
+        settings = {"config": self.config.model_dump(), "pairs": self.pairs, "beside": self.beside is not None}
+        if self._is_published():
+            assert isinstance(self.base, EncoderRepresentation)
+            self._save_bert(folder, self.base)
+        else:
+            if isinstance(self.base, ScratchRepresentation):
+                self.base.save(folder)
+            else:
+                assert base_path is not None
+                _copy(base_path, folder / _BASE)
+            if self.beside is not None:
+                _copy(self.beside.path, folder / _BESIDE)
+            state = self.network.state_dict()
+            save_tensors(
+                folder / _WEIGHTS, {name: tensor for name, tensor in state.items() if self.network.keeps(name)}
+            )
+        write_json(folder / _SETTINGS, settings)
+
+    def _is_published(self) -> bool:
+        """Whether transformers has a class for exactly this network."""
+        usual = self.config.tune and self.config.layers == "last" and self.config.body == "none" and not self.config.crf
+        usual = usual and self.beside is None and not isinstance(self.network, ComparingNetwork)
+        plain = (
+            isinstance(self.base, EncoderRepresentation)
+            and isinstance(self.base.config, EncoderConfig)
+            and is_plain(self.base.config)
+        )
+        heads = self.config.task not in ("classify", "score") or (
+            self.network.pool == "first" and self.network.pooler is not None
+        )
+        return usual and plain and heads
+
+    def _save_bert(self, folder: Path, base: EncoderRepresentation) -> None:
+        out = dict(self.network.out.state_dict())
+        heads = {"spans": out} if self.config.task == "answer" else {"classifier": out}
+        if self.network.pooler is not None:
+            heads["pooler"] = dict(self.network.pooler.state_dict())
+        more: dict[str, Any] = {}
+        if self.config.labels:
+            more["id2label"] = {str(place): label for place, label in enumerate(self.config.labels)}
+            more["label2id"] = {label: place for place, label in enumerate(self.config.labels)}
+        if self.config.task == "score":
+            more |= {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
+        more["classifier_dropout"] = self.config.dropout_prob
+        assert isinstance(base.config, EncoderConfig)
+        weights = dict(self.network.reader_module.state_dict())
+        save_bert(folder, base.config, weights, heads, base.pieces.pad_id or 0, more=more)
+        base.pieces.save(folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> "TaskModel":
+        """A run of ``firth finetune``."""
+        from firth.models.loading import load_model
+
+        settings = read_json(folder / _SETTINGS)
+        config = TaskConfig.build(settings.get("config"), folder / _SETTINGS)
+        pairs = bool(settings.get("pairs"))
+        if not (folder / _WEIGHTS).is_file():
+            return load_published(folder, config, pairs)
+        base = load_model(_only(folder / _BASE)) if (folder / _BASE).is_dir() else ScratchRepresentation.load(folder)
+        base = base.base if isinstance(base, TaskModel) else base
+        beside = load_beside(_only(folder / _BESIDE)) if settings.get("beside") else None
+        model = build_model(config, base, pairs, beside)
+        tensors = load_tensors(folder / _WEIGHTS)
+        try:
+            missing, left = model.network.load_state_dict(tensors, strict=False)
+        except RuntimeError as error:
+            raise _misfit(folder, str(error).splitlines()[-1].strip()) from None
+        lacking = [name for name in missing if model.network.keeps(name)]
+        if left or lacking:
+            raise _misfit(folder, f"{(lacking or left)[0]} is missing or left over")
+        model.network.eval()
+        return model
+
+
+def _misfit(folder: Path, reason: str) -> FirthError:
+    return FirthError(f"{folder / _WEIGHTS}: does not fit its settings ({reason}); fine-tune again")
+
+
+def load_beside(path: Path) -> WordsBeside:
+    """Word vectors that stand beside a base."""
+    from firth.models.loading import load_model
+
+    found = load_model(path)
+    if not isinstance(found, StaticRepresentation):
+        raise FirthError(f"{path}: no word vectors ({found.kind}); what stands beside a base is a table of vectors")
+    return WordsBeside(found, path)
+
+
+def build_model(config: TaskConfig, base: Representation, pairs: bool, beside: WordsBeside | None = None) -> TaskModel:
+    """Everything in place, the new parts not trained yet."""
+    reader = base.reader()
+    if beside is not None:
+        reader = read_beside(reader, beside.vectors)
+    task = build_task(config, reader)
+    return TaskModel(config, base, task, task.build(pairs), pairs, beside)
+
+
+def load_published(folder: Path, config: TaskConfig | None = None, pairs: bool = False) -> TaskModel:
+    """A directory of transformers' BERT or ERNIE for sequence or token classification or question answering."""
+    encoder_config, weights, heads = load_encoder(folder)
+    pieces = Pieces.load(folder)
+    found = config is None
+    if config is None:
+        config = _published_config(folder, heads)
+    if config.task in ("tag", "answer"):
+        heads.pop("pooler", None)  # older taggers were saved with one that they do not use
+    base = EncoderRepresentation.from_weights(encoder_config, weights, heads, pieces, folder)
+    model = build_model(config.replace(pool="first") if "pooler" in heads else config, base, pairs)
+    head = heads["spans" if config.task == "answer" else "classifier"]
+    if tuple(head["weight"].shape) != tuple(model.network.out.weight.shape):
+        raise FirthError(
+            f"{folder}: the head has {len(head['weight'])} outputs, the settings {model.network.out.out_features}"
+        )
+    model.network.out.load_state_dict(head)
+    model.network.eval()
+    model.either = found and config.task in ("classify", "score")
+    return model
+
+
+def _published_config(folder: Path, heads: dict[str, Any]) -> TaskConfig:
+    """The task of a directory: by the class that wrote it, or where it does not say, by its heads."""
+    data = read_json(folder / "config.json")
+    written_by = next(iter(data.get("architectures") or ()), "")
+    usual = "QuestionAnswering" if "spans" in heads else "SequenceClassification" if "pooler" in heads else _TAGGER
+    kind = str(written_by).rpartition("For")[2] or usual
+    if kind == "QuestionAnswering" and "spans" in heads:
+        return TaskConfig(task="answer")
+    if kind not in ("SequenceClassification", _TAGGER) or "classifier" not in heads:
+        raise FirthError(
+            f"{folder / 'config.json'}: a {written_by}, a task that Firth does not know; it reads sequence and token classification and question answering"
+        )
+    names = {int(place): str(label) for place, label in (data.get("id2label") or {}).items()}
+    count = len(heads["classifier"]["weight"])
+    labels = tuple(names.get(place, f"LABEL_{place}") for place in range(count))
+    if kind == _TAGGER:
+        from firth.tasks.tag.schemes import detect_scheme
+
+        return TaskConfig(task="tag", labels=labels, scheme=detect_scheme([labels]) and "bio")
+    if data.get("problem_type") == "multi_label_classification":
+        raise FirthError(
+            f"{folder / 'config.json'}: several labels a text (problem_type), which Firth does not know; it gives a text one label"
+        )
+    if count == 1:
+        return TaskConfig(task="score")
+    return TaskConfig(task="classify", labels=labels)
+
+
+def _copy(base: Path, goal: Path) -> None:
+    pair = None if any((base / name).is_file() for name in ("config.json", "firth.json")) else find_pair(base)
+    if pair is not None:  # a published ELMo, by whatever names
+        goal.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(pair[0], goal / OPTIONS)
+        shutil.copy2(pair[1], goal / WEIGHTS)
+    elif base.is_dir():
+        shutil.copytree(base, goal, ignore=_NOT_COPIED, dirs_exist_ok=True)
+    else:
+        goal.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(base, goal / base.name)
+
+
+def _only(folder: Path) -> Path:
+    """The folder itself, or the one file of vectors in it."""
+    if (folder / "config.json").is_file() or (folder / "firth.json").is_file() or (folder / "options.json").is_file():
+        return folder
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return files[0] if files else folder
+
+
+def tag_example(text: str | list[str], characters: bool = False) -> TagExample:
+    """Words as given, or those found in a text, with their characters in it; Chinese ones singly if so learned."""
+    if not isinstance(text, str):
+        return TagExample(list(text))
+    spans: list[tuple[int, int]] = []
+    for start, end in split_words(text):
+        singly = characters and has_han(text[start:end])
+        for first, last in [(place, place + 1) for place in range(start, end)] if singly else [(start, end)]:
+            if spans and spans[-1][1] == first and not is_border(text, first):
+                spans[-1] = spans[-1][0], last  # a mark or a joined emoji is no word of its own
+            else:
+                spans.append((first, last))
+    return TagExample([text[start:end] for start, end in spans], None, "", text, spans)
+
+
+def count_trained(network: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)

@@ -1,0 +1,200 @@
+"""Scores of classes and numbers by the field's definitions.
+
+Classes are numbers 0..K-1. N examples, K classes, R draws.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from firth.core.seeds import generator
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ClassScores:
+    """Precision, recall, F1 and the number of true examples, each [..., K]."""
+
+    precision: Floats
+    recall: Floats
+    f1: Floats
+    support: Floats
+    seen: NDArray[np.bool_]  # classes that are true or guessed somewhere
+
+    @property
+    def macro_f1(self) -> Floats:
+        """The mean over classes that occur (as true or as a guess)."""
+        return ratio((self.f1 * self.seen).sum(-1), self.seen.sum(-1))
+
+    @property
+    def weighted_f1(self) -> Floats:
+        """The mean weighted by how often each class is true."""
+        return ratio((self.f1 * self.support).sum(-1), self.support.sum(-1))
+
+
+def ratio(above: ArrayLike, below: ArrayLike) -> Floats:
+    """Division in which nothing by nothing is 0."""
+    above, below = np.asarray(above, np.float64), np.asarray(below, np.float64)
+    return np.divide(above, below, out=np.zeros(np.broadcast(above, below).shape), where=below != 0)
+
+
+def harmonic(precision: ArrayLike, recall: ArrayLike) -> Floats:
+    """F1 of precision and recall."""
+    precision, recall = np.asarray(precision, np.float64), np.asarray(recall, np.float64)
+    return ratio(2 * precision * recall, precision + recall)
+
+
+def confusion(true: ArrayLike, guessed: ArrayLike, num_classes: int) -> NDArray[np.int64]:
+    """Counts [K, K]: rows are true classes, columns guesses."""
+    true_N, guessed_N = np.asarray(true, np.int64), np.asarray(guessed, np.int64)
+    assert true_N.shape == guessed_N.shape
+    cells = np.bincount(true_N * num_classes + guessed_N, minlength=num_classes**2)
+    return cells.reshape(num_classes, num_classes)
+
+
+def accuracy(table: ArrayLike) -> Floats:
+    """The share on the diagonal of a confusion matrix [..., K, K]."""
+    table_KK = np.asarray(table, np.float64)
+    return ratio(np.trace(table_KK, axis1=-2, axis2=-1), table_KK.sum((-2, -1)))
+
+
+def class_scores(table: ArrayLike) -> ClassScores:
+    """Class by class from a confusion matrix [..., K, K]."""
+    table_KK = np.asarray(table, np.float64)
+    right = np.diagonal(table_KK, axis1=-2, axis2=-1)
+    true, guessed = table_KK.sum(-1), table_KK.sum(-2)
+    precision, recall = ratio(right, guessed), ratio(right, true)
+    return ClassScores(precision, recall, harmonic(precision, recall), true, (true + guessed) > 0)
+
+
+def matthews(table: ArrayLike) -> Floats:
+    """Matthews' correlation for any number of classes (Gorodkin 2004); 0 where one side is constant."""
+    table_KK = np.asarray(table, np.float64)
+    total, right = table_KK.sum((-2, -1)), np.trace(table_KK, axis1=-2, axis2=-1)
+    true, guessed = table_KK.sum(-1), table_KK.sum(-2)
+    together = right * total - (true * guessed).sum(-1)
+    spread = (total**2 - (true**2).sum(-1)) * (total**2 - (guessed**2).sum(-1))
+    return ratio(together, np.sqrt(np.maximum(spread, 0)))
+
+
+def pearson(first: ArrayLike, second: ArrayLike) -> Floats:
+    """Correlation along the last axis; 0 where one side is constant."""
+    first_N, second_N = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    first_N = first_N - first_N.mean(-1, keepdims=True)
+    second_N = second_N - second_N.mean(-1, keepdims=True)
+    together = (first_N * second_N).sum(-1)
+    return ratio(together, np.sqrt((first_N**2).sum(-1)) * np.sqrt((second_N**2).sum(-1)))
+
+
+def spearman(first: ArrayLike, second: ArrayLike) -> Floats:
+    """Pearson's correlation of the ranks."""
+    return pearson(ranks(first), ranks(second))
+
+
+def ranks(values: ArrayLike) -> Floats:
+    """Ranks 1..N of one row of numbers; equal ones share the mean of theirs."""
+    _, group_N, counts = np.unique(np.asarray(values, np.float64), return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts - 1) / 2)[group_N]
+
+
+def classify_scores(true: ArrayLike, guessed: ArrayLike, num_classes: int) -> dict[str, float]:
+    """What is told of a classifier."""
+    table = confusion(true, guessed, num_classes)
+    scores = class_scores(table)
+    found = {
+        "accuracy": float(accuracy(table)),
+        "macro_f1": float(scores.macro_f1),
+        "weighted_f1": float(scores.weighted_f1),
+        "matthews": float(matthews(table)),
+    }
+    if num_classes == 2:
+        found["f1"] = float(scores.f1[1])
+    return found
+
+
+SMALL_IS_GOOD = ("mean_squared_error",)  # told, but nothing is chosen by them
+
+
+def number_scores(true: ArrayLike, guessed: ArrayLike) -> dict[str, float]:
+    """What is told of scores such as likeness."""
+    true_N, guessed_N = np.asarray(true, np.float64), np.asarray(guessed, np.float64)
+    return {
+        "pearson": float(pearson(true_N, guessed_N)),
+        "spearman": float(spearman(true_N, guessed_N)),
+        "mean_squared_error": float(((true_N - guessed_N) ** 2).mean()) if len(true_N) else 0.0,
+    }
+
+
+_CELLS = 4_000_000  # of the matrix of counts at one time
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
+
+
+def interval(
+    statistics: ArrayLike, score: Callable[[Floats], Floats], seed: int = 0, num_draws: int = 1000, level: float = 0.95
+) -> Interval:
+    """Percentile interval of a score that is a function of sums.
+
+    ``statistics`` [N, S] are what each example adds; ``score`` maps sums [R, S] to scores [R]. For
+    accuracy: columns (is it right, 1) and ``lambda sums: sums[:, 0] / sums[:, 1]``.
+    """
+    statistics_NS = np.asarray(statistics, np.float64)
+    num = len(statistics_NS)
+    if num == 0:
+        return Interval(0.0, 0.0)
+    random, sums = generator(seed, 0xB007), []
+    even = np.full(num, 1 / num)
+    step = max(1, _CELLS // num)
+    for start in range(0, num_draws, step):
+        counts_RN = random.multinomial(num, even, size=min(step, num_draws - start))
+        sums.append(counts_RN.astype(np.float64) @ statistics_NS)
+    return _percentiles(score(np.concatenate(sums)), level)
+
+
+def interval_of_rows(
+    score: Callable[[NDArray[np.int64]], float], num: int, seed: int = 0, num_draws: int = 1000, level: float = 0.95
+) -> Interval:
+    """The same for a score that is no function of sums (rank correlation): it is given the drawn row numbers."""
+    if num == 0:
+        return Interval(0.0, 0.0)
+    random = generator(seed, 0xB007)
+    return _percentiles(np.asarray([score(random.integers(num, size=num)) for _ in range(num_draws)]), level)
+
+
+def mean_interval(values: ArrayLike, seed: int = 0, num_draws: int = 1000, level: float = 0.95) -> Interval:
+    """Of a mean over examples: accuracy, exact match, F1 of answers."""
+    values_N = np.asarray(values, np.float64)
+    columns = np.stack((values_N, np.ones_like(values_N)), axis=-1)
+    return interval(columns, lambda sums: sums[:, 0] / sums[:, 1], seed, num_draws, level)
+
+
+def confusion_interval(
+    true: ArrayLike,
+    guessed: ArrayLike,
+    num_classes: int,
+    score: Callable[[Floats], Floats],
+    seed: int = 0,
+    num_draws: int = 1000,
+    level: float = 0.95,
+) -> Interval:
+    """Of any score of a confusion matrix (``score`` maps [R, K, K] to [R]): draws are made cell by cell."""
+    table = confusion(true, guessed, num_classes)
+    num = int(table.sum())
+    if num == 0:
+        return Interval(0.0, 0.0)
+    drawn = generator(seed, 0xB007).multinomial(num, table.reshape(-1) / num, size=num_draws)
+    return _percentiles(score(drawn.reshape(-1, num_classes, num_classes).astype(np.float64)), level)
+
+
+def _percentiles(scores_R: Floats, level: float) -> Interval:
+    assert 0 < level < 1
+    low, high = np.quantile(scores_R, ((1 - level) / 2, (1 + level) / 2))
+    return Interval(float(low), float(high))

@@ -1,0 +1,137 @@
+"""A task that is done by writing (T5, UniLM): the model with the words around its texts."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.core.files import read_json
+from firth.core.types import TextReader
+from firth.corpus.pairs import PairSplit
+from firth.data.examples import TagExample, TextExample
+from firth.models.shared.bleu import score_translations
+from firth.models.shared.model import Guess, Representation, TextLayers, Translated
+from firth.models.shared.translation_model import TranslationRepresentation
+from firth.models.unilm.model import UnifiedRepresentation
+from firth.tasks.config import WritingConfig
+from firth.tasks.model import tag_example
+from firth.tasks.write.forms import prefixed, read_back, score_written, source_text, target_text
+
+SETTINGS = "write.json"
+_TOGETHER = 256
+
+
+class WritingModel(Representation):
+    """What ``firth.load`` gives for a run of ``firth finetune write``."""
+
+    kind = "writer"
+
+    def __init__(self, config: WritingConfig, base: Representation) -> None:
+        self.config, self.base, self.dim = config, base, base.dim
+        if isinstance(base, TranslationRepresentation | UnifiedRepresentation):
+            base.source_len = config.max_source_len
+
+    @classmethod
+    def load(cls, folder: Path) -> "WritingModel":
+        from firth.models.loading import load_folder
+
+        config = WritingConfig.build(read_json(folder / SETTINGS), folder / SETTINGS)
+        return cls(config, load_folder(folder))
+
+    @property
+    def num_parameters(self) -> int:
+        return self.base.num_parameters
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+        return self.base.encode(texts, layer, pool)
+
+    def layers(self, text: str | list[str]) -> TextLayers:
+        return self.base.layers(text)
+
+    def reader(self) -> TextReader:
+        return self.base.reader()
+
+    @property
+    def can_guess(self) -> bool:
+        return bool(getattr(self.base, "can_guess", False))
+
+    def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
+        return self.base.fill(text, top)
+
+    # -- writing
+
+    def translations(
+        self, texts: str | Sequence[str], beams: int = 5, nbest: int = 1, **settings: Any
+    ) -> list[list[Translated]]:
+        """The best few targets of each text, which gets its prefix here."""
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        return self._translations([prefixed(self.config, text) for text in texts], beams, nbest, **settings)
+
+    def translate(self, texts: str | Sequence[str], beams: int = 5, **settings: Any) -> list[str]:
+        return [found[0].text for found in self.translations(texts, beams, **settings)]
+
+    def write(self, texts: str | Sequence[str], beams: int | None = None) -> list[str]:
+        """The best target of each text."""
+        return self.translate(texts, beams or self.config.num_beams)
+
+    def _translations(self, sources: list[str], beams: int, nbest: int = 1, **settings: Any) -> list[list[Translated]]:
+        if settings.get("max_tokens") is None:
+            settings["max_tokens"] = self.config.max_target_len
+        return self.base.translations(sources, beams, nbest, **settings)
+
+    def written(self, sources: Sequence[str]) -> list[str]:
+        """The targets of sources that have their prefix already."""
+        return [best[0].text for best in self._translations(list(sources), self.config.num_beams)]
+
+    # -- as a task
+
+    def example(self, text: Any) -> TextExample | TagExample:
+        """What a user gives as an example of this task."""
+        if self.config.form == "tag":
+            return tag_example(text, self.config.characters)
+        parts = [text] if isinstance(text, str) else list(text)
+        if not all(isinstance(part, str) for part in parts) or len(parts) != 1 + self.config.pairs:
+            wanted = "two strings, text and second text," if self.config.pairs else "a string"
+            raise FirthError(f"this task reads {wanted} for each example, not {str(text)[:40]!r}")
+        return TextExample(parts[0], parts[1] if self.config.pairs else None)
+
+    def predict(self, texts: Any) -> list[dict[str, Any]]:
+        """What was written for each text, and what it means: a label, entities or tags."""
+        return self.predict_examples([self.example(text) for text in ([texts] if isinstance(texts, str) else texts)])
+
+    def predict_examples(self, examples: Sequence[Any]) -> list[dict[str, Any]]:
+        written = self.written([source_text(self.config, example) for example in examples])
+        return [read_back(self.config, text) for text in written]
+
+    def stream(self, examples: Iterable[Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Pairs of example and prediction, in constant memory."""
+        rest = iter(examples)
+        while block := list(islice(rest, _TOGETHER)):
+            yield from zip(block, self.predict_examples(block), strict=True)
+
+    def score(self, text: Any) -> Any:
+        return self.base.score(text)
+
+    def score_examples(self, examples: Sequence[Any]) -> dict[str, Any]:
+        """All scores, with the interval of the main one."""
+        sources = [source_text(self.config, example) for example in examples]
+        return self.score_texts(sources, [target_text(self.config, example) for example in examples])
+
+    def score_texts(self, sources: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+        written = self.written(sources)
+        scores, name, (low, high) = score_written(self.config, written, references)
+        more = score_translations(written, references) if self.config.form == "text" else {}
+        return {**scores, **more, "interval": {"metric": name, "low": low, "high": high}}
+
+
+def score_heldout(folder: Path, heldout: PairSplit, limit: int) -> dict[str, Any] | None:
+    """The scores of a run of writing on the pairs held out; None for other runs."""
+    if not (folder / SETTINGS).is_file():
+        return None
+    sources, references = (heldout.texts(side)[:limit] for side in ("source", "target"))
+    found = WritingModel.load(folder).score_texts(sources, references)
+    return {name: value for name, value in found.items() if name != "interval"}

@@ -1,0 +1,123 @@
+"""Teaching a model that writes (T5, UniLM) a task as text: examples to pairs of texts, pairs to a run."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from firth.core.configs import RunConfig, TokensConfig
+from firth.core.errors import FirthError, Interrupted
+from firth.core.files import read_json, write_json, write_text
+from firth.core.run import Run
+from firth.core.types import Progress
+from firth.corpus.prepare_pairs import PairFilters, prepare_pairs
+from firth.data.parallel import PairsReadingConfig
+from firth.models.loading import load_model
+from firth.models.pretrain import resume_run, start_run
+from firth.models.registry import find_recipe
+from firth.models.shared.model import Representation
+from firth.models.t5.model import TextToTextRepresentation
+from firth.models.unilm.model import UnifiedRepresentation
+from firth.tasks.config import WritingConfig
+from firth.tasks.data import Reading
+from firth.tasks.run import Source
+from firth.tasks.write.data import WritingData, read_writing
+from firth.tasks.write.forms import source_text, target_text
+from firth.tasks.write.model import SETTINGS, WritingModel
+
+CORPUS = "corpus"
+_BATCH_TOKENS = 4096
+_NO_LIMIT = 1_000_000_000
+_EPOCHS = 3.0  # where nothing else is said
+
+
+def writer_recipe(base: Representation, config: WritingConfig, where: str) -> RunConfig:
+    """How such a model is taught to write."""
+    if isinstance(base, TextToTextRepresentation):
+        found = find_recipe("t5-write")
+        limits = {"max_source_len": config.max_source_len, "max_target_len": config.max_target_len}
+        return found.replace(objective=found.objective.replace(**limits).model_dump())
+    if isinstance(base, UnifiedRepresentation):
+        row_len = min(base.config.max_positions, config.max_source_len + config.max_target_len + 3)
+        found = find_recipe("unilm-seq2seq")
+        return found.replace(
+            model=base.config.model_dump(),
+            objective=found.objective.replace(row_len=row_len).model_dump(),
+            training=found.training.replace(batch_rows=max(1, _BATCH_TOKENS // row_len)).model_dump(),
+        )
+    raise FirthError(f"{where}: this model ({base.kind}) does not write; name a run of t5-tiny, t5-mini or unilm-mini")
+
+
+def start_writing(
+    config: WritingConfig,
+    words: list[str],
+    base: Path,
+    train: Path,
+    dev: Path | None,
+    out: Path,
+    reading: Reading,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """A new run; the same command goes on with one that was interrupted. ``words`` are settings of training."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise FirthError("write is taught in one process: for more, use prepare-pairs and pretrain t5-write --from RUN")
+    data = read_writing(config, train, dev, reading)
+    loaded = load_model(base)
+    loaded = loaded.base if isinstance(loaded, WritingModel) else loaded
+    recipe = writer_recipe(loaded, data.config, str(base)).override(words)
+    training = recipe.training
+    if training.steps is None and training.epochs is None and training.budget is None:
+        recipe = recipe.replace(training=training.replace(epochs=_EPOCHS).model_dump())
+    source = Source(str(base), train, dev, reading)
+    made_from = source.fingerprints()
+    if not overwrite and _begun(out, data.config, recipe, made_from):
+        return resume_run(out, progress)
+    Run.keep_apart(out, source.paths(), overwrite)
+    Run.clear(out, overwrite)
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        _prepare(data, base, out, progress)
+        write_json(out / SETTINGS, data.config.model_dump())
+        return start_run(recipe, out / CORPUS, out, base, False, progress, (CORPUS, SETTINGS), made_from)
+    except BaseException as error:
+        mistake = isinstance(error, FirthError) and not isinstance(error, Interrupted)
+        if not (out / "firth.json").is_file() or (mistake and not any(out.glob("checkpoints/*"))):
+            shutil.rmtree(out)  # nothing was learned yet
+        raise
+
+
+def _begun(out: Path, config: WritingConfig, recipe: RunConfig, made_from: dict[str, Any]) -> bool:
+    """Whether this very task was begun here, with these settings and files, and not finished."""
+    if not (out / "firth.json").is_file() or not (out / SETTINGS).is_file():
+        return False
+    facts = Run.open(out).facts
+    told = (read_json(out / SETTINGS), facts["config"]["training"], facts["config"]["objective"])
+    asked = (json.loads(some.model_dump_json()) for some in (config, recipe.training, recipe.objective))
+    return facts["status"] != "finished" and told == tuple(asked) and facts.get("made_from") == made_from
+
+
+def _prepare(data: WritingData, base: Path, out: Path, progress: Progress | None) -> None:
+    """The pairs as a corpus of the run; nothing is left out, long texts are cut when they are read."""
+    paths = []
+    for name, examples in (("train", data.train), ("dev", data.dev)):
+        rows = [
+            {"source": source_text(data.config, example), "target": target_text(data.config, example)}
+            for example in examples
+        ]
+        if rows:
+            paths.append(out / f"{name}.jsonl")
+            write_text(paths[-1], "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    prepare_pairs(
+        [str(paths[0])],
+        out / CORPUS,
+        TokensConfig(),
+        PairsReadingConfig(source="source", target="target"),
+        [str(path) for path in paths[1:]],
+        tokenizer=base,
+        filters=PairFilters(max_len=_NO_LIMIT, max_ratio=_NO_LIMIT),
+        progress=progress,
+    )
+    for path in paths:
+        path.unlink()

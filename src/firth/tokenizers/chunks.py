@@ -1,0 +1,372 @@
+"""Runs: stretches of UTF-8 text that BERT's tokenizer surely treats on their own, numbered by NumPy.
+
+A run is one ideograph or one plain punctuation mark, or all that stands between those and white
+space. Where it is not sure that BERT cuts, nothing is cut: a run may hold several words, never
+a part of one. Control characters, which BERT deletes, are inside runs for the same reason.
+"""
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.data.readers import Document
+from firth.tokenizers.characters import joins
+from firth.tokenizers.encoded import EncodedBlock, PlainEncoder, joined, keep_full, sentences_of
+from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.sentences import split_sentences
+from firth.tokenizers.words import cut, has_han
+
+_INSIDE, _SPACE, _ALONE, _REST = 0, 1, 2, 3
+_KEYED_BYTES = 15  # the longest run that two 64-bit words can spell, with its length
+_NUM_SLOTS = 1 << 17
+_SPREAD_1, _SPREAD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_MASKS = np.asarray([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
+
+
+@cache
+def _kinds() -> NDArray[np.uint8]:
+    """What each character below U+10000 does to a run."""
+    kinds = np.zeros(0x10000, np.uint8)
+    settled = [*range(0x80), *range(0x2000, 0x2070), *range(0x3000, 0x3040), *range(0xFF00, 0xFFF0)]
+    for code in settled:
+        if not joins(chr(code)):
+            kinds[code] = _SPACE if chr(code).isspace() else _ALONE
+    for first, last in ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF)):
+        kinds[first : last + 1] = _ALONE
+    return kinds
+
+
+def find_runs(data: NDArray[np.uint8], ascii_only: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each run of the text begins and ends, in bytes."""
+    kinds = _kinds()
+    kind = kinds[data]
+    finish = kind == _ALONE
+    if not ascii_only:
+        leads = np.flatnonzero((data & 0xF0) == 0xE0)  # characters of three bytes
+        first, second, third = (data[leads + place].astype(np.int64) for place in range(3))
+        found = kinds[(first & 0x0F) << 12 | (second & 0x3F) << 6 | third & 0x3F]
+        kind[data >= 0x80] = _INSIDE
+        alone, spaces = leads[found == _ALONE], leads[found == _SPACE]
+        kind[alone] = _ALONE
+        kind[alone + 1] = kind[alone + 2] = _REST
+        kind[spaces] = kind[spaces + 1] = kind[spaces + 2] = _SPACE
+        finish = (kind == _ALONE) & (data < 0x80)
+        finish[alone + 2] = True
+    inside = kind == _INSIDE
+    begin = kind == _ALONE
+    begin[:1] |= inside[:1]
+    begin[1:] |= inside[1:] & ~inside[:-1]
+    finish[-1:] |= inside[-1:]
+    finish[:-1] |= inside[:-1] & ~inside[1:]
+    return np.flatnonzero(begin), np.flatnonzero(finish) + 1
+
+
+class RunNumbers:
+    """run -> number. Short runs are their own keys in a table of open addressing, which NumPy
+    searches for all runs at once; the few long ones go through a dictionary."""
+
+    def __init__(self) -> None:
+        self._allocate(_NUM_SLOTS)
+        self.long: dict[bytes, int] = {}
+        self.new: list[bytes] = []
+        self.size = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+    def _allocate(self, num_slots: int) -> None:
+        self.key_1 = np.zeros(num_slots, np.uint64)
+        self.key_2 = np.zeros(num_slots, np.uint64)  # never 0 in a taken slot: it holds the length
+        self.number = np.zeros(num_slots, np.int64)
+
+    def take_new(self) -> list[bytes]:
+        """The runs numbered since the last call, in the order of their numbers."""
+        new, self.new = self.new, []
+        return new
+
+    def numbers(self, text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        lens = ends - starts
+        padded = np.frombuffer(text + bytes(16), np.uint8)
+        words = np.ndarray(len(text) + 9, "<u8", padded, strides=(1,))  # eight bytes from every place on
+        key_1 = words[starts] & _MASKS[np.minimum(lens, 8)]
+        key_2 = words[starts + np.minimum(lens, 8)] & _MASKS[np.clip(lens - 8, 0, 7)]
+        key_2 |= lens.astype(np.uint64) << np.uint64(56)
+        short = lens <= _KEYED_BYTES
+        if short.all():
+            return self._short(text, starts, ends, key_1, key_2)
+        found = np.empty(len(starts), np.int64)
+        found[short] = self._short(text, starts[short], ends[short], key_1[short], key_2[short])
+        for place in np.flatnonzero(~short):
+            found[place] = self._long(text[starts[place] : ends[place]])
+        return found
+
+    def _long(self, run: bytes) -> int:
+        if run not in self.long:
+            self.long[run] = self._add(run)
+        return self.long[run]
+
+    def _add(self, run: bytes) -> int:
+        self.new.append(run)
+        self.size += 1
+        return self.size - 1
+
+    def _short(
+        self,
+        text: bytes,
+        starts: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        key_1: NDArray[np.uint64],
+        key_2: NDArray[np.uint64],
+    ) -> NDArray[np.int64]:
+        slots, missing = self._find(key_1, key_2)
+        if self.size + len(missing) > len(self.number) // 2:
+            self._grow(self.size + len(missing))
+            slots, missing = self._find(key_1, key_2)
+        while len(missing):
+            # One new run for each free slot; the others meet it, or the next slot, in the next search.
+            taken, chosen = np.unique(slots[missing], return_index=True)
+            places = missing[chosen]
+            self.key_1[taken], self.key_2[taken] = key_1[places], key_2[places]
+            self.number[taken] = [self._add(text[starts[place] : ends[place]]) for place in places]
+            slots[missing], still = self._find(key_1[missing], key_2[missing])
+            missing = missing[still]
+        return self.number[slots]
+
+    def _find(
+        self, key_1: NDArray[np.uint64], key_2: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The slot of each key, or the free slot where it belongs; and which keys are not there."""
+        last = len(self.number) - 1
+        mixed = (key_1 ^ key_2 * _SPREAD_2) * _SPREAD_1
+        slots = (mixed >> np.uint64(65 - len(self.number).bit_length())).astype(np.int64)
+        missing = []
+        places = np.arange(len(slots))
+        while len(places):
+            here = slots[places]
+            there = self.key_2[here]
+            free = there == 0
+            missing.append(places[free])
+            other = ((there != key_2[places]) | (self.key_1[here] != key_1[places])) & ~free
+            places = places[other]
+            slots[places] = (slots[places] + 1) & last
+        return slots, np.sort(np.concatenate(missing)) if missing else places
+
+    def _grow(self, wanted: int) -> None:
+        old = np.flatnonzero(self.key_2)
+        key_1, key_2, number = self.key_1[old], self.key_2[old], self.number[old]
+        self._allocate(1 << (2 * wanted).bit_length())
+        rest = np.arange(len(old))
+        while len(rest):
+            slots, _ = self._find(key_1[rest], key_2[rest])
+            taken, chosen = np.unique(slots, return_index=True)
+            places = rest[chosen]
+            self.key_1[taken], self.key_2[taken], self.number[taken] = key_1[places], key_2[places], number[places]
+            rest = np.delete(rest, chosen)
+
+
+_MAX_RUNS = 300_000
+_GROUP_CHARS = 200_000
+_BETWEEN = "\n\n"
+_MAX_WORD = 100  # letters; longer words are unknown to WordPiece
+
+
+class _PieceTable:
+    """The pieces of every numbered run."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        self.pieces = pieces
+        self.runs = RunNumbers()
+        self.outer = np.asarray(
+            [not pieces.token(number).startswith("##") for number in range(pieces.vocab_size)], np.bool_
+        )
+        self.ids = np.zeros(0, np.uint32)  # the pieces of all runs, one after another
+        self.starts = np.zeros(0, np.bool_)  # whether each starts a word
+        self.first = np.zeros(0, np.int64)  # where those of a run begin, and how many they are
+        self.count = np.zeros(0, np.int64)
+
+    def expand(
+        self, text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.bool_], NDArray[np.int64]]:
+        """The pieces of each run in turn, whether each starts a word, and how many each run has."""
+        numbers = self.runs.numbers(text, starts, ends)
+        self._learn([run.decode() for run in self.runs.take_new()])
+        counts = self.count[numbers]
+        begins = np.cumsum(counts) - counts
+        index = np.repeat(self.first[numbers] - begins, counts)
+        index += np.arange(len(index))
+        return self.ids[index], self.starts[index], counts
+
+    def _learn(self, new: list[str]) -> None:
+        """Plain words go through the tokenizer as one text, whose pieces fall apart at the words."""
+        if not new:
+            return
+        backend = self.pieces.backend
+        backend.encode_special_tokens = True
+        is_plain = [word.isascii() and word.isalnum() and len(word) <= _MAX_WORD for word in new]
+        plain = np.flatnonzero(is_plain)
+        text = " ".join(new[place] for place in plain)
+        (encoding,) = backend.encode_batch_fast([text], add_special_tokens=False)  # fast: without places
+        ids = np.asarray(encoding.ids, np.uint32)
+        starts = self.outer[ids]
+        borders = np.append(np.flatnonzero(starts), len(ids))
+        assert len(borders) == len(plain) + 1
+        count = np.zeros(len(new), np.int64)
+        count[plain] = np.diff(borders)
+        first = np.zeros(len(new), np.int64)
+        first[plain] = borders[:-1]
+        others = np.flatnonzero(~np.asarray(is_plain))
+        found_ids, found_starts = [ids], [starts]
+        for place, encoding in zip(
+            others, backend.encode_batch_fast([new[place] for place in others], add_special_tokens=False), strict=True
+        ):
+            more = np.asarray(encoding.ids, np.uint32)
+            found_ids.append(more)
+            found_starts.append(self.outer[more])
+            count[place] = len(more)
+        first[others] = len(ids) + np.cumsum(count[others]) - count[others]
+        self._append(np.concatenate(found_ids), np.concatenate(found_starts), first, count)
+        if self.pieces.byte_ids is not None:
+            self._spell_unknown(new)
+
+    def _append(
+        self,
+        ids: NDArray[np.uint32],
+        starts: NDArray[np.bool_],
+        first: NDArray[np.int64],
+        count: NDArray[np.int64],
+    ) -> None:
+        self.first = np.concatenate((self.first, first + len(self.ids)))
+        self.count = np.concatenate((self.count, count))
+        self.ids = np.concatenate((self.ids, ids))
+        self.starts = np.concatenate((self.starts, starts))
+
+    def _spell_unknown(self, new: list[str]) -> None:
+        """Byte fallback: the newest runs with [UNK] in them get the pieces of the slow way."""
+        base = len(self.count) - len(new)
+        for number, run in enumerate(new, base):
+            first, count = self.first[number], self.count[number]
+            if self.pieces.unk_id in self.ids[first : first + count]:
+                encoding = self.pieces.encode(run, add_special=False, read_special=False)
+                self.first[number], self.count[number] = len(self.ids), len(encoding.ids)
+                self.ids = np.concatenate((self.ids, encoding.ids.astype(np.uint32)))
+                self.starts = np.concatenate((self.starts, self.pieces.outer_pieces(encoding)))
+
+
+class ChunkEncoder:
+    """The fast path for WordPiece with BERT's normalisation."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        self.pieces = pieces
+        self.table = _PieceTable(pieces)
+
+    @staticmethod
+    def fits(pieces: Pieces) -> bool:
+        """Whether runs are independent for this tokenizer."""
+        normalizer = pieces.description.get("normalizer") or {}
+        splitter = pieces.description.get("pre_tokenizer") or {}
+        return (
+            pieces.kind == "wordpiece"
+            and pieces.description["model"]["continuing_subword_prefix"] == "##"
+            and normalizer.get("type") == "BertNormalizer"
+            and bool(normalizer.get("clean_text"))
+            and bool(normalizer.get("handle_chinese_chars"))
+            and splitter.get("type") == "BertPreTokenizer"
+            and all(token["special"] for token in pieces.description["added_tokens"])
+        )
+
+    def encode(self, documents: list[Document]) -> EncodedBlock:
+        """In small groups, whose arrays stay in the processor's cache."""
+        groups: list[list[Document]] = [[]]
+        size = 0
+        for document in documents:
+            groups[-1].append(document)
+            size += len(document.text)
+            if size > _GROUP_CHARS:
+                groups.append([])
+                size = 0
+        return joined([self._encode(group) for group in groups])
+
+    def _encode(self, documents: list[Document]) -> EncodedBlock:
+        if len(self.table.runs) > _MAX_RUNS:
+            self.table = _PieceTable(self.pieces)
+        block = _Block(documents)
+        starts, ends = find_runs(block.bytes, block.is_ascii)
+        ids, word_starts, counts = self.table.expand(block.data, starts, ends)
+        if block.word_at is not None:
+            self._segmented(word_starts, block.word_at, ends, counts)
+        # A run belongs to the last sentence that begins before the run's end.
+        border = np.append(np.searchsorted(ends, block.sentence_starts, side="right"), len(ends))
+        border[0] = 0
+        before = np.append(0, np.cumsum(counts))
+        return keep_full(ids, word_starts, np.diff(before[border]), block.sentences_a_document)
+
+    @staticmethod
+    def _segmented(
+        word_starts: NDArray[np.bool_],
+        word_at: NDArray[np.bool_],
+        ends: NDArray[np.int64],
+        counts: NDArray[np.int64],
+    ) -> None:
+        """A run starts a word only if the segmenter began one since the end of the run before."""
+        words_before = np.append(0, np.cumsum(word_at))[ends]
+        begins_word = np.diff(words_before, prepend=0) > 0
+        first = (np.cumsum(counts) - counts)[counts > 0]
+        word_starts[first] &= begins_word[counts > 0]
+
+
+class _Block:
+    """Documents as one UTF-8 text, with what is known of sentences and words in it.
+
+    Between documents stands an empty line, which ends a sentence and a word, so both can be
+    sought in the whole.
+    """
+
+    def __init__(self, documents: list[Document]) -> None:
+        text = _BETWEEN.join(document.text for document in documents)
+        sizes = np.asarray([len(document.text) + len(_BETWEEN) for document in documents], np.int64)
+        self.bases = np.cumsum(sizes) - sizes
+        self.data = text.encode()
+        self.bytes = np.frombuffer(self.data, np.uint8)
+        self.is_ascii = text.isascii()
+        self.sentence_starts = self._sentence_starts(text, documents)
+        border = np.append(np.searchsorted(self.sentence_starts, self.bases), len(self.sentence_starts))
+        self.sentences_a_document = np.diff(border)
+        self.word_at: NDArray[np.bool_] | None = None
+        if not self.is_ascii:
+            place = np.append(np.flatnonzero((self.bytes & 0xC0) != 0x80), len(self.bytes))  # of every character
+            self.sentence_starts = place[self.sentence_starts]
+            self.word_at = self._words(text, documents, place)
+
+    def _sentence_starts(self, text: str, documents: list[Document]) -> NDArray[np.int64]:
+        if all(document.sentences is None for document in documents):
+            return np.asarray([start for start, _ in split_sentences(text)], np.int64)
+        return np.asarray(
+            [
+                base + start
+                for base, document in zip(self.bases.tolist(), documents, strict=True)
+                for start, _ in sentences_of(document)
+            ],
+            np.int64,
+        )
+
+    def _words(self, text: str, documents: list[Document], place: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """At which bytes words begin for the segmenter; everywhere in documents without Chinese."""
+        is_chinese = np.asarray([has_han(document.text) for document in documents], np.bool_)
+        chinese = np.flatnonzero(is_chinese)
+        if not len(chinese):
+            return None
+        word_at = np.repeat(~is_chinese, np.diff(np.append(place[self.bases], len(self.bytes))))
+        words = cut(_BETWEEN.join(documents[number].text for number in chinese))
+        lens = np.fromiter(map(len, words), np.int64, len(words))
+        starts = np.cumsum(lens) - lens
+        sizes = np.asarray([len(documents[number].text) + len(_BETWEEN) for number in chinese], np.int64)
+        bases = np.cumsum(sizes) - sizes
+        shift = self.bases[chinese] - bases
+        word_at[place[starts + shift[np.searchsorted(bases, starts, side="right") - 1]]] = True
+        return word_at
+
+
+def block_encoder(pieces: Pieces) -> ChunkEncoder | PlainEncoder:
+    """The fastest encoder that is exact for this tokenizer."""
+    return ChunkEncoder(pieces) if ChunkEncoder.fits(pieces) else PlainEncoder(pieces)

@@ -1,0 +1,286 @@
+"""A tokenizer: text to pieces with their places, over the Rust ``tokenizers``.
+
+It is read from and saved as the files that others read too: ``tokenizer.json``, ``vocab.txt``.
+"""
+
+import hashlib
+import itertools
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+from firth.core.errors import FirthError
+from firth.core.files import read_json, write_json, write_text
+from firth.core.types import Encoding
+from firth.tokenizers.characters import close_gaps
+from firth.tokenizers.words import split_words
+
+SPECIALS = {
+    "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+    "bpe": ["<|endoftext|>", "<pad>", "<mask>"],
+    "characters": ["<|endoftext|>", "<pad>", "<mask>", "<unk>"],
+    "unigram": ["<pad>", "</s>", "<unk>", "<cls>", "<sep>", "<mask>"],
+}
+_ROLES = {
+    "pad": ("[PAD]", "<pad>"),
+    "unk": ("[UNK]", "<unk>"),
+    "cls": ("[CLS]", "<cls>", "<s>"),
+    "sep": ("[SEP]", "<sep>", "</s>"),
+    "mask": ("[MASK]", "<mask>"),
+    "eos": ("</s>", "<|endoftext|>", "[SEP]"),
+}
+_FILES = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+BYTE_TOKENS = [f"<0x{byte:02X}>" for byte in range(256)]
+
+
+def bert_tokenizer(
+    vocab: dict[str, int], lowercase: bool, strip_accents: bool | None = None, split_han: bool = True
+) -> Tokenizer:
+    """BERT's own pipeline: clean, split Chinese characters, fold case and accents, longest match."""
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100))
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=split_han, strip_accents=strip_accents, lowercase=lowercase
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix="##")
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIALS["wordpiece"] if token in vocab])
+    if "[CLS]" in vocab and "[SEP]" in vocab:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS]:0 $A:0 [SEP]:0",
+            pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+            special_tokens=[("[CLS]", vocab["[CLS]"]), ("[SEP]", vocab["[SEP]"])],
+        )
+    return tokenizer
+
+
+class Pieces:
+    """A trained tokenizer of any kind, with the roles of its special tokens."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.backend = tokenizer
+        self.backend.no_truncation()
+        self.backend.no_padding()
+        self.description: dict[str, Any] = json.loads(tokenizer.to_str())
+        self.kind = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram"}.get(
+            self.description["model"]["type"], "other"
+        )
+        if self.kind == "bpe" and not self.description["model"]["merges"] and tokenizer.pre_tokenizer is None:
+            self.kind = "characters"
+        self.vocab_size: int = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+        self.special_ids = sorted(token["id"] for token in self.description["added_tokens"] if token["special"])
+        self.byte_ids = self._find_byte_ids()
+        for role, names in _ROLES.items():
+            found = [number for name in names if (number := tokenizer.token_to_id(name)) is not None]
+            setattr(self, f"{role}_id", found[0] if found else None)
+
+    pad_id: int | None
+    unk_id: int | None
+    cls_id: int | None
+    sep_id: int | None
+    mask_id: int | None
+    eos_id: int | None
+
+    def _find_byte_ids(self) -> list[int] | None:
+        """The ids of the 256 byte tokens of a WordPiece vocabulary that has them."""
+        if self.kind != "wordpiece" or self.backend.token_to_id(BYTE_TOKENS[0]) is None:
+            return None
+        found = [self.backend.token_to_id(token) for token in BYTE_TOKENS]
+        return cast(list[int], found) if all(number is not None for number in found) else None
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for tokenizers that give equal ids."""
+        canonical = json.dumps(self.description, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    @property
+    def lowercase(self) -> bool:
+        """Whether capitals are folded, by BERT's normaliser or by a step of a sequence."""
+        normalizer = self.description.get("normalizer") or {}
+        steps = normalizer.get("normalizers", [normalizer])
+        return any(step.get("lowercase", False) or step.get("type") == "Lowercase" for step in steps)
+
+    @property
+    def _class_first(self) -> bool:
+        """Whether nothing but the special tokens of BERT's class is added to a text."""
+        template = (self.description.get("post_processor") or {}).get("single") or [{"SpecialToken": {}}]
+        return "SpecialToken" in template[0]
+
+    @property
+    def byte_fallback(self) -> bool:
+        """Whether the unknown is spelled by byte tokens."""
+        return self.byte_ids is not None or bool(self.description["model"].get("byte_fallback"))
+
+    def token(self, number: int) -> str:
+        return self.backend.id_to_token(number) or ""
+
+    def id(self, token: str) -> int | None:
+        number: int | None = self.backend.token_to_id(token)
+        return number
+
+    def outer_pieces(self, encoding: Encoding) -> NDArray[np.bool_]:
+        """Which pieces of a WordPiece encoding start a word: not ##inner ones, nor bytes after the first."""
+        outer = np.asarray([not token.startswith("##") for token in encoding.tokens], np.bool_)
+        if self.byte_ids is not None:
+            same_place = (encoding.offsets[1:] == encoding.offsets[:-1]).all(1)
+            outer[1:] &= ~(same_place & np.isin(encoding.ids[1:], self.byte_ids))
+        return outer
+
+    def decode(self, ids: list[int]) -> str:
+        """The text again; byte tokens side by side are read as one UTF-8 string, and WordPiece's spaces between Chinese
+        characters, which nobody wrote, are left out."""
+        if self.byte_ids is not None:
+            text = self._decode_bytes([int(number) for number in ids])
+        else:
+            text = str(self.backend.decode(list(ids), skip_special_tokens=True))
+        return close_gaps(text) if self.kind == "wordpiece" else text
+
+    def _decode_bytes(self, ids: list[int]) -> str:
+        assert self.byte_ids is not None
+        byte_of = {number: byte for byte, number in enumerate(self.byte_ids)}
+        tokens = []
+        for is_byte, run in itertools.groupby(ids, byte_of.__contains__):
+            if is_byte:
+                tokens.append(bytes(byte_of[number] for number in run).decode("utf-8", "replace"))
+            else:
+                tokens += [self.token(number) for number in run if number not in self.special_ids]
+        text: str = self.backend.decoder.decode(tokens)
+        return text
+
+    def encode(
+        self, text: str | list[str], pair: str | None = None, add_special: bool = True, read_special: bool = True
+    ) -> Encoding:
+        """Pieces of a text, a pair of texts, or a list of words (then ``words`` counts those).
+
+        ``read_special``: whether "[MASK]" written in the text is the mask or seven letters.
+        """
+        if isinstance(text, list):
+            spans, start = [], 0
+            for word in text:
+                spans.append((start, start + len(word)))
+                start += len(word) + 1
+            text = " ".join(text)
+        else:
+            spans = split_words(text)
+        self.backend.encode_special_tokens = not read_special
+        raw = self.backend.encode(text, pair, add_special_tokens=add_special)
+        ids, tokens, offsets = list(raw.ids), list(raw.tokens), list(raw.offsets)
+        segments, special = list(raw.type_ids), list(raw.special_tokens_mask)
+        if self.byte_ids is not None and self.unk_id in ids:
+            ids, tokens, offsets, segments, special = self._bytes_for_unknown(
+                text, pair, ids, tokens, offsets, segments, special
+            )
+        offset_array = np.asarray(offsets, np.int64).reshape(-1, 2)
+        words = np.full(len(ids), -1, np.int64)
+        for segment, (part, found) in enumerate(((text, spans), (pair, None))):
+            if part is None:
+                continue
+            starts = np.asarray([start for start, _ in (split_words(part) if found is None else found)], np.int64)
+            chosen = (np.asarray(segments) == segment) & (np.asarray(special) == 0)
+            # By where a piece ends: some begin with the space before their word.
+            words[chosen] = np.maximum(np.searchsorted(starts, offset_array[chosen, 1], side="left") - 1, 0)
+        return Encoding(np.asarray(ids, np.int64), offset_array, words, tokens, np.asarray(segments, np.int64))
+
+    def _bytes_for_unknown(self, text: str, pair: str | None, *columns: list[Any]) -> tuple[list[Any], ...]:
+        """Replaces [UNK] by the bytes of what stood there, so that nothing is lost."""
+        assert self.byte_ids is not None
+        out: tuple[list[Any], ...] = ([], [], [], [], [])
+        for number, token, (start, end), segment, special in zip(*columns, strict=True):
+            if number != self.unk_id or special:
+                rows = [(number, token, (start, end), segment, special)]
+            else:
+                part = (text if segment == 0 else pair or "")[start:end]
+                rows = [
+                    (self.byte_ids[byte], BYTE_TOKENS[byte], (start, end), segment, 0)
+                    for byte in self.normal(part).encode()
+                ]
+            for row in rows:
+                for column, value in zip(out, row, strict=True):
+                    column.append(value)
+        return out
+
+    def normal(self, text: str) -> str:
+        """The text as the tokenizer sees it (case, accents), without added white space."""
+        normalizer = self.backend.normalizer
+        return text if normalizer is None else cast(str, normalizer.normalize_str(text)).strip()
+
+    def save(self, folder: Path) -> None:
+        """``tokenizer.json`` and what transformers looks for beside it."""
+        write_text(folder / "tokenizer.json", self.backend.to_str(pretty=False))
+        named = {
+            f"{role}_token": self.token(number)
+            for role in _ROLES
+            if (number := getattr(self, f"{role}_id")) is not None
+        }
+        config: dict[str, Any] = {**named, "model_max_length": 512}
+        if self.kind == "wordpiece":
+            vocab = self.backend.get_vocab(with_added_tokens=True)
+            write_text(folder / "vocab.txt", "".join(f"{token}\n" for token in sorted(vocab, key=vocab.__getitem__)))
+            normalizer = self.description.get("normalizer") or {}
+            config.pop("eos_token", None)
+            config |= {
+                "tokenizer_class": "BertTokenizer" if self._class_first else "PreTrainedTokenizerFast",
+                "do_lower_case": self.lowercase,
+                "strip_accents": normalizer.get("strip_accents"),
+                "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
+            }
+        else:
+            config["tokenizer_class"] = "PreTrainedTokenizerFast"
+        if self.id("<extra_id_0>") is not None:  # T5's: texts end with a token of their own, segments are not told
+            config |= {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": named["eos_token"]}
+            config["model_input_names"] = ["input_ids", "attention_mask"]
+        elif not self._class_first:
+            config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+        write_json(folder / "tokenizer_config.json", config)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Pieces":
+        """From ``tokenizer.json``, a BERT ``vocab.txt`` or a SentencePiece ``.model``; ``folder`` may be the file itself."""
+        if folder.is_file():
+            return cls._from_file(folder, folder.parent / "tokenizer_config.json")
+        for name in _FILES:
+            if (folder / name).is_file():
+                return cls._from_file(folder / name, folder / "tokenizer_config.json")
+        raise FirthError(
+            f"{folder}: no tokenizer here (none of {', '.join(_FILES)}); copy the tokenizer's files beside the model"
+        )
+
+    @classmethod
+    def _from_file(cls, path: Path, config_path: Path) -> "Pieces":
+        if path.suffix == ".model":
+            from firth.tokenizers.sentencepiece import load_sentencepiece
+
+            return cls(load_sentencepiece(path))
+        try:
+            if path.suffix == ".json":
+                return cls(Tokenizer.from_file(str(path)))
+            lines = path.read_text(encoding="utf-8").split("\n")
+        except Exception as error:
+            raise FirthError(f"{path}: not a tokenizer that can be read ({str(error)[:120]}); check the file") from None
+        vocab = {line.rstrip("\r"): number for number, line in enumerate(lines[:-1] if lines[-1] == "" else lines)}
+        if "[UNK]" not in vocab:
+            raise FirthError(
+                f"{path}: no [UNK] in this vocabulary; a BERT vocab.txt has one token a line with [UNK] among them"
+            )
+        config = read_json(config_path) if config_path.is_file() else {}
+        split_han = config.get("tokenize_chinese_chars", True)
+        return cls(bert_tokenizer(vocab, config.get("do_lower_case", True), config.get("strip_accents"), split_han))
+
+
+def with_class_last(pieces: Pieces) -> Pieces:
+    """The same tokenizer, but texts end with [SEP] [CLS] and nothing stands before them (Yang et al. 2019);
+    [CLS] is of segment 2."""
+    assert pieces.cls_id is not None
+    assert pieces.sep_id is not None
+    cls, sep = pieces.token(pieces.cls_id), pieces.token(pieces.sep_id)
+    backend = Tokenizer.from_str(pieces.backend.to_str())
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"$A:0 {sep}:0 {cls}:2",
+        pair=f"$A:0 {sep}:0 $B:1 {sep}:1 {cls}:2",
+        special_tokens=[(cls, pieces.cls_id), (sep, pieces.sep_id)],
+    )
+    return Pieces(backend)
