@@ -26,18 +26,18 @@ from firth.corpus.format import Corpus
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.pretrain import configure
 from firth.models.registry import find_recipe
-from firth.models.shared.pretraining import find_family
+from firth.models.shared.pretraining import find_pretraining
 
 LENGTH = 128
 
 
 def heldout(config: RunConfig, corpus: Corpus, folder: Path) -> dict[str, float]:
     """The masked loss of a model directory: the same rows and masks (15 %) whatever it was trained with."""
-    objective = MaskedTokensConfig(row_len=LENGTH).model_dump()
+    objective = MaskedTokensConfig(seq_len=LENGTH).model_dump()
     training = config.training.replace(evaluation_batches=64).model_dump()
-    trainee = find_family(config)(config.replace(objective=objective, training=training), corpus)
-    trainee.start_from(folder)
-    return trainee.evaluate()
+    trainable = find_pretraining(config)(config.replace(objective=objective, training=training), corpus)
+    trainable.start_from(folder)
+    return trainable.evaluate()
 
 
 def train_peer(config: RunConfig, corpus: Corpus, seconds: float, rate: float, rows: int, out: Path) -> int:

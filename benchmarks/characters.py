@@ -18,11 +18,11 @@ from torch.nn import functional
 import firth
 from firth import api
 from firth.core.run import Run
-from firth.models.gpt.model import DecoderRepresentation
+from firth.models.gpt.model import DecoderModel
 
 
 @torch.inference_mode()
-def mean_loss(model: DecoderRepresentation, text: str) -> tuple[float, int]:
+def mean_loss(model: DecoderModel, text: str) -> tuple[float, int]:
     size = model.config.max_positions
     ids = torch.from_numpy(model.ids(text))
     blocks = ids[: (len(ids) - 1) // size * size].view(-1, size)
@@ -50,7 +50,7 @@ def main() -> None:
         api.prepare(folder / "train.txt", folder / "corpus", tokens="characters", lowercase=False, layout="file", heldout=0.0)  # fmt: skip
         api.pretrain("gpt-char", corpus=folder / "corpus", out=folder / "run", budget=f"{given.minutes * 60:.0f}s", settings=given.settings)  # fmt: skip
         facts, model = Run.open(folder / "run").facts, firth.load(folder / "run")
-        assert isinstance(model, DecoderRepresentation)
+        assert isinstance(model, DecoderModel)
         loss, count = mean_loss(model, text[cut:])
         print(f"{facts['parameters']:,} parameters, {facts['seconds']:.0f} s, {facts['tokens']:,} characters learned from, {facts['tokens'] / facts['seconds']:,.0f} a second")  # fmt: skip
         print(f"loss {loss:.4f} a character on {count:,} characters of the last tenth")

@@ -36,14 +36,14 @@ from firth.core.files import write_text
 from firth.core.run import Run
 from firth.corpus.format import Corpus
 from firth.models.elmo.objective import BothDirections, Ids
-from firth.models.elmo.pretraining import ElmoFamily
+from firth.models.elmo.pretraining import ElmoPretraining
 from firth.models.registry import find_recipe
 from firth.reports.page import page
 from firth.tasks.config import TaskConfig
 from firth.tasks.curve import learn_from_shares, share_chart
 from firth.tasks.data import Reading, TaskData, build_data, read_examples, take_share
-from firth.tasks.finetune import load_base, train_model, usual_settings
-from firth.tasks.model import load_beside
+from firth.tasks.finetune import default_settings, load_base, train_model
+from firth.tasks.model import load_extra_vectors
 from firth.training.optimizer import build_optimizer
 
 
@@ -77,7 +77,7 @@ class Contender:
     """A family whose objective looks at characters in its own way."""
 
     def __init__(self, config: RunConfig, corpus: Corpus, way: type[BothDirections]) -> None:
-        self.family = ElmoFamily(config, corpus)
+        self.family = ElmoPretraining(config, corpus)
         self.family.objective.__class__ = way
         self.optimizer = build_optimizer(self.family.module, config.training)
         self.family.module.train()
@@ -122,7 +122,7 @@ def compare_softmaxes(config: RunConfig, path: Path, minutes: float, folder: Pat
         chosen = config.override([*settings, f"budget={minutes * 60:.0f}s"])
         api.pretrain(chosen, corpus=path, out=out)
         facts = Run.open(out).facts
-        family = ElmoFamily(chosen.override(["evaluation_batches=64"]), corpus)
+        family = ElmoPretraining(chosen.override(["evaluation_batches=64"]), corpus)
         family.restore(out)
         scores = family.evaluate()
         parameters = sum(parameter.numel() for parameter in family.objective.parameters())
@@ -161,11 +161,11 @@ def prepared(
     """Complete settings of a contender that learns from so many examples."""
     given = {"body": "bilstm", "tune": False, **settings, **own}
     config = data.configured(TaskConfig.build({"task": kind, **given}, "benchmark"))
-    return usual_settings(config, load_base(base, data, config), num_train, set(given))
+    return default_settings(config, load_base(base, data, config), num_train, set(given))
 
 
 def compare_tasks(arguments: argparse.Namespace) -> None:
-    vectors = load_beside(Path(arguments.vectors))
+    vectors = load_extra_vectors(Path(arguments.vectors))
     settings = dict(word.split("=", 1) for word in arguments.task_settings)
     charts = []
     for word in arguments.data:
@@ -178,11 +178,11 @@ def compare_tasks(arguments: argparse.Namespace) -> None:
             for seed in range(arguments.seeds):
                 chosen = config.replace(seed=seed)
                 with tempfile.TemporaryDirectory() as folder:
-                    model, trainee, _ = train_model(
+                    model, trainable, _ = train_model(
                         chosen, load_base(base, data, chosen), data, Path(folder), None, vectors if own else None
                     )
-                assert trainee.best is not None
-                results.append((trainee.best[trainee.task.metric], model.network.learned_mixes()))
+                assert trainable.best is not None
+                results.append((trainable.best[trainable.task.metric], model.network.learned_mixes()))
             scores = [score for score, _ in results]
             spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
             mixes = "  ".join(
@@ -191,7 +191,7 @@ def compare_tasks(arguments: argparse.Namespace) -> None:
             )
             each = (time.perf_counter() - started) / arguments.seeds
             print(
-                f"  {name:<26} {trainee.task.metric} {statistics.mean(scores):.4f} ± {spread:.4f}  {each:7.1f} s each  {mixes}",
+                f"  {name:<26} {trainable.task.metric} {statistics.mean(scores):.4f} ± {spread:.4f}  {each:7.1f} s each  {mixes}",
                 flush=True,
             )
         if arguments.shares:
@@ -207,7 +207,7 @@ def compare_tasks(arguments: argparse.Namespace) -> None:
 def compare_shares(
     kind: str, data: TaskData, settings: dict[str, Any], arguments: argparse.Namespace
 ) -> dict[str, list[dict[str, Any]]]:
-    vectors = load_beside(Path(arguments.vectors))
+    vectors = load_extra_vectors(Path(arguments.vectors))
     shares = [float(word) for word in arguments.shares.split(",")]
     named, curves = contenders(), {}
     for name in ("word vectors only", "+ ELMo, both, λ 0.001"):

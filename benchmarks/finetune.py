@@ -33,7 +33,7 @@ from firth.core.seeds import generator
 from firth.tasks.answer.spans import answer_tokens, find_answers
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, build_data, nested_order, read_examples, strata, take_share
-from firth.tasks.finetune import load_base, train_model, usual_settings
+from firth.tasks.finetune import default_settings, load_base, train_model
 from firth.tasks.model import build_task, count_trained
 from firth.tasks.training import _withheld
 from packages import minilm
@@ -86,19 +86,19 @@ def configured(job: dict[str, Any], data: TaskData) -> TaskConfig:
 def run_firth(job: dict[str, Any], data: TaskData) -> dict[str, Any]:
     config = configured(job, data)
     base = load_base(job["base"], data, config)
-    config = usual_settings(config, base, len(data.train), set(job["settings"]))
+    config = default_settings(config, base, len(data.train), set(job["settings"]))
     started, used = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        model, trainee, _ = train_model(config, base, data, Path(folder), None)
+        model, trainable, _ = train_model(config, base, data, Path(folder), None)
     seconds, used = time.perf_counter() - started, time.process_time() - used
     some = data.dev[:200]
     started = time.perf_counter()
     model.predict_examples(some)
     each = (time.perf_counter() - started) / len(some)
-    assert trainee.best is not None
+    assert trainable.best is not None
     return {
-        "metric": trainee.task.metric,
-        "score": trainee.best[trainee.task.metric],
+        "metric": trainable.task.metric,
+        "score": trainable.best[trainable.task.metric],
         "seconds": seconds,
         "cpu_s": used,
         "ms": 1000 * each,
@@ -246,15 +246,15 @@ def run_peer(job: dict[str, Any], data: TaskData) -> dict[str, Any]:
         [{"params": plain, "weight_decay": config.weight_decay}, {"params": rest, "weight_decay": 0.0}],
         lr=config.learning_rate or 5e-5,
     )
-    steps = config.epochs * -(-len(train) // config.batch_rows)
-    schedule = get_linear_schedule_with_warmup(optimizer, round(config.warmup_share * steps), steps)
+    steps = config.epochs * -(-len(train) // config.batch_size)
+    schedule = get_linear_schedule_with_warmup(optimizer, round(config.warmup_ratio * steps), steps)
     shuffle = torch.Generator().manual_seed(config.seed)
     best = -1.0
     for _ in range(config.epochs):
         model.train()
         order = torch.randperm(len(train), generator=shuffle).tolist()
-        for start in range(0, len(order), config.batch_rows):
-            batch = peer.collate([train[number] for number in order[start : start + config.batch_rows]])
+        for start in range(0, len(order), config.batch_size):
+            batch = peer.collate([train[number] for number in order[start : start + config.batch_size]])
             model(**batch).loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
@@ -358,7 +358,7 @@ def main() -> None:
         return
     settings = {
         "epochs": given.epochs,
-        "batch_rows": given.batch,
+        "batch_size": given.batch,
         "learning_rate": given.rate,
         "max_len": given.max_len,
     }

@@ -136,7 +136,7 @@ def firth_step(
         attention_dropout_prob=0.1 if without == "no dropout" else 0.0,
     )
     encoder = Encoder(config)
-    objective = MaskedTokens(MaskedTokensConfig(row_len=LENGTH), config, specials)
+    objective = MaskedTokens(MaskedTokensConfig(seq_len=LENGTH), config, specials)
     module = torch.nn.ModuleDict({"encoder": encoder, "objective": objective}).train()
     initialize(module, 0.02, torch.Generator().manual_seed(0))
     optimizer = (
@@ -186,7 +186,7 @@ def whole_rows(objective: MaskedTokens, all_heads: bool) -> Callable[[Encoder, B
 
     def loss(encoder: Encoder, batch: Batch) -> Losses:
         tensors = batch.tensors
-        hidden = encoder.last(tensors["ids"], tensors["blocks"], tensors["positions"])
+        hidden = encoder.last(tensors["ids"], tensors["doc_ids"], tensors["positions"])
         rows = torch.arange(len(hidden))[:, None].expand_as(tensors["picks"])
         table = encoder.embeddings.tokens.weight
         if all_heads:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from firth import api
-from firth.models.shared.model import Representation
+from firth.models.shared.model import Model
 from packages import minilm
 
 NO_MODEL = "–"
@@ -41,7 +41,7 @@ def print_table(title: str, head: list[str], rows: list[list[str]]) -> None:
         print(f"| {' | '.join(row)} |")
 
 
-def tags(models: dict[str, Representation], folder: Path, arguments: argparse.Namespace) -> None:
+def tags(models: dict[str, Model], folder: Path, arguments: argparse.Namespace) -> None:
     """Table 6: accuracy by layer; here with selectivity and both baselines."""
     files = {"pos": only(folder, "train", "dev"), "pos_test": only(folder, "test")}
     rows: list[list[str]] = []
@@ -78,9 +78,7 @@ def pooled(found: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def senses(
-    models: dict[str, Representation], title: str, parts: list[dict[str, Any]], settings: dict[str, Any]
-) -> None:
+def senses(models: dict[str, Model], title: str, parts: list[dict[str, Any]], settings: dict[str, Any]) -> None:
     """Table 5: F1 by layer beside the first sense; ``parts`` are training and test files."""
     rows: list[list[str]] = []
     for name, model in models.items():

@@ -37,7 +37,7 @@ from firth import api
 from firth.core.configs import TrainingConfig
 from firth.core.run import Run
 from firth.models.recurrent.config import RecurrentConfig
-from firth.models.recurrent.model import RecurrentRepresentation
+from firth.models.recurrent.model import RecurrentModel
 from firth.models.recurrent.network import Recurrent
 from firth.nn.outputs.sampled import NCEOutput, Noise, noise_shares
 from firth.nn.outputs.softmax import TokenOutput
@@ -225,9 +225,7 @@ def _usual(lines: list[list[str]], known: set[str]) -> list[str]:
 
 
 @torch.inference_mode()
-def stream_loss(
-    model: RecurrentRepresentation, lines: list[str], num_streams: int = 10, window: int = 70
-) -> tuple[float, int]:
+def stream_loss(model: RecurrentModel, lines: list[str], num_streams: int = 10, window: int = 70) -> tuple[float, int]:
     """-log p of every token and <eos> with carried state, and their number."""
     ends = [torch.tensor([model.eos_id])]
     labels = torch.cat([part for line in lines for part in (torch.from_numpy(model.tokens.encode(line).ids), ends[0])])
@@ -270,7 +268,7 @@ def wikitext(data: Path, budget: str, out: Path | None, settings: list[str]) -> 
                     f"  {line['seconds']:8.0f} s  held-out perplexity a token {line['heldout_perplexity_token']:8.1f}"
                 )
         model = firth.load(run)
-        assert isinstance(model, RecurrentRepresentation)
+        assert isinstance(model, RecurrentModel)
         for part in ("valid", "test"):
             loss, count = stream_loss(model, _usual(_lines(data, part), known))
             print(f"{part:6} {count:,} tokens, perplexity a token {math.exp(loss / count):.1f}")

@@ -2,7 +2,7 @@
 
     python benchmarks/relatives.py speed [--corpus CORPUS] [--rounds 5] [--length 512]
     python benchmarks/relatives.py train --minutes 30 [--corpus CORPUS] [--recipes bert-tiny electra-tiny ...] [--probe labelled.tsv] [--out RUNS]
-        [--encoders positions=rotary norm_first=true] [--settings batch_rows=8 learning_rate=1.4e-3] [--steps bert-tiny=38000 ...]
+        [--encoders positions=rotary norm_first=true] [--settings batch_size=8 learning_rate=1.4e-3] [--steps bert-tiny=38000 ...]
     python benchmarks/relatives.py rate --minutes 30 [--corpus CORPUS] [--encoders ...] [--settings ...]
 
 speed: contenders take turns; figures are medians of useful tokens (not padding) a second. The peers are what
@@ -53,7 +53,7 @@ from firth.corpus.format import Corpus
 from firth.models.pretrain import configure
 from firth.models.registry import find_recipe
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.pretraining import find_family
+from firth.models.shared.pretraining import find_pretraining
 from firth.models.t5.objective import choose_spans, corrupt, text_len
 from firth.models.t5.pretraining import pieces_of
 from firth.tokenizers.sentinels import sentinel_ids
@@ -108,7 +108,7 @@ def finish(loss: torch.Tensor, parameters: list[torch.nn.Parameter], optimizer: 
 
 
 def electra_peer(config: RunConfig, corpus: Corpus) -> Step:
-    model, share = config.model, config.objective.generator_share
+    model, share = config.model, config.objective.generator_ratio
     common = {
         "vocab_size": corpus.info.vocab_size,
         "embedding_size": model.token_dim,
@@ -149,7 +149,7 @@ def electra_peer(config: RunConfig, corpus: Corpus) -> Step:
         finish(out.loss + 50 * second.loss, parameters, optimizer)
         return int(mask.sum())
 
-    return taking_turns(documents(corpus, config.objective.row_len), config.training.batch_rows, step)
+    return taking_turns(documents(corpus, config.objective.seq_len), config.training.batch_size, step)
 
 
 def xlnet_peer(config: RunConfig, corpus: Corpus) -> Step:
@@ -178,7 +178,7 @@ def xlnet_peer(config: RunConfig, corpus: Corpus) -> Step:
         finish(loss, parameters, optimizer)
         return int(mask.sum())
 
-    return taking_turns(documents(corpus, config.objective.row_len), config.training.batch_rows, step)
+    return taking_turns(documents(corpus, config.objective.seq_len), config.training.batch_size, step)
 
 
 def gpt_peer(config: RunConfig, corpus: Corpus) -> Step:
@@ -207,7 +207,7 @@ def gpt_peer(config: RunConfig, corpus: Corpus) -> Step:
         finish(model(input_ids=ids, attention_mask=mask, labels=labels).loss, parameters, optimizer)
         return int(mask.sum())
 
-    return taking_turns(documents(corpus, config.objective.row_len), config.training.batch_rows, step)
+    return taking_turns(documents(corpus, config.objective.seq_len), config.training.batch_size, step)
 
 
 def t5_peer(config: RunConfig, corpus: Corpus) -> Step:
@@ -249,12 +249,12 @@ def t5_peer(config: RunConfig, corpus: Corpus) -> Step:
         return sum(map(len, rows))
 
     texts = [row[1:-1] for row in documents(corpus, most + 2)]
-    return taking_turns(texts, config.training.batch_rows, step)
+    return taking_turns(texts, config.training.batch_size, step)
 
 
 def firth_step(config: RunConfig, corpus: Corpus) -> Step:
     """One step of Firth's loop."""
-    family = find_family(config)(configure(config, corpus), corpus)
+    family = find_pretraining(config)(configure(config, corpus), corpus)
     family.module.train()
     optimizer = build_optimizer(family.module, config.training)
     parameters = list(family.module.parameters())
@@ -280,7 +280,7 @@ def speed(arguments: argparse.Namespace, corpus: Corpus) -> None:
     for name, peer in peers.items():
         if arguments.only and not name.startswith(arguments.only):
             continue
-        config = find_recipe(name).override([f"batch_rows={rows}", f"row_len={length}"])
+        config = find_recipe(name).override([f"batch_size={rows}", f"seq_len={length}"])
         config = configure(config, corpus)
         contenders = {"transformers": peer(config, corpus), "firth": firth_step(config, corpus)}
         if name.startswith("xlnet"):  # the peer has no memory

@@ -1,7 +1,7 @@
 """Titles from abstracts: UniLM and T5 within the same time, on the same texts, beside the beginning of the abstract.
 
     python benchmarks/titles.py --data FOLDER [--minutes 20] [--recipes unilm-mini t5-mini] [--text more.txt ...]
-        [--settings batch_rows=8 ...] [--copy 0.5] [--writing learning_rate=1e-3 ...]
+        [--settings batch_size=8 ...] [--copy 0.5] [--writing learning_rate=1e-3 ...]
 
 FOLDER holds ``train``, ``dev`` and ``test`` files (.tsv, also .gz) of lines ``source<TAB>target``, or of three columns of
 which the first is a prefix; without ``train`` the dev file is learned from, but for 100 pairs. Each recipe gets the same wall-clock time:

@@ -40,12 +40,12 @@ from firth.corpus.pairs import PairsCorpus
 from firth.data.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
 from firth.decoding.steps import Rules
 from firth.export.ctranslate2 import load_ctranslate2
-from firth.export.ctranslate2_model import CTranslate2Representation
+from firth.export.ctranslate2_model import CTranslate2Model
 from firth.models.shared.bleu import score_translations
 from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
 from firth.models.shared.translation import PairSpecials, Translation, load_translation
-from firth.models.shared.translation_model import TranslationRepresentation
+from firth.models.shared.translation_model import TranslationModel
 from firth.models.shared.translator import Translator
 from firth.nn.attention.positions import sinusoids
 from firth.training.optimizer import build_optimizer
@@ -266,9 +266,9 @@ def compare_search(corpus: PairsCorpus, folder: Path, rounds: int, num_texts: in
 
 
 def compare_steps(
-    ours: TranslationRepresentation,
+    ours: TranslationModel,
     theirs: MarianMTModel,
-    engines: dict[str, CTranslate2Representation],
+    engines: dict[str, CTranslate2Model],
     texts: list[str],
     rounds: int,
 ) -> None:
@@ -359,7 +359,7 @@ def measure_quality(parts: Parts, folder: Path, arguments: argparse.Namespace) -
     show_curve(run, model, pairs, arguments.target)
 
 
-def show_curve(run: Path, model: TranslationRepresentation, pairs: list[Pair], target: str) -> None:
+def show_curve(run: Path, model: TranslationModel, pairs: list[Pair], target: str) -> None:
     """BLEU of every checkpoint that is there; changes the model."""
     folders = sorted(run.glob("checkpoints/step-*"), key=lambda folder: int(folder.name.removeprefix("step-")))
     for folder in folders:

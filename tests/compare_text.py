@@ -12,7 +12,7 @@ import firth
 from sample_text import write_documents
 from task_text import files
 
-SMALL = "num_layers=1 hidden_dim=32 num_heads=2 ffn_dim=64 row_len=32 batch_rows=4 evaluations=1 steps=2"
+SMALL = "num_layers=1 hidden_dim=32 num_heads=2 ffn_dim=64 seq_len=32 batch_size=4 evaluations=1 steps=2"
 RECIPES = ["word2vec epochs=1 dim=8 min_count=1 threads=1", f"bert-tiny-modern {SMALL}", "scratch"]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from firth.evaluation.occurrences import Occurrence
     from firth.models.gpt.prompting import PromptedLabel
     from firth.models.shared.generation import Continuation
-    from firth.models.shared.model import Representation
+    from firth.models.shared.model import Model
     from firth.vectors.configs import AnyVectorsConfig
 
 AnyPath = str | Path
@@ -165,7 +165,7 @@ def pretrain(
     overwrite: bool = False,
     progress: Progress | None = None,
     **training: Any,
-) -> Representation:
+) -> Model:
     """Trains a recipe on a corpus; ``budget="20m"``, ``steps=``, ``epochs=``, ``seed=`` and the like
     are settings of training, ``settings=["model.num_layers=3"]`` reaches everything else. ``base`` goes
     on with the weights of a model (a run or a Hugging Face BERT directory)."""
@@ -226,10 +226,10 @@ def evaluate_words(
     from dataclasses import asdict
 
     from firth.evaluation.words import score_analogies, score_similarity
-    from firth.models.shared.static import StaticRepresentation
+    from firth.models.shared.static import StaticModel
 
     loaded = load(model)
-    if not isinstance(loaded, StaticRepresentation):
+    if not isinstance(loaded, StaticModel):
         raise FirthError(f"{model}: similarity and analogy files are for static vectors; this is an {loaded.kind}")
     pairs = [score_similarity(loaded.vectors, path) for path in similarity]
     questions = [score_analogies(loaded.vectors, path, limit=limit) for path in analogies]
@@ -259,7 +259,7 @@ def convert(
     """Static vectors in another format, by the ending of ``out`` or by name; encoders and tasks on them as ``onnx``,
     translators as ``ctranslate2``, with ``verify`` compared with the original (on ``data``, a labelled file or one of
     sentences). Returns what is known of the result."""
-    from firth.models.shared.static import StaticRepresentation
+    from firth.models.shared.static import StaticModel
     from firth.vectors.formats import save_vectors
 
     if format == "onnx":
@@ -275,7 +275,7 @@ def convert(
             "only exported models are verified: add --to onnx or --to ctranslate2, or leave out --verify and --data"
         )
     loaded = load(model)
-    if not isinstance(loaded, StaticRepresentation):
+    if not isinstance(loaded, StaticModel):
         raise FirthError(
             f"{model}: an {loaded.kind}, which is no static vectors; write it with --to onnx or --to ctranslate2"
         )
@@ -293,7 +293,7 @@ def evaluate(run: AnyPath, corpus: AnyPath | None = None, num_texts: int = 50) -
 
 
 def generate(
-    model: AnyPath | Representation, texts: Sequence[str], *, trace: AnyPath | None = None, **settings: Any
+    model: AnyPath | Model, texts: Sequence[str], *, trace: AnyPath | None = None, **settings: Any
 ) -> list[list[Continuation]]:
     """Texts continued by a language model; ``trace`` is a JSON file for the tree of the beam search."""
     from firth.core.files import write_json
@@ -312,7 +312,7 @@ def generate(
 
 
 def prompt_classify(
-    model: AnyPath | Representation,
+    model: AnyPath | Model,
     examples: AnyPath | Sequence[tuple[str, str]],
     texts: Sequence[str],
     template: str | None = None,
@@ -335,7 +335,7 @@ def plan(recipe: str | RunConfig, *, corpus: AnyPath, budget: str, settings: Seq
 
 
 def occurrences(
-    model: AnyPath | Representation,
+    model: AnyPath | Model,
     corpus: AnyPath,
     sentence: str,
     word: str,
@@ -353,7 +353,7 @@ def occurrences(
 
 
 def probe(
-    model: AnyPath | Representation, *, out: AnyPath | None = None, progress: Progress | None = None, **settings: Any
+    model: AnyPath | Model, *, out: AnyPath | None = None, progress: Progress | None = None, **settings: Any
 ) -> dict[str, Any]:
     """What each layer of a model knows, beside baselines: ``pos="train.conllu"``, ``senses=["train.xml"]`` and the like
     are the options of ``firth probe``. Files are written to ``out``, by default ``probe`` inside a run of Firth."""
@@ -374,7 +374,7 @@ def probe_table(found: dict[str, Any]) -> list[str]:
     return table_lines(found)
 
 
-def load(path: AnyPath) -> Representation:
+def load(path: AnyPath) -> Model:
     """A trained representation: a run of Firth, a Hugging Face BERT directory, or a file of vectors."""
     from firth.models.loading import load_model
 

@@ -29,7 +29,7 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
 
     ``base`` is a run, a Hugging Face directory, a file of vectors, or "scratch"; ``epochs`` and ``learning_rate``
     are chosen by the base if not given. ``dev_share`` of the examples are set aside to choose the best epoch; where
-    that is less than 20 of them the last one is taken. ``beside`` names word vectors that stand beside the base.
+    that is less than 20 of them the last one is taken. ``extra_vectors`` names word vectors that are read in addition to the base.
     ``settings`` are any others of ``TaskConfig``, by name.
     """
 
@@ -41,30 +41,30 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         *,
         epochs: int | None = None,
         learning_rate: float | None = None,
-        batch_rows: int = 32,
+        batch_size: int = 32,
         long_text: str = "head",
         dev_share: float = 0.1,
-        beside: str | None = None,
+        extra_vectors: str | None = None,
         seed: int = 0,
         settings: dict[str, Any] | None = None,
     ) -> None:
         self.base = base
         self.epochs = epochs
         self.learning_rate = learning_rate
-        self.batch_rows = batch_rows
+        self.batch_size = batch_size
         self.long_text = long_text
         self.dev_share = dev_share
-        self.beside = beside
+        self.extra_vectors = extra_vectors
         self.seed = seed
         self.settings = settings
 
     def _train(self, examples: list[Any]) -> TaskModel:
         from firth.tasks.data import build_data
-        from firth.tasks.finetune import load_base, train_model, usual_settings
-        from firth.tasks.model import load_beside
+        from firth.tasks.finetune import default_settings, load_base, train_model
+        from firth.tasks.model import load_extra_vectors
 
         given = {
-            "batch_rows": self.batch_rows,
+            "batch_size": self.batch_size,
             "long_text": self.long_text,
             "seed": self.seed,
             **{name: value for name in ("epochs", "learning_rate") if (value := getattr(self, name)) is not None},
@@ -73,14 +73,14 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         data = build_data(self._task, *self._split(examples))
         data.check.refuse()
         config = data.configured(TaskConfig.build({"task": self._task, **given}, type(self).__name__))
-        if config.tune_base_epochs:
-            raise FirthError("tune_base_epochs is for firth.finetune, which keeps the tuned base: leave it out here")
+        if config.adapt_epochs:
+            raise FirthError("adapt_epochs is for firth.finetune, which keeps the tuned base: leave it out here")
         base = load_base(str(self.base), data, config)
-        config = usual_settings(config, base, len(data.train), set(given))
-        beside = None if self.beside is None else load_beside(Path(self.beside))
+        config = default_settings(config, base, len(data.train), set(given))
+        extra_vectors = None if self.extra_vectors is None else load_extra_vectors(Path(self.extra_vectors))
         with tempfile.TemporaryDirectory() as folder:
-            model, trainee, _ = train_model(config, base, data, Path(folder), None, beside)
-        self.dev_scores_ = dict(trainee.best or {})
+            model, trainable, _ = train_model(config, base, data, Path(folder), None, extra_vectors)
+        self.dev_scores_ = dict(trainable.best or {})
         return model
 
     def _split(self, examples: list[Any]) -> tuple[list[Any], list[Any]]:

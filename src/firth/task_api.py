@@ -13,7 +13,7 @@ from firth.tasks.config import TaskConfig, WritingConfig
 
 if TYPE_CHECKING:
     from firth.evaluation.compare.compare import Stage
-    from firth.models.shared.model import Representation
+    from firth.models.shared.model import Model
     from firth.tasks.data import Reading
 
 WRITE = "write"
@@ -26,7 +26,7 @@ def finetune(
     train: AnyPath,
     dev: AnyPath | None = None,
     out: AnyPath,
-    beside: AnyPath | None = None,
+    extra_vectors: AnyPath | None = None,
     teacher: AnyPath | None = None,
     settings: Sequence[str] = (),
     seeds: int | None = None,
@@ -40,9 +40,9 @@ def finetune(
     overwrite: bool = False,
     progress: Progress | None = None,
     **more: Any,
-) -> Representation:
+) -> Model:
     """A task (classify, score, tag, answer or write) learned on top of a representation: a run, a Hugging Face directory, a
-    file of vectors, or ``"scratch"``; ``beside`` it may stand word vectors, which do not learn; a ``teacher`` (a run of the
+    file of vectors, or ``"scratch"``; ``extra_vectors`` are word vectors read in addition to it, which do not learn; a ``teacher`` (a run of the
     same task) may say more than the labels. ``epochs=``, ``learning_rate=`` and all other settings of ``TaskConfig`` may be
     given. With ``shares`` (0.01, 0.1, 1, say) it learns from shares of the
     examples, three seeds each unless ``seeds`` says otherwise; the model is the best of the largest share."""
@@ -56,9 +56,9 @@ def finetune(
         f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()
     ] + list(settings)
     if task == WRITE:
-        if (seeds or 1) > 1 or sweep or shares or beside is not None or teacher is not None:
+        if (seeds or 1) > 1 or sweep or shares or extra_vectors is not None or teacher is not None:
             raise FirthError(
-                "write is taught once and to one model: leave out --seeds, --sweep, --shares, --beside and --teacher"
+                "write is taught once and to one model: leave out --seeds, --sweep, --shares, --extra-vectors and --teacher"
             )
         reading = Reading(text, second, label, skip_bad, repair_tags)
         return _finetune_writing(words, base, train, dev, out, reading, overwrite, progress)
@@ -69,7 +69,7 @@ def finetune(
         Path(train),
         Path(dev) if dev is not None else None,
         Reading(text, second, label, skip_bad, repair_tags),
-        Path(beside) if beside is not None else None,
+        Path(extra_vectors) if extra_vectors is not None else None,
         Path(teacher) if teacher is not None else None,
     )
     count = seeds if seeds is not None else 3 if shares else 1
@@ -92,7 +92,7 @@ def _finetune_writing(
     reading: Reading,
     overwrite: bool,
     progress: Progress | None,
-) -> Representation:
+) -> Model:
     from firth.tasks.write.run import start_writing
 
     config, rest = writing_settings(words)
@@ -208,12 +208,12 @@ def compare(
     from firth.data.readers import ReadingConfig
     from firth.evaluation.compare.bases import split_recipes
     from firth.evaluation.compare.compare import Comparison
-    from firth.evaluation.compare.config import Wish
+    from firth.evaluation.compare.config import CompareConfig
     from firth.tasks.data import Reading
 
     config = task_config(task).override(list(settings))
     named = frozenset(word.partition("=")[0].strip() for word in settings)
-    wish = Wish(
+    wish = CompareConfig(
         config if "max_len" in named or config.task == "answer" else config.replace(max_len=256),
         tuple(str(word) for word in ([corpus] if isinstance(corpus, str | Path) else corpus)),
         Path(train),

@@ -20,7 +20,7 @@ NUMBERS = ["one", "two", "three", "four"]
 HAN_RULERS = [("国王", "男人"), ("女王", "女人")]
 HAN_CITIES = ["北京", "上海", "巴黎", "伦敦"]
 HAN_ANIMALS = ["狗", "猫", "马", "鸟"]
-SMALL = ["num_layers=2", "hidden_dim=48", "num_heads=2", "ffn_dim=96", "max_positions=64", "row_len=48", "batch_rows=8"]
+SMALL = ["num_layers=2", "hidden_dim=48", "num_heads=2", "ffn_dim=96", "max_positions=64", "seq_len=48", "batch_size=8"]
 LOOP = ["evaluation_batches=2", "evaluations=4", "checkpoints=2"]
 
 

@@ -131,7 +131,7 @@ def test_a_setting_that_is_named_counts_even_if_it_is_usual(done: tuple[Path, di
     """Settings that nobody names are chosen by the base and the number of labels."""
     folder, _ = done
     wish = settings(folder)
-    found = firth.compare("classify", **(wish | {"settings": [*wish["settings"], "batch_rows=32"]}))
+    found = firth.compare("classify", **(wish | {"settings": [*wish["settings"], "batch_size=32"]}))
     assert not found["cached"]
 
 
@@ -155,8 +155,8 @@ SHAPES = {
     "xlnet-tiny": f"{SMALL} memory_len=8",
     "ernie-tiny": SMALL,
     "unilm-tiny": SMALL,
-    "lstm-lm": "num_layers=1 hidden_dim=16 embed_dim=16 row_len=8 batch_rows=4 evaluations=1 steps=2",
-    "elmo-tiny": "filters=[[1,4],[3,8]] projection_dim=8 cell_dim=16 window_len=12 num_samples=32 steps=2 evaluations=1",
+    "lstm-lm": "num_layers=1 hidden_dim=16 embed_dim=16 seq_len=8 batch_size=4 evaluations=1 steps=2",
+    "elmo-tiny": "filters=[[1,4],[3,8]] projection_dim=8 cell_dim=16 seq_len=12 num_samples=32 steps=2 evaluations=1",
     "fasttext": "epochs=1 dim=8 min_count=1 threads=1",
     "glove": "epochs=1 dim=8 min_count=1 threads=1",
 }

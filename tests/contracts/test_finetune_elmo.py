@@ -11,7 +11,7 @@ from firth import api
 from firth.models.registry import find_recipe
 from task_text import write_vectors
 
-SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=6", "batch_rows=3", "max_vocab=60"]
+SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=6", "batch_size=3", "max_vocab=60"]
 TEXTS = ["The old doctor found a clock.", "老师看见了一本书。", "A red boat near the flibbertigibbet!"]
 
 
@@ -86,7 +86,7 @@ def test_word_vectors_beside(run: Path, tmp_path: Path, tune: bool) -> None:
     trained = firth.finetune(
         "tag",
         base=run,
-        beside=vectors,
+        extra_vectors=vectors,
         train=path,
         dev=path,
         out=tmp_path / "run",

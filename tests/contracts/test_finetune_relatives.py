@@ -11,13 +11,13 @@ import firth
 from firth import api
 from firth.data.examples import AnswerExample
 from firth.models.registry import find_recipe
-from firth.models.shared.encoder_model import EncoderRepresentation
+from firth.models.shared.encoder_model import EncoderModel
 from firth.tasks.answer.answer import AnswerQuestions
 from firth.tasks.batches import collate, frame_row
 from firth.tasks.config import TaskConfig
 from task_text import files
 
-SHAPE = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "row_len=32", "batch_rows=4", "evaluations=1"]
+SHAPE = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "seq_len=32", "batch_size=4", "evaluations=1"]
 KINDS = {
     "electra-narrow": ("electra-tiny", ["embedding_dim=24"]),
     "electra": ("electra-tiny", ["embedding_dim=32"]),
@@ -71,13 +71,13 @@ def test_train_save_load(task: str, base: Path, tmp_path: Path) -> None:
 def test_a_task_reads_what_the_model_shows(base: Path) -> None:
     """The same special tokens in the same segments, for one text and for two."""
     model = firth.load(base)
-    assert isinstance(model, EncoderRepresentation)
+    assert isinstance(model, EncoderModel)
     reader, (first, second) = model.reader(), INPUTS["pair"][0]
     parts = [reader.tokenize(text).ids for text in (first, second)]
     alone = frame_row(reader.frame, parts[0], None, np.arange(len(parts[0])))
     arrays = {name: torch.from_numpy(array) for name, array in collate([alone], reader.pad_id).items()}
     with torch.inference_mode():
-        inputs = arrays["ids"], arrays["blocks"], None, arrays["segments"]
+        inputs = arrays["ids"], arrays["doc_ids"], None, arrays["segments"]
         hidden = reader.module.eval()(*inputs).hidden[:, 0]
     np.testing.assert_allclose(hidden, model.layers(first).hidden, atol=1e-5)
     both = frame_row(reader.frame, *parts, np.arange(len(parts[1])))
@@ -94,7 +94,7 @@ def test_no_answer_stands_where_the_text_is_summed_up(base: Path) -> None:
     example = AnswerExample("1", "What?", "The nurse found a map.", [], True)
     item = task.item(example, 0)
     place = item.target[0][0]
-    special = reader.frame.before if reader.summary == "first" else reader.frame.after[-1:]
+    special = reader.frame.before if reader.summary == "cls" else reader.frame.after[-1:]
     assert item.rows[0].ids[place[0]] == special[0]
     assert item.rows[0].source[place[0]] == -1
     output = np.zeros((1, 2, len(item.rows[0].ids)), np.float32)

@@ -117,7 +117,7 @@ def test_a_translator_and_elmo(pairs_folder: Path, words_folder: Path, tmp_path:
     found = firth.probe(api.pretrain(config, corpus=pairs_folder, out=tmp_path / "mt"), num_texts=5)
     assert len(found["attention"]["distance"]) == 2
     assert found["senses"]["num_test"] == 48
-    elmo = ["projection_dim=8", "cell_dim=16", "max_vocab=200", "num_samples=20", "steps=2", "batch_rows=4"]
+    elmo = ["projection_dim=8", "cell_dim=16", "max_vocab=200", "num_samples=20", "steps=2", "batch_size=4"]
     config = find_recipe("elmo-tiny").override(elmo)
     found = firth.probe(api.pretrain(config, corpus=words_folder, out=tmp_path / "elmo"), num_texts=5)
     assert len(found["senses"]["f1"]) == 3

@@ -18,13 +18,13 @@ from firth.core.run import Run
 from firth.corpus.format import Corpus
 from firth.models.pretrain import configure
 from firth.models.registry import RECIPES, find_recipe
-from firth.models.shared.encoder_model import EncoderRepresentation
-from firth.models.shared.pretraining import find_family
+from firth.models.shared.encoder_model import EncoderModel
+from firth.models.shared.pretraining import find_pretraining
 
 TEXTS = ["The old doctor found a broken clock near the river.", "老师看见了一本书。", "An apple!"]
-LOOP = ["batch_rows=4", "evaluation_batches=2", "evaluations=2", "checkpoints=2"]
+LOOP = ["batch_size=4", "evaluation_batches=2", "evaluations=2", "checkpoints=2"]
 TINY: dict[str, list[str]] = {
-    "encoder": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "max_positions=48", "row_len=32"],
+    "encoder": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "max_positions=48", "seq_len=32"],
     "encoder_decoder": [
         "num_layers=2",
         "num_decoder_layers=1",
@@ -35,13 +35,13 @@ TINY: dict[str, list[str]] = {
         "average=2",
     ],
     "corrupted_spans": [
-        *("num_layers=2", "num_decoder_layers=1", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "row_len=32"),
+        *("num_layers=2", "num_decoder_layers=1", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "seq_len=32"),
     ],
     "seq2seq": ["hidden_dim=16", "batch_tokens=128"],
-    "elmo": ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=12", "num_samples=32"],
-    "recurrent": ["num_layers=2", "hidden_dim=32", "embed_dim=24", "row_len=8"],
-    "two_stream": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "row_len=32", "memory_len=8"],
-    "decoder": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "max_positions=48", "row_len=32"],
+    "elmo": ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=12", "num_samples=32"],
+    "recurrent": ["num_layers=2", "hidden_dim=32", "embed_dim=24", "seq_len=8"],
+    "two_stream": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "seq_len=32", "memory_len=8"],
+    "decoder": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "max_positions=48", "seq_len=32"],
 }
 """Settings that make the recipes of each kind of objective, or of model, small."""
 DROPOUT: dict[str, list[str]] = {
@@ -117,17 +117,17 @@ def test_the_run_holds_the_weights_of_the_last_step(
 ) -> None:
     config = shrunk(name, "steps=2")
     api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
-    trainee = find_family(config)(configure(config, corpus), corpus)
-    trainee.module.load_state_dict(load_file(tmp_path / "run" / "checkpoints" / "step-2" / "model.safetensors"))
+    trainable = find_pretraining(config)(configure(config, corpus), corpus)
+    trainable.module.load_state_dict(load_file(tmp_path / "run" / "checkpoints" / "step-2" / "model.safetensors"))
     loaded = firth.load(tmp_path / "run")
-    assert isinstance(loaded, EncoderRepresentation)
+    assert isinstance(loaded, EncoderModel)
     assert loaded.token_head is not None
     ids = torch.randint(5, corpus.info.vocab_size, (2, 16))
     with torch.inference_mode():
-        wanted = trainee.model.eval().last(ids)
+        wanted = trainable.model.eval().last(ids)
         assert torch.equal(loaded.encoder.last(ids), wanted)
-        table = trainee.model.embeddings.tokens.weight
-        assert torch.equal(loaded.token_head(wanted, table), trainee.objective.head(wanted, table))
+        table = trainable.model.embeddings.tokens.weight
+        assert torch.equal(loaded.token_head(wanted, table), trainable.objective.head(wanted, table))
 
 
 def stop(event: Mapping[str, Any]) -> None:
@@ -172,7 +172,7 @@ def test_overwrite_replaces_a_run(tiny_config: RunConfig, corpus_folder: Path, t
 @pytest.mark.parametrize("name", [name for name in sorted(RECIPES) if name.startswith("gpt-")])
 def test_every_position_of_a_decoder_is_learned(name: str) -> None:
     config: Any = find_recipe(name)
-    assert config.objective.row_len == config.model.max_positions
+    assert config.objective.seq_len == config.model.max_positions
 
 
 def test_positions_that_no_row_had(
@@ -181,7 +181,7 @@ def test_positions_that_no_row_had(
     """Rows of 32 tokens train 32 of 48 positions; the others repeat them. What comes with a base stays."""
     first = load_file(run_folder / "model.safetensors")["bert.embeddings.position_embeddings.weight"]
     assert torch.equal(first[32:], first[:16])
-    settings = ["row_len=16", "steps=1", "batch_rows=4", "evaluations=1", "weight_decay=0"]
+    settings = ["seq_len=16", "steps=1", "batch_size=4", "evaluations=1", "weight_decay=0"]
     api.pretrain("bert-continue", corpus=corpus_folder, out=tmp_path / "run", base=run_folder, settings=settings)
     second = load_file(tmp_path / "run" / "model.safetensors")["bert.embeddings.position_embeddings.weight"]
     assert torch.equal(second[16:], first[16:])

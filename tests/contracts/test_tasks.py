@@ -32,15 +32,15 @@ def bases(
 ) -> dict[str, str]:
     """A small one of each kind."""
     folder = tmp_path_factory.mktemp("bases")
-    small = ["steps=2", "batch_rows=4", "evaluations=1"]
+    small = ["steps=2", "batch_size=4", "evaluations=1"]
     shapes = {
         "modern": ("bert-tiny-modern", corpus_folder, ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64"]),
         "elmo": (
             "elmo-tiny",
             words_folder,
-            ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=12", "num_samples=32"],
+            ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=12", "num_samples=32"],
         ),
-        "recurrent": ("lstm-lm", words_folder, ["num_layers=2", "hidden_dim=32", "embed_dim=24", "row_len=8"]),
+        "recurrent": ("lstm-lm", words_folder, ["num_layers=2", "hidden_dim=32", "embed_dim=24", "seq_len=8"]),
     }
     for name, (recipe, corpus, settings) in shapes.items():
         api.pretrain(find_recipe(recipe).override([*settings, *small]), corpus=corpus, out=folder / name)

@@ -11,7 +11,7 @@ from transformers import MarianConfig, MarianMTModel
 import firth
 from firth import api
 from firth.core.tensors import load_tensors
-from firth.models.shared.translation_model import SourceReader, TranslationRepresentation
+from firth.models.shared.translation_model import SourceReader, TranslationModel
 from pair_text import sentence_pairs, write_sides
 from task_text import files
 
@@ -59,7 +59,7 @@ def test_features_for_a_network_are_the_usual_way(base: Path, tmp_path: Path) ->
 
 def test_a_task_reads_what_layers_show(base: Path) -> None:
     model = firth.load(base)
-    assert isinstance(model, TranslationRepresentation)
+    assert isinstance(model, TranslationModel)
     reader, shown = model.reader(), model.layers("dog bird")
     ids = torch.tensor([[*reader.tokenize("dog bird").ids, *reader.frame.after, 0, 0]])
     blocks = (torch.arange(ids.shape[1]) < shown.hidden.shape[1])[None].long()
@@ -73,7 +73,7 @@ def test_a_task_reads_what_layers_show(base: Path) -> None:
 
 def test_dropout_follows_the_task(base: Path) -> None:
     model = firth.load(base)
-    assert isinstance(model, TranslationRepresentation)
+    assert isinstance(model, TranslationModel)
     reader = SourceReader(model.model)
     reader.train()
     assert model.model.training
@@ -84,7 +84,7 @@ def test_dropout_follows_the_task(base: Path) -> None:
 def test_a_published_directory(base: Path, tmp_path: Path) -> None:
     """A Marian of transformers, with the tokenizer of a run."""
     model = firth.load(base)
-    assert isinstance(model, TranslationRepresentation)
+    assert isinstance(model, TranslationModel)
     size = model.pieces.vocab_size
     shape: dict[str, Any] = {
         "d_model": 16,

@@ -16,14 +16,14 @@ from firth.tasks import adapt as tune_file
 from firth.training.loop import Loop
 from task_text import PEOPLE, THINGS, files
 
-SHAPE = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "row_len=32", "batch_rows=4"]
+SHAPE = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "seq_len=32", "batch_size=4"]
 SMALL = ["steps=2", "evaluations=1"]
 
 
 @pytest.fixture(scope="module")
 def elmo(words_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "elmo"
-    settings = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=6", "batch_rows=3"]
+    settings = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=6", "batch_size=3"]
     config = find_recipe("elmo-tiny").override([*settings, "max_vocab=60", "num_samples=0", "steps=20"])
     api.pretrain(config, corpus=words_folder, out=folder)
     return folder
@@ -52,7 +52,7 @@ def test_elmo_knows_the_text_better_after(elmo: Path, tmp_path: Path) -> None:
     path = tmp_path / "train.tsv"
     path.write_text("text\tlabel\n" + "".join(lines), encoding="utf-8")
     out = tmp_path / "run"
-    more = {"tune_base_epochs": 3, "tune_base_rate": 0.01, "epochs": 1}
+    more = {"adapt_epochs": 3, "adapt_learning_rate": 0.01, "epochs": 1}
     firth.finetune("classify", base=elmo, train=path, dev=path, out=out, **more)  # type: ignore[arg-type]
     found = Run.open(out).facts["tuned_base"]
     assert found["after"]["perplexity"] < 0.7 * found["before"]["perplexity"]
@@ -68,9 +68,9 @@ def test_elmo_knows_the_text_better_after(elmo: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["pair", "tag", "answer"])
 def test_bert_on_every_kind_of_example(kind: str, run_folder: Path, tmp_path: Path) -> None:
-    facts = finetune(run_folder, tmp_path, kind, settings=["tune_base_epochs=1"])
+    facts = finetune(run_folder, tmp_path, kind, settings=["adapt_epochs=1"])
     assert set(facts["tuned_base"]) == {"before", "after", "epochs"}
-    assert facts["config"]["tune_base_epochs"] == 1
+    assert facts["config"]["adapt_epochs"] == 1
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_bert_on_every_kind_of_example(kind: str, run_folder: Path, tmp_path: Pa
         ("ernie-tiny", "corpus_folder", SHAPE),
         ("xlnet-tiny", "corpus_folder", [*SHAPE, "memory_len=8"]),
         ("t5-tiny", "corpus_folder", [*SHAPE, "num_decoder_layers=1"]),
-        ("lstm-lm", "corpus_folder", ["hidden_dim=16", "embed_dim=16", "row_len=8", "batch_rows=4"]),
-        ("lstm-lm-nce", "words_folder", ["hidden_dim=16", "embed_dim=16", "row_len=8", "batch_rows=4", "num_noise=8"]),
+        ("lstm-lm", "corpus_folder", ["hidden_dim=16", "embed_dim=16", "seq_len=8", "batch_size=4"]),
+        ("lstm-lm-nce", "words_folder", ["hidden_dim=16", "embed_dim=16", "seq_len=8", "batch_size=4", "num_noise=8"]),
     ],
 )
 def test_every_objective(
@@ -90,7 +90,7 @@ def test_every_objective(
 ) -> None:
     config = find_recipe(recipe).override([*settings, *SMALL])
     api.pretrain(config, corpus=request.getfixturevalue(corpus), out=tmp_path / "base")
-    facts = finetune(tmp_path / "base", tmp_path, tune_base_epochs=1)
+    facts = finetune(tmp_path / "base", tmp_path, adapt_epochs=1)
     assert facts["tuned_base"]["after"].keys() >= facts["tuned_base"]["before"].keys()
     assert firth.load(tmp_path / "run").predict(["The map."])
 
@@ -105,9 +105,9 @@ def test_an_interrupted_one_goes_on(elmo: Path, tmp_path: Path, monkeypatch: pyt
     with monkeypatch.context() as patch:
         patch.setattr(Loop, "run", stopped)
         with pytest.raises(Interrupted):
-            finetune(elmo, tmp_path, tune_base_epochs=2)
+            finetune(elmo, tmp_path, adapt_epochs=2)
     monkeypatch.setattr(tune_file, "start_run", None)  # it is not begun anew
-    facts = finetune(elmo, tmp_path, tune_base_epochs=2)
+    facts = finetune(elmo, tmp_path, adapt_epochs=2)
     assert facts["status"] == "finished"
     assert facts["tuned_base"]["before"]["perplexity"] > 0
 
@@ -118,19 +118,19 @@ def test_what_has_no_objective(base: str, tmp_path: Path) -> None:
 
     name = "scratch" if base == "scratch" else str(write_vectors(tmp_path / "words.vec"))
     with pytest.raises(FirthError, match="no pre-training is known that it could go on with"):
-        finetune(name, tmp_path, tune_base_epochs=1)
+        finetune(name, tmp_path, adapt_epochs=1)
     assert not (tmp_path / "run").exists()
 
 
 def test_the_rate_is_lower_than_the_base_had(elmo: Path) -> None:
     from firth.tasks.config import TaskConfig
 
-    config = TaskConfig(tune_base_epochs=2.0, seed=7)
-    plan = tune_file.plan_tuning(str(elmo), config)
+    config = TaskConfig(adapt_epochs=2.0, seed=7)
+    plan = tune_file.plan_adaptation(str(elmo), config)
     had = find_recipe("elmo-tiny").training.learning_rate
     assert plan.training.learning_rate == pytest.approx(0.1 * had)
     assert (plan.training.epochs, plan.training.steps, plan.training.seed) == (2.0, None, 7)
-    assert tune_file.plan_tuning(str(elmo), config.replace(tune_base_rate=0.5)).training.learning_rate == 0.5
+    assert tune_file.plan_adaptation(str(elmo), config.replace(adapt_learning_rate=0.5)).training.learning_rate == 0.5
 
 
 def test_a_mistake_later_does_not_cost_the_tuned_base(
@@ -142,6 +142,6 @@ def test_a_mistake_later_does_not_cost_the_tuned_base(
     with monkeypatch.context() as patch:
         patch.setattr("firth.tasks.run.train_model", broken)
         with pytest.raises(FirthError, match="no space left"):
-            finetune(elmo, tmp_path, tune_base_epochs=1)
+            finetune(elmo, tmp_path, adapt_epochs=1)
     monkeypatch.setattr(tune_file, "start_run", None)  # it is not begun anew
-    assert finetune(elmo, tmp_path, tune_base_epochs=1)["status"] == "finished"
+    assert finetune(elmo, tmp_path, adapt_epochs=1)["status"] == "finished"

@@ -11,7 +11,7 @@ from firth import api
 from firth.cli.main import main
 from firth.core.errors import FirthError
 from firth.models.registry import VECTOR_RECIPES
-from firth.models.shared.static import StaticRepresentation
+from firth.models.shared.static import StaticModel
 
 SMALL = ["dim=16", "min_count=2", "epochs=2", "threads=1"]
 
@@ -31,7 +31,7 @@ def settings(recipe: str) -> list[str]:
 def test_train_load_same_output(recipe: str, words: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     model = api.pretrain(recipe, corpus=words, out=out, settings=settings(recipe))
-    assert isinstance(model, StaticRepresentation)
+    assert isinstance(model, StaticModel)
     again = firth.load(out)
     np.testing.assert_array_equal(
         model.encode("The old doctor found a map."), again.encode("The old doctor found a map.")
@@ -131,7 +131,7 @@ def test_words_are_parted_as_they_were_learned(tmp_path: Path) -> None:
         tmp_path / "text.txt", tmp_path / "corpus", tokens="words", word_split="whitespace", layout="line", heldout=0.0
     )
     model = api.pretrain("word2vec", corpus=tmp_path / "corpus", out=tmp_path / "run", settings=SMALL)
-    assert isinstance(model, StaticRepresentation)
+    assert isinstance(model, StaticModel)
     for text, word in (("e-mail", "e-mail"), (" 爱北京 ", "爱北京")):
         assert model.layers(text).tokens == [word]
         np.testing.assert_allclose(model.encode(text)[0], model.vectors[word])

@@ -21,7 +21,7 @@ from firth.tasks.write.data import read_writing
 from firth.tasks.write.model import WritingModel
 from pair_text import sentence_pairs
 
-SHAPE = ["num_layers=1", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "batch_rows=4", "evaluations=1", "steps=2"]
+SHAPE = ["num_layers=1", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "batch_size=4", "evaluations=1", "steps=2"]
 SMALL: dict[str, Any] = {
     "epochs": 1,
     "settings": ["max_source_len=32", "max_target_len=12", "evaluations=1", "checkpoints=1"],
@@ -32,7 +32,7 @@ SMALL: dict[str, Any] = {
 def bases(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One base of each kind that writes."""
     folder = tmp_path_factory.mktemp("bases")
-    more = {"t5-tiny": ["num_decoder_layers=1", "row_len=32"], "unilm-tiny": ["row_len=32", "max_positions=64"]}
+    more = {"t5-tiny": ["num_decoder_layers=1", "seq_len=32"], "unilm-tiny": ["seq_len=32", "max_positions=64"]}
     for name, settings in more.items():
         api.pretrain(name, corpus=corpus_folder, out=folder / name, settings=[*SHAPE, *settings])
     return {name: folder / name for name in more}

@@ -124,10 +124,10 @@ SMALL = [
     "num_heads=2",
     "ffn_dim=64",
     "max_positions=32",
-    "row_len=32",
+    "seq_len=32",
     "dropout_prob=0.1",
 ]
-SMALL += ["batch_rows=8", "evaluations=4", "checkpoints=8", "evaluation_batches=2"]
+SMALL += ["batch_size=8", "evaluations=4", "checkpoints=8", "evaluation_batches=2"]
 
 
 def train_job(corpus: Path) -> Callable[[Path], None]:

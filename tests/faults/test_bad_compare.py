@@ -7,7 +7,7 @@ import pytest
 from refusals import refused
 
 from firth.evaluation.compare.compare import Comparison
-from firth.evaluation.compare.config import Wish
+from firth.evaluation.compare.config import CompareConfig
 from firth.task_api import task_config
 from sample_text import write_documents
 from task_text import files
@@ -53,7 +53,7 @@ def test_a_package_that_is_missing_is_asked_for_first(
     monkeypatch.setitem(sys.modules, "h5py", None)
     refused([*given, "--recipes", "word2vec,elmo-tiny"], capsys, "h5py", "firth[elmo]")
     told: list[str] = []
-    wish = Wish(task_config("classify"), ("news.txt",), work / "train.tsv", work / "dev.tsv", None, "1m")
+    wish = CompareConfig(task_config("classify"), ("news.txt",), work / "train.tsv", work / "dev.tsv", None, "1m")
     bases = Comparison(wish, work / "out", note=told.append).bases
     assert "word2vec" in [base.name for base in bases]
     assert "elmo-tiny" not in [base.name for base in bases]

@@ -57,7 +57,7 @@ def directory(request: pytest.FixtureRequest, corpus: Corpus, tmp_path: Path) ->
 def theirs(folder: Path, arrays: dict[str, torch.Tensor]) -> list[np.ndarray]:
     model = CLASSES[folder.name].from_pretrained(folder).eval()
     with torch.inference_mode():
-        out = model(arrays["ids"], attention_mask=arrays["blocks"], token_type_ids=arrays["segments"])
+        out = model(arrays["ids"], attention_mask=arrays["doc_ids"], token_type_ids=arrays["segments"])
     if folder.name == "answer":
         return [out.start_logits.numpy(), out.end_logits.numpy()]
     return [out.logits.numpy()]
@@ -75,7 +75,7 @@ def compare(model: TaskModel, folder: Path, kind: str) -> None:
     examples = EXAMPLES[kind]
     items = [model.task.item(example, number) for number, example in enumerate(examples)]
     batch = model.task.batch(items).to("cpu")
-    real = batch.tensors["blocks"].bool().numpy()
+    real = batch.tensors["doc_ids"].bool().numpy()
     for left, right in zip(
         theirs(folder, dict(batch.tensors)), ours(model, dict(batch.tensors), len(examples)), strict=True
     ):

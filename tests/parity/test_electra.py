@@ -96,7 +96,7 @@ def test_the_generator_shares_the_tables(electra_run: Path) -> None:
 
 
 def test_a_generator_of_another_width_is_refused(electra_run: Path, corpus_folder: Path, tmp_path: Path) -> None:
-    settings = ["steps=1", "batch_rows=4", "row_len=32", "generator_share=0.5"]
+    settings = ["steps=1", "batch_size=4", "seq_len=32", "generator_ratio=0.5"]
     with pytest.raises(firth.FirthError, match="use the share that the base was trained with"):
         firth.pretrain("electra-tiny", corpus=corpus_folder, out=tmp_path / "run", base=electra_run, settings=settings)
     assert not (tmp_path / "run").exists()

@@ -12,7 +12,7 @@ from elmo_twin import Twin
 
 import firth
 from firth.models.elmo.format import load_elmo, read_arrays, save_elmo
-from firth.models.elmo.model import ElmoRepresentation, TokenCache
+from firth.models.elmo.model import ElmoModel, TokenCache
 
 SENTENCES = [
     "The cat sat on the mat .".split(),
@@ -81,8 +81,8 @@ def test_clips_equal_the_twin(tmp_path: Path, residual: bool) -> None:
     """Wild weights, where rounding grows: in double precision."""
     folder = write_pair(tmp_path / "pair", residual, scale=1.5)
     twin, loaded = Twin(folder / "options.json", folder / "weights.hdf5"), firth.load(folder)
-    assert isinstance(loaded, ElmoRepresentation)
-    model = ElmoRepresentation(loaded.config, loaded.rules, [])
+    assert isinstance(loaded, ElmoModel)
+    model = ElmoModel(loaded.config, loaded.rules, [])
     model.model.load_state_dict(loaded.model.state_dict())
     model.model.double()
     model.cache = TokenCache(model.model)

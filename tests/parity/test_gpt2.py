@@ -12,7 +12,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.format import load_gpt2, save_gpt2
-from firth.models.gpt.model import DecoderRepresentation
+from firth.models.gpt.model import DecoderModel
 from firth.models.gpt.network import Decoder
 
 TINY = {"vocab_size": 50, "n_embd": 24, "n_layer": 3, "n_head": 4, "n_positions": 20}
@@ -66,7 +66,7 @@ def test_our_directory_is_read(tmp_path: Path) -> None:
 def test_a_run_is_a_directory_of_theirs(gpt_folder: Path) -> None:
     """Tokenizer and weights: the same text gives the same numbers and the same continuation."""
     loaded = firth.load(gpt_folder)
-    assert isinstance(loaded, DecoderRepresentation)
+    assert isinstance(loaded, DecoderModel)
     tokenizer = AutoTokenizer.from_pretrained(gpt_folder)
     published = GPT2LMHeadModel.from_pretrained(gpt_folder).eval()
     text = "The old doctor found 一本书, naïve \U0001f600!\n  twice"

@@ -11,9 +11,9 @@ import firth
 from firth.core.errors import FirthError
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder, EncoderDecoderStepper
-from firth.models.shared.translation_model import TranslationRepresentation
+from firth.models.shared.translation_model import TranslationModel
 from firth.models.t5.format import is_t5, load_t5, save_t5
-from firth.models.t5.model import TextToTextRepresentation
+from firth.models.t5.model import T5Model
 
 V = 41
 IDS = {"pad_id": 0, "eos_id": 1, "start_id": 0}
@@ -104,7 +104,7 @@ def test_a_translator_with_the_choices_of_t5_is_a_t5_directory(pairs_folder: Pat
     choices += ["embedding_scale=1", "output_bias=false", "output_scale=0.25", "batch_tokens=256"]
     run = tmp_path / "run"
     trained = firth.pretrain("transformer-tiny", corpus=pairs_folder, out=run, steps=3, settings=shape + choices)
-    assert isinstance(trained, TranslationRepresentation)
+    assert isinstance(trained, TranslationModel)
     other = T5ForConditionalGeneration.from_pretrained(run).eval()
     assert trained.model.config == load(run).config
     assert isinstance(trained.model, EncoderDecoder)
@@ -116,10 +116,10 @@ def test_a_translator_with_the_choices_of_t5_is_a_t5_directory(pairs_folder: Pat
 def test_a_run_is_a_t5_directory(tokens: str, gated: bool, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Model and tokenizer: transformers gives the same ids and scores, and a loss that is ours."""
     run = tmp_path / "run"
-    shape = ["hidden_dim=32", "num_heads=2", "ffn_dim=48", "row_len=32", "batch_rows=4", "steps=3"]
+    shape = ["hidden_dim=32", "num_heads=2", "ffn_dim=48", "seq_len=32", "batch_size=4", "steps=3"]
     shape += ["gated=true", "activation=gelu_tanh", "tied_output=false"] if gated else []
     ours = firth.pretrain("t5-tiny", corpus=request.getfixturevalue(tokens), out=run, settings=shape)
-    assert isinstance(ours, TextToTextRepresentation)
+    assert isinstance(ours, T5Model)
     other = T5ForConditionalGeneration.from_pretrained(run).eval()
     tokenizer = AutoTokenizer.from_pretrained(run)
     texts = ["The old <extra_id_0> found a clock <extra_id_1> the river.", "老师<extra_id_0>一本书。"]
@@ -154,7 +154,7 @@ def test_one_rate_of_dropout_is_for_all(tmp_path: Path) -> None:
 
 
 def test_what_is_ours_alone_comes_back(corpus_folder: Path, tmp_path: Path) -> None:
-    shape = ["hidden_dim=16", "num_heads=2", "ffn_dim=24", "row_len=32", "batch_rows=4", "gated=true"]
+    shape = ["hidden_dim=16", "num_heads=2", "ffn_dim=24", "seq_len=32", "batch_size=4", "gated=true"]
     more = ["max_positions=640", "attention_dropout_prob=0.2", "activation_dropout_prob=0.3"]
     run = tmp_path / "run"
     with pytest.raises(FirthError, match="the gated GELU of a T5 is the tanh one"):

@@ -8,7 +8,7 @@ from transformers import BertForMaskedLM
 import firth
 from firth import api
 from firth.models.registry import find_recipe
-from firth.models.unilm.model import UnifiedRepresentation
+from firth.models.unilm.model import UnilmModel
 
 
 def test_transformers_reads_a_run(tiny_settings: list[str], corpus_folder: Path, tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_transformers_reads_a_run(tiny_settings: list[str], corpus_folder: Path,
     assert not info["missing_keys"]
     assert not info["unexpected_keys"]
     ours = firth.load(tmp_path / "run")
-    assert isinstance(ours, UnifiedRepresentation)
+    assert isinstance(ours, UnilmModel)
     assert ours.token_head is not None
     ids = torch.randint(5, ours.pieces.vocab_size, (2, 16), generator=torch.Generator().manual_seed(0))
     segments = torch.arange(6).repeat(2, 3)[:, :16]  # every one of them

@@ -23,7 +23,7 @@ LABELS = [str(one.label) for one in texts(24)]
 
 
 def classifier(**more: Any) -> firth.Classifier:
-    return firth.Classifier(epochs=8, learning_rate=0.02, batch_rows=8, settings=SMALL, **more)
+    return firth.Classifier(epochs=8, learning_rate=0.02, batch_size=8, settings=SMALL, **more)
 
 
 def test_classes() -> None:
@@ -116,7 +116,7 @@ def test_what_scikit_learn_builds() -> None:
 def test_tags() -> None:
     words = [one.words for one in tagged(24)]
     tags = [list(one.tags or ()) for one in tagged(24)]
-    model = firth.Tagger(epochs=10, learning_rate=0.02, batch_rows=8, settings={**SMALL, "crf": True}).fit(words, tags)
+    model = firth.Tagger(epochs=10, learning_rate=0.02, batch_size=8, settings={**SMALL, "crf": True}).fit(words, tags)
     assert model.predict(words) == tags
     assert model.score(words, tags) == 1.0
     assert model.classes_.tolist() == ["B-OBJ", "B-PER", "I-PER", "O"]
@@ -151,5 +151,5 @@ def test_more_mistakes() -> None:
 
 
 def test_a_setting_that_would_do_nothing() -> None:
-    with pytest.raises(FirthError, match="tune_base_epochs is for"):
-        firth.Classifier(settings={"tune_base_epochs": 1}).fit(TEXTS, LABELS)
+    with pytest.raises(FirthError, match="adapt_epochs is for"):
+        firth.Classifier(settings={"adapt_epochs": 1}).fit(TEXTS, LABELS)

@@ -44,7 +44,7 @@ def serve(
     except ModuleNotFoundError as error:
         raise FirthError(f"serving needs the package {error.name}: pip install 'firth[serve]'") from None
     from firth.cli.app import say, say_json
-    from firth.serve.models import find_runs, load_shelf
+    from firth.serve.models import find_runs, load_models
     from firth.serve.settings import ServeSettings
 
     settings = ServeSettings.build(
@@ -70,16 +70,16 @@ def serve(
     if threads:
         os.environ["OMP_NUM_THREADS"] = str(threads)  # read by everything that computes, before it is loaded
     bound = listen(settings.host, settings.port)
-    shelf = load_shelf(paths)
+    models = load_models(paths)
     if not settings.is_local and settings.token is None and not as_json:
         say(f"anybody who reaches {settings.host} may ask: set FIRTH_TOKEN to ask for a token")
 
     def ready() -> None:
         if as_json:
             asks = settings.token is not None
-            say_json({"address": address_of(bound), "models": list(shelf.models), "asks_for_token": asks})
+            say_json({"address": address_of(bound), "models": list(models.by_name), "asks_for_token": asks})
         else:
-            say(f"serving {', '.join(shelf.models)} at {address_of(bound)} (Ctrl-C stops)")
+            say(f"serving {', '.join(models.by_name)} at {address_of(bound)} (Ctrl-C stops)")
         sys.stdout.flush()
 
-    run_server(shelf, settings, bound, ready)
+    run_server(models, settings, bound, ready)

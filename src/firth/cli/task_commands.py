@@ -23,8 +23,9 @@ def finetune(
     base: Annotated[
         str, typer.Option(help="A run, a Hugging Face directory, a file of vectors, or 'scratch' for none.")
     ] = "scratch",
-    beside: Annotated[
-        Path | None, typer.Option(help="Word vectors (a file or a run) that stand beside the base and do not learn.")
+    extra_vectors: Annotated[
+        Path | None,
+        typer.Option(help="Word vectors (a file or a run) that are read in addition to the base and do not learn."),
     ] = None,
     teacher: Annotated[
         Path | None, typer.Option(help="A run of the same task that the new, smaller one learns from.")
@@ -40,7 +41,7 @@ def finetune(
         bool, typer.Option("--sweep", help="Try BERT's published grid of settings; the best is kept.")
     ] = False,
     epochs: Annotated[int | None, typer.Option(help="How often through the examples.")] = None,
-    tune_base_epochs: Annotated[
+    adapt_epochs: Annotated[
         float | None, typer.Option(help="First let the base read the task's text so often, with its own objective.")
     ] = None,
     text: Text = None,
@@ -85,7 +86,7 @@ def finetune(
         task_api.finetune(
             task,
             base=base,
-            beside=beside,
+            extra_vectors=extra_vectors,
             teacher=teacher,
             train=train,
             dev=dev,
@@ -95,7 +96,7 @@ def finetune(
             sweep=sweep,
             shares=parse_shares(shares),
             epochs=epochs,
-            tune_base_epochs=tune_base_epochs,
+            adapt_epochs=adapt_epochs,
             text=text,
             second=second,
             label=label,

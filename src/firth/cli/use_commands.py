@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from firth.models.shared.model import Representation
+    from firth.models.shared.model import Model
 
 
 @app.command()
@@ -96,7 +96,7 @@ def encode(
         say(f"{out}: {shape[0]:,} vectors of {of_layers}{shape[-1]} numbers")
 
 
-Model = Annotated[
+VectorsPath = Annotated[
     Path, typer.Argument(help="A run of static vectors, or a file of vectors (word2vec, GloVe, fastText).")
 ]
 Top = Annotated[int, typer.Option(min=1, help="How many.")]
@@ -104,7 +104,7 @@ Top = Annotated[int, typer.Option(min=1, help="How many.")]
 
 @app.command()
 def nearest(
-    model: Model,
+    model: VectorsPath,
     words: Annotated[list[str], typer.Argument(help="Words to look up.")],
     top: Top = 10,
     as_json: Json = False,
@@ -122,7 +122,7 @@ def nearest(
 
 @app.command()
 def analogy(
-    model: Model,
+    model: VectorsPath,
     first: Annotated[str, typer.Argument(help="man ...")],
     second: Annotated[str, typer.Argument(help="... is to king ...")],
     third: Annotated[str, typer.Argument(help="... as woman is to?")],
@@ -183,7 +183,7 @@ def read_texts(source: str, column: str) -> list[str]:
     return texts
 
 
-def all_layers(model: Representation, texts: list[str], pool: str) -> NDArray[np.float32]:
+def all_layers(model: Model, texts: list[str], pool: str) -> NDArray[np.float32]:
     """Every layer of every text, [N, L+1, D]."""
     import numpy as np
 
@@ -191,7 +191,7 @@ def all_layers(model: Representation, texts: list[str], pool: str) -> NDArray[np
     return np.stack([model.encode(texts, layer, pool) for layer in range(num_layers)], axis=1)
 
 
-def write_vectors(model: Representation, texts: list[str], out: Path, layer: int | None, pool: str) -> tuple[int, ...]:
+def write_vectors(model: Model, texts: list[str], out: Path, layer: int | None, pool: str) -> tuple[int, ...]:
     """A float32 ``.npy`` file that appears when it is whole; returns its shape. No layer means all of them."""
     import numpy as np
 

@@ -16,7 +16,7 @@ from firth.core.errors import FirthError
 from firth.core.system import stdin_lines
 
 if TYPE_CHECKING:
-    from firth.models.shared.model import Representation
+    from firth.models.shared.model import Model
 
 
 @app.command()
@@ -74,9 +74,7 @@ def generate(
     _continue(model, texts, settings, trace, as_json)
 
 
-def _continue(
-    model: Representation, texts: list[str], settings: dict[str, Any], trace: Path | None, as_json: bool
-) -> None:
+def _continue(model: Model, texts: list[str], settings: dict[str, Any], trace: Path | None, as_json: bool) -> None:
     from firth import api
     from firth.cli.app import say, say_json
 
@@ -96,7 +94,7 @@ def _continue(
             say(one.text)
 
 
-def _label(model: Representation, examples: Path, texts: list[str], template: str | None, as_json: bool) -> None:
+def _label(model: Model, examples: Path, texts: list[str], template: str | None, as_json: bool) -> None:
     from firth import api
     from firth.cli.app import say, say_json
 

@@ -39,15 +39,15 @@ class TokensConfig(Config):
 class TrainingConfig(Config):
     """The one loop: how long, how fast, what is kept."""
 
-    batch_rows: Positive = 32
-    accumulation: Positive = 1
+    batch_size: Positive = 32
+    gradient_accumulation: Positive = 1
     steps: Annotated[int, Field(gt=0)] | None = None
     epochs: Annotated[float, Field(gt=0)] | None = None
     budget: str | None = None
     optimizer: Literal["adamw", "averaged_sgd"] = "adamw"
     learning_rate: Annotated[float, Field(gt=0)] = 5e-4
     schedule: Literal["linear", "cosine", "inverse_sqrt", "constant"] = "linear"
-    warmup_share: Annotated[float, Field(ge=0, le=1)] = 0.06
+    warmup_ratio: Annotated[float, Field(ge=0, le=1)] = 0.06
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     beta1: Probability = 0.9
     beta2: Probability = 0.98
@@ -98,10 +98,10 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _positions_reach(self) -> "RunConfig":
-        most, needed = getattr(self.model, "max_positions", None), getattr(self.objective, "row_len", None)
+        most, needed = getattr(self.model, "max_positions", None), getattr(self.objective, "seq_len", None)
         if most is not None and needed is not None and needed > most:
             raise ValueError(
-                f"objective.row_len ({needed}) is longer than model.max_positions ({most}): lower one or raise the other"
+                f"objective.seq_len ({needed}) is longer than model.max_positions ({most}): lower one or raise the other"
             )
         return self
 

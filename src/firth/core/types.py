@@ -95,7 +95,7 @@ class Objective(Protocol):
     def loss(self, model: Any, batch: Batch) -> Losses: ...
 
 
-class Trainee(Protocol):
+class Trainable(Protocol):
     """What the loop trains: parameters, pure batches by number, their loss, and a test."""
 
     module: torch.nn.Module
@@ -139,7 +139,7 @@ class Frame:
 class TextReader:
     """A representation seen from a task.
 
-    ``module(ids_BT, blocks_BT, positions_BT, segments_BT)`` gives ``Layers`` and ``module.last(...)`` the last layer,
+    ``module(ids_BT, doc_ids_BT, positions_BT, segments_BT)`` gives ``Layers`` and ``module.last(...)`` the last layer,
     both with gradients; ids may have further axes (characters of words). ``tokenize`` adds no special tokens.
     """
 
@@ -151,7 +151,7 @@ class TextReader:
     max_len: int | None  # tokens that fit into one row, special ones included; none: any number
     frame: Frame = field(default_factory=Frame)
     pad_id: int = 0
-    summary: Literal["first", "last", "mean"] = "mean"  # where the meaning of a whole text is found
+    summary: Literal["cls", "last", "mean"] = "mean"  # where the meaning of a whole text is found
     joins_pairs: bool = False  # whether two texts are read as one row
     pooler: nn.Module | None = None  # learned with the model, over its first token
-    beside_dim: int = 0  # width of word vectors beside the model's own, which ``module.vectors(ids_BT)`` then gives
+    extra_dim: int = 0  # width of word vectors beside the model's own, which ``module.vectors(ids_BT)`` then gives

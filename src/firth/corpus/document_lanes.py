@@ -34,14 +34,14 @@ class Piece(NamedTuple):
 class DocumentLanes:
     """``len`` rows an epoch: ``num_lanes`` times as many as each lane has pieces."""
 
-    def __init__(self, split: Split, row_len: int, num_lanes: int, endings: tuple[int, ...], seed: int) -> None:
+    def __init__(self, split: Split, seq_len: int, num_lanes: int, endings: tuple[int, ...], seed: int) -> None:
         """``endings`` are the special tokens after each document."""
-        self.split, self.row_len, self.num_lanes, self.seed = split, row_len, num_lanes, seed
+        self.split, self.seq_len, self.num_lanes, self.seed = split, seq_len, num_lanes, seed
         self.endings = np.asarray(endings, np.int64)
         self.starts = np.asarray(split.document_starts)
         self.lens = np.diff(self.starts) + len(endings)
         self.num_tokens = int(self.lens.sum())
-        self.pieces_per_lane = -(-self.num_tokens // (num_lanes * row_len))
+        self.pieces_per_lane = -(-self.num_tokens // (num_lanes * seq_len))
         self._layout = each_epoch(self._draw_layout)
 
     def __len__(self) -> int:
@@ -57,17 +57,17 @@ class DocumentLanes:
         return found
 
     def read(self, place: Place, backward: bool = False) -> Piece:
-        """At most ``row_len`` tokens, fewer where the stream ends; backward: the lane from its end, each
+        """At most ``seq_len`` tokens, fewer where the stream ends; backward: the lane from its end, each
         piece turned round."""
-        lane_len = self.pieces_per_lane * self.row_len
+        lane_len = self.pieces_per_lane * self.seq_len
         begin = place.lane * lane_len
         end = min(begin + lane_len, self.num_tokens)
         if backward:
-            stop = end - place.piece * self.row_len
-            piece = self.stretch(place.epoch, max(stop - self.row_len, begin), stop)
+            stop = end - place.piece * self.seq_len
+            piece = self.stretch(place.epoch, max(stop - self.seq_len, begin), stop)
             return Piece(piece.ids[::-1], piece.documents[::-1], piece.added[::-1])
-        start = begin + place.piece * self.row_len
-        return self.stretch(place.epoch, start, min(start + self.row_len, end))
+        start = begin + place.piece * self.seq_len
+        return self.stretch(place.epoch, start, min(start + self.seq_len, end))
 
     def stretch(self, epoch: int, begin: int, end: int) -> Piece:
         """Tokens ``begin`` to ``end`` of an epoch's stream."""

@@ -35,13 +35,13 @@ class Window:
 class Lanes:
     """The windows of a split, epoch after epoch."""
 
-    def __init__(self, split: Split, num_lanes: int, window_len: int, seed: int) -> None:
-        self.seed, self.num_lanes, self.window_len = seed, num_lanes, window_len
+    def __init__(self, split: Split, num_lanes: int, seq_len: int, seed: int) -> None:
+        self.seed, self.num_lanes, self.seq_len = seed, num_lanes, seq_len
         self.sentences = np.asarray(split.sentences)
         self.documents = np.asarray(split.documents)
         self.num_places = int(self.sentences[-1]) + len(self.sentences) - 1 if len(self.sentences) > 1 else 0
         self.borders = np.arange(num_lanes + 1) * self.num_places // num_lanes
-        self.num_windows = -(-int(np.diff(self.borders).max()) // window_len)
+        self.num_windows = -(-int(np.diff(self.borders).max()) // seq_len)
         self._order = each_epoch(self._draw_order)
 
     def __len__(self) -> int:
@@ -59,7 +59,7 @@ class Lanes:
     def window(self, number: int) -> Window:
         epoch, within = divmod(number, self.num_windows)
         order, begins = self._order(epoch)
-        places = self.borders[:-1, None] + within * self.window_len + np.arange(self.window_len)
+        places = self.borders[:-1, None] + within * self.seq_len + np.arange(self.seq_len)
         live = places < self.borders[1:, None]
         places = np.minimum(places, self.num_places - 1)
         at = np.searchsorted(begins, places, side="right") - 1

@@ -35,14 +35,14 @@ def cut_documents(document_starts: NDArray[np.int64], max_len: int) -> tuple[NDA
     return starts, np.minimum(max_len, lens[document] - place * max_len)
 
 
-def pack(lens: NDArray[np.int64], row_len: int) -> list[tuple[list[int], int]]:
+def pack(lens: NDArray[np.int64], seq_len: int) -> list[tuple[list[int], int]]:
     """Which lengths share a row, and how many such rows: the longest first, filled up with the
     longest that still fits (Krell et al. 2021). Works on the histogram, so its cost does not
     grow with the corpus."""
-    left = np.bincount(lens, minlength=row_len + 1)
+    left = np.bincount(lens, minlength=seq_len + 1)
     rows: list[tuple[list[int], int]] = []
     while left.any():
-        room, combination = row_len, []
+        room, combination = seq_len, []
         taken = np.zeros_like(left)
         while room > 0:
             fitting = np.flatnonzero(left[: room + 1] - taken[: room + 1] > 0)
@@ -61,7 +61,7 @@ class PackedRows:
     """The rows of a split: row r holds the sequences ``members[first[r]:first[r + 1]]``."""
 
     def __init__(
-        self, starts: NDArray[np.int64], lens: NDArray[np.int64], row_len: int, num_special: int, seed: int
+        self, starts: NDArray[np.int64], lens: NDArray[np.int64], seq_len: int, num_special: int, seed: int
     ) -> None:
         """Sequences by (start, length); ``num_special`` tokens are added to each."""
         self.seed = seed
@@ -69,10 +69,10 @@ class PackedRows:
         full = lens + num_special
         order = generator(seed, 1).permutation(len(full))
         by_len = order[np.argsort(full[order], kind="stable")]
-        next_of = np.concatenate(([0], np.cumsum(np.bincount(full, minlength=row_len + 1))))[:-1]
+        next_of = np.concatenate(([0], np.cumsum(np.bincount(full, minlength=seq_len + 1))))[:-1]
         members: list[NDArray[np.int64]] = []
         sizes: list[NDArray[np.int64]] = []
-        for combination, times in pack(full, row_len):
+        for combination, times in pack(full, seq_len):
             block = np.empty((times, len(combination)), np.int64)
             for column, length in enumerate(combination):
                 block[:, column] = by_len[next_of[length] : next_of[length] + times]
@@ -84,9 +84,9 @@ class PackedRows:
         self._order = each_epoch(lambda epoch: generator(seed, 2, epoch).permutation(len(self)))
 
     @classmethod
-    def of_documents(cls, split: Split, row_len: int, num_special: int, seed: int) -> "PackedRows":
+    def of_documents(cls, split: Split, seq_len: int, num_special: int, seed: int) -> "PackedRows":
         """The documents of a split, cut wherever they are longer than a row."""
-        return cls(*cut_documents(split.document_starts, row_len - num_special), row_len, num_special, seed)
+        return cls(*cut_documents(split.document_starts, seq_len - num_special), seq_len, num_special, seed)
 
     def __len__(self) -> int:
         return len(self.first) - 1

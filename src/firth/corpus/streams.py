@@ -50,23 +50,21 @@ class Window:
     opens: bool  # the first window of an epoch: what was read before it is other text
 
 
-def random_len(window_len: int, *keys: ArrayLike) -> NDArray[np.int64]:
-    """Lengths of windows (Merity et al. 2018, §5): about ``window_len``, one in twenty about half of it, spread by a normal
+def random_len(seq_len: int, *keys: ArrayLike) -> NDArray[np.int64]:
+    """Lengths of windows (Merity et al. 2018, §5): about ``seq_len``, one in twenty about half of it, spread by a normal
     distribution of deviation 5, never below 5. A pure function of the keys."""
-    middle = np.where(uniform(*keys, 0) < _WHOLE_PROB, window_len, window_len / 2)
+    middle = np.where(uniform(*keys, 0) < _WHOLE_PROB, seq_len, seq_len / 2)
     radius = np.sqrt(-2 * np.log(1 - uniform(*keys, 1)))  # Box and Muller (1958)
     found = middle + _LEN_DEVIATION * radius * np.cos(2 * np.pi * uniform(*keys, 2))
-    return np.maximum(found.astype(np.int64), min(_SHORTEST, window_len))
+    return np.maximum(found.astype(np.int64), min(_SHORTEST, seq_len))
 
 
 class Streams:
     """The windows of a sequence, epoch after epoch; ``len`` counts rows, one a stream and window (of the first epoch)."""
 
-    def __init__(
-        self, sequence: TokenSequence, num_streams: int, window_len: int, random_seed: int | None = None
-    ) -> None:
+    def __init__(self, sequence: TokenSequence, num_streams: int, seq_len: int, random_seed: int | None = None) -> None:
         """With a ``random_seed`` windows have random lengths, others in every epoch."""
-        self.sequence, self.num_streams, self.window_len = sequence, num_streams, window_len
+        self.sequence, self.num_streams, self.seq_len = sequence, num_streams, seq_len
         self.stream_len = -(-len(sequence) // num_streams)
         self.random_seed = random_seed
         self._borders: list[NDArray[np.int64]] = []
@@ -81,11 +79,11 @@ class Streams:
             epoch = 0
         while len(self._borders) <= epoch:
             number = len(self._borders)
-            most = np.arange(-(-self.stream_len // min(_SHORTEST, self.window_len)))
+            most = np.arange(-(-self.stream_len // min(_SHORTEST, self.seq_len)))
             lens = (
-                np.full(len(most), self.window_len)
+                np.full(len(most), self.seq_len)
                 if self.random_seed is None
-                else random_len(self.window_len, self.random_seed, number, most)
+                else random_len(self.seq_len, self.random_seed, number, most)
             )
             ends = np.cumsum(lens)
             self._borders.append(np.concatenate(([0], ends[ends < self.stream_len], [self.stream_len])))

@@ -37,14 +37,14 @@ class StreamRows:
     """Rows of equal length cut from a stream one after another, across documents; every epoch in
     another order, and from the second on cut at other places."""
 
-    def __init__(self, stream: TokenStream, row_len: int, seed: int) -> None:
-        self.stream, self.row_len, self.seed = stream, row_len, seed
+    def __init__(self, stream: TokenStream, seq_len: int, seed: int) -> None:
+        self.stream, self.seq_len, self.seed = stream, seq_len, seed
         whole = len(stream) - 1
         # One row is left out so that the cuts can move; a stream shorter than two rows is one row, which moves as far
         # as it can.
-        moves = whole >= 2 * row_len
-        self.num_rows = whole // row_len - 1 if moves else min(1, whole)
-        self.shifts = row_len + 1 if moves else max(1, whole - row_len + 1)
+        moves = whole >= 2 * seq_len
+        self.num_rows = whole // seq_len - 1 if moves else min(1, whole)
+        self.shifts = seq_len + 1 if moves else max(1, whole - seq_len + 1)
         self._order = each_epoch(lambda epoch: generator(seed, _ORDER, epoch).permutation(self.num_rows))
 
     def __len__(self) -> int:
@@ -57,5 +57,5 @@ class StreamRows:
         for epoch in np.unique(numbers // self.num_rows).tolist():
             mine = numbers // self.num_rows == epoch
             shift = int(hashed(self.seed, _SHIFT, epoch)) % self.shifts if epoch else 0
-            found[mine] = shift + self._order(epoch)[numbers[mine] % self.num_rows] * self.row_len
+            found[mine] = shift + self._order(epoch)[numbers[mine] % self.num_rows] * self.seq_len
         return found

@@ -4,10 +4,10 @@ from typing import Any
 
 from firth.core.errors import FirthError
 from firth.models.shared.encoder_decoder import EncoderDecoder
-from firth.models.shared.encoder_model import EncoderRepresentation
-from firth.models.shared.model import Representation
-from firth.models.shared.translation_model import TranslationRepresentation
-from firth.models.unilm.model import UnifiedRepresentation
+from firth.models.shared.encoder_model import EncoderModel
+from firth.models.shared.model import Model
+from firth.models.shared.translation_model import TranslationModel
+from firth.models.unilm.model import UnilmModel
 from firth.tasks.model import TaskModel
 from firth.tasks.write.model import WritingModel
 
@@ -24,18 +24,18 @@ _BY_METHOD = {  # ability: the methods of which a representation has its own
 }
 
 
-def abilities_of(model: Representation) -> list[str]:
+def abilities_of(model: Model) -> list[str]:
     """Names of what can be asked of a model, in a fixed order."""
     found = [
         ability
         for ability, methods in _BY_METHOD.items()
-        if any(getattr(type(model), method) is not getattr(Representation, method) for method in methods)
+        if any(getattr(type(model), method) is not getattr(Model, method) for method in methods)
     ]
     lacking = {
         "fill": not getattr(model, "can_guess", True),
-        "follows": isinstance(model, EncoderRepresentation) and model.pair_head is None,
+        "follows": isinstance(model, EncoderModel) and model.pair_head is None,
         "generate": _cannot_write(model),
-        "translate": isinstance(model, UnifiedRepresentation) and _cannot_write(model),
+        "translate": isinstance(model, UnilmModel) and _cannot_write(model),
         "nearest": not getattr(model, "known", True),
         "predict": isinstance(model, WritingModel) and model.config.form == "text",  # what it writes is its translation
     }
@@ -44,16 +44,16 @@ def abilities_of(model: Representation) -> list[str]:
         found.append("map")
     if "layers" in found:
         found.append("context")
-    if isinstance(model, TranslationRepresentation):
+    if isinstance(model, TranslationModel):
         found += ["attention"] if isinstance(model.model, EncoderDecoder) else []
         found += ["alignment"] if getattr(model.config, "attention", "dot") != "none" else []
-    elif type(looked_at(model)).attention is not Representation.attention:
+    elif type(looked_at(model)).attention is not Model.attention:
         found.append("attention")
     return found
 
 
-def _cannot_write(model: Representation) -> bool:
-    if isinstance(model, UnifiedRepresentation):
+def _cannot_write(model: Model) -> bool:
+    if isinstance(model, UnilmModel):
         try:
             model._check_writes()
         except FirthError:
@@ -62,12 +62,12 @@ def _cannot_write(model: Representation) -> bool:
     return bool(getattr(getattr(model, "config", None), "bidirectional", False))
 
 
-def looked_at(model: Representation) -> Representation:
+def looked_at(model: Model) -> Model:
     """The part of a model whose attention can be looked at: of a task, its base."""
     return model.base if isinstance(model, TaskModel) else model
 
 
-def describe_model(model: Representation) -> dict[str, Any]:
+def describe_model(model: Model) -> dict[str, Any]:
     """Kind, sizes, abilities; of a task its labels and mix of layers, of a masked model its mask."""
     if isinstance(model, WritingModel):
         return _describe_writer(model)
@@ -107,13 +107,13 @@ def _describe_writer(model: WritingModel) -> dict[str, Any]:
     }
 
 
-def _mask(model: Representation) -> str:
+def _mask(model: Model) -> str:
     pieces = getattr(model, "pieces", None)
     number = getattr(pieces, "mask_id", None)
     return "[MASK]" if pieces is None or number is None else str(pieces.token(number))
 
 
-def count_tokens(model: Representation, text: str) -> int:
+def count_tokens(model: Model, text: str) -> int:
     """Tokens of a text as the model reads it; words where it has no pieces."""
     base = model.base if isinstance(model, TaskModel) else model
     pieces = getattr(base, "pieces", None) or getattr(base, "tokens", None)

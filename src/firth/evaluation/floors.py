@@ -17,7 +17,7 @@ from firth.core.files import write_json
 from firth.data.examples import AnswerExample, TagExample, TextExample
 from firth.evaluation.compare.ranking import Row
 from firth.evaluation.compare.tasks import Labels
-from firth.models.shared.static import ScratchRepresentation
+from firth.models.shared.static import ScratchModel
 from firth.tasks.config import TaskConfig
 from firth.tasks.model import build_task
 from firth.tasks.predicting import Task
@@ -226,7 +226,7 @@ FLOORS = "floors"
 
 def score_by(config: TaskConfig) -> Task:
     """The task without a model: how predictions are scored."""
-    return build_task(config, ScratchRepresentation([], 1).reader())
+    return build_task(config, ScratchModel([], 1).reader())
 
 
 def floor_rows(labels: Labels, out: Path) -> tuple[str, list[Row]]:

@@ -1,7 +1,7 @@
 """How far and how widely each head looks (Vig & Belinkov 2019; Clark et al. 2019, section 3).
 
 Distance is the mean number of tokens between the one that looks and those it looks at, weighted by attention; entropy
-(in nats) is 0 for a head that looks at one token only. Beside them stands a head that looks at all it may see alike.
+(in nats) is 0 for a head that looks at one token only. WithExtraVectors them stands a head that looks at all it may see alike.
 
 L layers, H heads, T tokens.
 """

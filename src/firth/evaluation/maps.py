@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.core.run import Run
 from firth.evaluation.occurrences import words_in
-from firth.models.shared.model import Representation
+from firth.models.shared.model import Model
 from firth.training.history import read_history
 
 
@@ -48,7 +48,7 @@ def principal_plane(units_ND: NDArray[np.float32]) -> NDArray[np.float64]:
     return found * np.where(peaks < 0, -1.0, 1.0)
 
 
-def map_words(model: Representation, words: Sequence[str]) -> WordMap:
+def map_words(model: Model, words: Sequence[str]) -> WordMap:
     """Words by the principal components of their vectors, each brought to length 1."""
     distinct = list(dict.fromkeys(words))
     vectors = model.encode(distinct)
@@ -61,7 +61,7 @@ def map_words(model: Representation, words: Sequence[str]) -> WordMap:
     return WordMap([distinct[place] for place in known], principal_plane(units), missing)
 
 
-def map_context(model: Representation, sentences: Sequence[tuple[str, str]], layer: int = -1) -> ContextMap:
+def map_context(model: Model, sentences: Sequence[tuple[str, str]], layer: int = -1) -> ContextMap:
     """The same, or another, word in several sentences, given as (text, word)."""
     spans, units = [], []
     for (text, word), layers in zip(sentences, model.layers_of([text for text, _ in sentences]), strict=True):

@@ -17,7 +17,7 @@ from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
 from firth.data.readers import ReadingConfig, read_documents
 from firth.data.sources import find_sources
-from firth.models.shared.model import Representation, TextLayers, require_layer
+from firth.models.shared.model import Model, TextLayers, require_layer
 from firth.tokenizers.sentences import split_sentences
 from firth.tokenizers.word_tokens import join_words
 from firth.vectors.vocabulary import read_words
@@ -62,7 +62,7 @@ class SentenceWords:
 
 
 def find_occurrences(
-    model: Representation,
+    model: Model,
     source: Path,
     sentence: str,
     word: str,
@@ -107,7 +107,7 @@ def read_sentences(source: Path) -> Iterator[str | list[str]]:
             yield corpus.pieces.decode(ids.tolist()) if types is None else types[ids].tolist()
 
 
-def _read(model: Representation, texts: Iterator[str | list[str]], layer: int) -> Iterator[SentenceWords]:
+def _read(model: Model, texts: Iterator[str | list[str]], layer: int) -> Iterator[SentenceWords]:
     """Some sentences at a time."""
     while some := list(islice(texts, _TOGETHER)):
         for text, layers in zip(some, model.layers_of(some), strict=True):

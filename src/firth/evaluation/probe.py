@@ -21,7 +21,7 @@ from firth.evaluation.heads import HeadMeasures, measure_heads
 from firth.evaluation.probe_config import ProbeConfig
 from firth.evaluation.senses import SensedWord, leave_one_out, sample_senses, sample_texts, score_senses
 from firth.evaluation.tags import TaggedWords, of_words, score_tags
-from firth.models.shared.model import Representation
+from firth.models.shared.model import Model
 from firth.reports.probe import write_probe_report
 from firth.tasks.model import TaskModel
 from firth.tokenizers.sentences import split_sentences
@@ -32,7 +32,7 @@ _Any = TypeVar("_Any")
 
 
 def probe_run(
-    model: Representation, name: str, config: ProbeConfig, folder: Path | None, progress: Progress | None
+    model: Model, name: str, config: ProbeConfig, folder: Path | None, progress: Progress | None
 ) -> dict[str, Any]:
     """Probes a model and, where a folder is given, writes ``report.html`` and ``probe.json`` there."""
     found = probe_model(model, config, progress or (lambda event: None))
@@ -44,7 +44,7 @@ def probe_run(
     return found
 
 
-def probe_model(model: Representation, config: ProbeConfig, progress: Progress) -> dict[str, Any]:
+def probe_model(model: Model, config: ProbeConfig, progress: Progress) -> dict[str, Any]:
     """Every probe that the model and the data allow, as plain data; ``notes`` say why others are missing.
 
     ``rows`` are the table: a name, a value a layer (None where there is none), and what stands beside it.
@@ -78,7 +78,7 @@ def _add(found: dict[str, Any], name: str, values: Sequence[float | None], **bes
 # -- parts of speech
 
 
-def _tags(model: Representation, config: ProbeConfig, found: dict[str, Any]) -> None:
+def _tags(model: Model, config: ProbeConfig, found: dict[str, Any]) -> None:
     if config.pos is None:
         raise _Missing("give sentences with tags by --pos FILE (CoNLL-U, columns, word/tag or jsonl)")
     train, test = _parts(config.pos, config.pos_test, lambda path: _read_tags(path, config.tag))
@@ -103,7 +103,7 @@ def _read_tags(path: str, tag: str) -> list[TagExample]:
     return examples
 
 
-def _tagged_words(model: Representation, examples: Sequence[TagExample]) -> TaggedWords:
+def _tagged_words(model: Model, examples: Sequence[TagExample]) -> TaggedWords:
     """Words for which the model has no piece at all are left out."""
     words: list[str] = []
     tags: list[str] = []
@@ -117,9 +117,7 @@ def _tagged_words(model: Representation, examples: Sequence[TagExample]) -> Tagg
     return TaggedWords(words, tags, np.concatenate(vectors, axis=1))
 
 
-def _read(
-    model: Representation, examples: Iterable[Any]
-) -> Iterator[tuple[Any, tuple[NDArray[np.float32], NDArray[np.bool_]]]]:
+def _read(model: Model, examples: Iterable[Any]) -> Iterator[tuple[Any, tuple[NDArray[np.float32], NDArray[np.bool_]]]]:
     """Examples with the vectors of their words."""
     rest = iter(examples)
     while some := list(islice(rest, _TOGETHER)):
@@ -155,7 +153,7 @@ def thinned(examples: Sequence[_Any], sizes: Sequence[int], most: int) -> list[_
 # -- senses
 
 
-def _senses(model: Representation, config: ProbeConfig, found: dict[str, Any]) -> None:
+def _senses(model: Model, config: ProbeConfig, found: dict[str, Any]) -> None:
     if not config.senses:
         scores = leave_one_out(_sensed_words(model, sample_senses(config.language)))
         found["notes"].append(
@@ -187,7 +185,7 @@ def _senses(model: Representation, config: ProbeConfig, found: dict[str, Any]) -
         _add(found, "  where there is a choice", scores.choice, first_sense=scores.first_choice)
 
 
-def _sensed_words(model: Representation, examples: Sequence[SenseExample]) -> list[SensedWord]:
+def _sensed_words(model: Model, examples: Sequence[SenseExample]) -> list[SensedWord]:
     return [
         SensedWord(mark.item, mark.senses, vectors_LWD[:, mark.start : mark.end].mean(1))
         for example, (vectors_LWD, _) in _read(model, examples)
@@ -223,10 +221,10 @@ def _perplexity(model: Any, config: ProbeConfig, found: dict[str, Any]) -> None:
     ]
 
 
-def _attention(model: Representation, config: ProbeConfig, found: dict[str, Any]) -> None:
-    from firth.models.shared.translation_model import TranslationRepresentation
+def _attention(model: Model, config: ProbeConfig, found: dict[str, Any]) -> None:
+    from firth.models.shared.translation_model import TranslationModel
 
-    target = "" if isinstance(model, TranslationRepresentation) else None  # nothing need be translated to read a source
+    target = "" if isinstance(model, TranslationModel) else None  # nothing need be translated to read a source
     texts, maps = _those_that_fit(_sentences(config), lambda text: model.attention(text, target))
     heads = measure_heads((one.weights, one.offsets[:, 0] == one.offsets[:, 1]) for one in maps if len(one.weights))
     if heads is None:
@@ -268,9 +266,9 @@ def _those_that_fit(texts: Sequence[str], ask: Callable[[str], _Any]) -> tuple[l
 
 def _words(model: Any, config: ProbeConfig, found: dict[str, Any]) -> None:
     from firth.evaluation.words import score_analogies, score_similarity
-    from firth.models.shared.static import StaticRepresentation
+    from firth.models.shared.static import StaticModel
 
-    if not isinstance(model, StaticRepresentation):
+    if not isinstance(model, StaticModel):
         if config.similarity or config.analogies:
             raise _Missing(f"similarity and analogy files are for static vectors; this is: {model.kind}")
         return

@@ -17,13 +17,13 @@ from firth.core.files import atomic_folder, checksum, read_json, write_json
 from firth.core.run import FORMAT, Run, versions
 from firth.corpus.pairs import PairsCorpus
 from firth.data.sources import find_sources, numbered_lines
-from firth.export.ctranslate2_model import CTranslate2Representation
+from firth.export.ctranslate2_model import CTranslate2Model
 from firth.models.seq2seq.config import Seq2SeqConfig
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import PositionTable
 from firth.models.shared.published import Weights
 from firth.models.shared.translation import load_translator
-from firth.models.shared.translation_model import TranslationRepresentation
+from firth.models.shared.translation_model import TranslationModel
 from firth.tokenizers.pieces import Pieces
 
 MODEL, KIND = "model.bin", "ctranslate2"
@@ -227,9 +227,7 @@ def export_ctranslate2(
         facts["checksums"] = {str(path.relative_to(folder)): checksum(path) for path in files}
         write_json(folder / "firth.json", facts)
         if texts:
-            original = TranslationRepresentation(
-                config, weights, ids, pieces, target_pieces, languages, source
-            ).translate(texts)
+            original = TranslationModel(config, weights, ids, pieces, target_pieces, languages, source).translate(texts)
             found = load_ctranslate2(folder).translate(texts)
             equal = sum(one == two for one, two in zip(original, found, strict=True))
             write_json(folder / "firth.json", {**facts, "verified": {"translations": len(texts), "equal": equal}})
@@ -266,7 +264,7 @@ def _facts(source: Path, settings: dict[str, Any], num_parameters: int) -> dict[
     }
 
 
-def load_ctranslate2(folder: Path) -> CTranslate2Representation:
+def load_ctranslate2(folder: Path) -> CTranslate2Model:
     """An exported translator; the settings in firth.json are what its files were made of."""
     where = folder / "firth.json"
     facts = read_json(where)
@@ -276,7 +274,7 @@ def load_ctranslate2(folder: Path) -> CTranslate2Representation:
     config = EncoderDecoderConfig.build(settings["model"], where)
     pieces = Pieces.load(folder)
     target_pieces = Pieces.load(folder / "target") if (folder / "target").is_dir() else pieces
-    return CTranslate2Representation(
+    return CTranslate2Model(
         open_engine(folder),
         config,
         settings["ids"],

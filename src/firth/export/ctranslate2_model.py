@@ -11,7 +11,7 @@ from firth.models.shared.translator import Translator
 from firth.tokenizers.pieces import Pieces
 
 
-class CTranslate2Representation(Translator):
+class CTranslate2Model(Translator):
     """What ``firth.load`` gives for a folder of ``firth convert --to ctranslate2``.
 
     Its search keeps as many finished hypotheses as the beam is wide; they are ranked by Firth's own formula. Its

@@ -16,8 +16,8 @@ from firth.export.onnx_model import CRF_WEIGHTS, GRAPH, KIND
 from firth.export.onnx_task import Head, write_head
 from firth.models.loading import load_model
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder_model import EncoderRepresentation
-from firth.models.shared.model import Representation
+from firth.models.shared.encoder_model import EncoderModel
+from firth.models.shared.model import Model
 from firth.tasks.answer.apart import ComparingNetwork
 from firth.tasks.data import Reading
 from firth.tasks.evaluate import evaluate_task
@@ -71,9 +71,9 @@ def export_onnx(source: Path, out: Path, int8: bool = False, verify: bool = Fals
     return Run.open(out)
 
 
-def _exportable(source: Path, model: Representation, task: TaskModel | None) -> EncoderRepresentation:
+def _exportable(source: Path, model: Model, task: TaskModel | None) -> EncoderModel:
     base = task.base if task is not None else model
-    if not isinstance(base, EncoderRepresentation) or not isinstance(base.config, EncoderConfig):
+    if not isinstance(base, EncoderModel) or not isinstance(base.config, EncoderConfig):
         raise FirthError(
             f"{source}: a model of kind '{base.kind}', which is not exported; encoders such as BERT and tasks on them are"
         )
@@ -83,7 +83,7 @@ def _exportable(source: Path, model: Representation, task: TaskModel | None) -> 
 def _head(source: Path, model: TaskModel) -> Head:
     """The head's weights, or a word about what has none in ONNX."""
     network, config = model.network, model.config
-    if network.body is not None or model.beside is not None:
+    if network.body is not None or model.extra_vectors is not None:
         raise FirthError(
             f"{source}: a task with body=bilstm or vectors beside its base is not exported; train it with neither"
         )
@@ -101,9 +101,7 @@ def _head(source: Path, model: TaskModel) -> Head:
     return Head(config.task, network.pool, arrays, windows)
 
 
-def _facts(
-    source: Path, base: EncoderRepresentation, model: Representation, task: TaskModel | None, int8: bool
-) -> dict[str, Any]:
+def _facts(source: Path, base: EncoderModel, model: Model, task: TaskModel | None, int8: bool) -> dict[str, Any]:
     known = read_json(source / "firth.json") if (source / "firth.json").is_file() else {}
     return {
         "format": FORMAT,
@@ -128,7 +126,7 @@ def _facts(
 # -- looking at it beside the original
 
 
-def _verify(source: Path, folder: Path, model: Representation, data: Path | None) -> dict[str, Any]:
+def _verify(source: Path, folder: Path, model: Model, data: Path | None) -> dict[str, Any]:
     """How far the outputs are apart on sample texts; on a labelled file the scores of both."""
     exported = load_model(folder)
     shown = [(model.layers(text).hidden[-1], exported.layers(text).hidden[-1]) for text in SAMPLES]

@@ -21,7 +21,7 @@ from firth.export.onnx_encoder import IDS, MASK, SEGMENTS, layer_name
 from firth.export.onnx_task import ENDS, LOGITS, OWNER, STARTS
 from firth.models.shared.batching import Floats, Ints, of_like_length, pool_windows, window_places
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.model import Representation, TextLayers, require_layer, require_pool, require_room
+from firth.models.shared.model import Model, TextLayers, require_layer, require_pool, require_room
 from firth.nn.outputs.crf import CRF
 from firth.tasks.config import TaskConfig
 from firth.tasks.model import TaskModel, build_task
@@ -91,7 +91,7 @@ class Session:
                 )
 
 
-class OnnxRepresentation(Representation):
+class OnnxModel(Model):
     """What ``firth.load`` gives for an exported encoder."""
 
     kind = "exported encoder"
@@ -166,7 +166,7 @@ def pool_tokens(hidden_BTD: Floats, mask_BT: Ints, pool: str) -> Floats:
 
 
 GRAPH, CRF_WEIGHTS, KIND = "model.onnx", "crf.safetensors", "onnx"
-_BATCH_NAMES = {IDS: "ids", MASK: "blocks", SEGMENTS: "segments", OWNER: "owner"}
+_BATCH_NAMES = {IDS: "ids", MASK: "doc_ids", SEGMENTS: "segments", OWNER: "owner"}
 
 
 class OnnxNetwork(nn.Module):
@@ -182,7 +182,7 @@ class OnnxNetwork(nn.Module):
 
     def _run(self, names: Sequence[str], tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The outputs side by side, of a few rows at a time; all at once where windows of one text are put together."""
-        num_rows, longest = tensors["blocks"].shape
+        num_rows, longest = tensors["doc_ids"].shape
         size = num_rows if OWNER in self.session.inputs else max(1, BATCH_TOKENS // longest)
         given = {name: tensors[_BATCH_NAMES[name]].cpu().numpy() for name in self.session.inputs}
         parts = []
@@ -215,7 +215,7 @@ class OnnxTask(TaskModel):
         raise FirthError("an exported model is copied with its folder; it does not learn")
 
 
-def load_onnx(folder: Path) -> Representation:
+def load_onnx(folder: Path) -> Model:
     """An exported encoder or task; its graph must be the one that firth.json describes."""
     facts = Run.open(folder).facts
     settings = facts["config"]
@@ -224,7 +224,7 @@ def load_onnx(folder: Path) -> Representation:
     config = EncoderConfig.build(settings["encoder"], folder / "firth.json")
     session = Session(folder / GRAPH)
     names = {layer_name(layer, config.num_layers): config.hidden_dim for layer in range(config.num_layers + 1)}
-    base = OnnxRepresentation(config, Pieces.load(folder), session, int(facts.get("parameters", 0)))
+    base = OnnxModel(config, Pieces.load(folder), session, int(facts.get("parameters", 0)))
     if settings["task"] is None:
         session.check(names)
         return base
@@ -251,7 +251,7 @@ def _load_crf(folder: Path, task: TaskConfig) -> CRF | None:
     return crf
 
 
-def _reader(base: OnnxRepresentation, network: nn.Module) -> TextReader:
+def _reader(base: OnnxModel, network: nn.Module) -> TextReader:
     """How the task cuts texts, as the original did."""
     pieces = base.pieces
     ends = () if pieces.sep_id is None else (pieces.sep_id,)
@@ -265,6 +265,6 @@ def _reader(base: OnnxRepresentation, network: nn.Module) -> TextReader:
         max_len=base.config.max_positions,
         frame=Frame(first, ends, ends),
         pad_id=pieces.pad_id or 0,
-        summary="first" if first else "mean",
+        summary="cls" if first else "mean",
         joins_pairs=bool(ends),
     )

@@ -65,7 +65,7 @@ def _tokens(graph: GraphWriter, encoder: EncoderWriter, head: Head) -> str:
 
 def _pooled(graph: GraphWriter, encoder: EncoderWriter, head: Head) -> str:
     """A vector a row, [B, D]."""
-    if head.pool == "first":
+    if head.pool == "cls":
         if "mix" in head.weights:
             first = graph.op("Slice", _tokens(graph, encoder, head), graph.ints(0), graph.ints(1), graph.ints(1))
         else:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json
-from firth.models.shared.model import Representation
+from firth.models.shared.model import Model
 
 LOADERS: dict[str, str] = {
     "bert": "firth.models.loading:load_encoder_model",
@@ -26,7 +26,7 @@ LOADERS: dict[str, str] = {
 """``model_type`` of config.json to the function that loads such a folder."""
 
 
-def load_model(path: Path) -> Representation:
+def load_model(path: Path) -> Model:
     """A run of Firth, a Hugging Face directory, or a file of vectors."""
     if not path.exists():
         raise FirthError(f"{path}: no such run or model; check the path")
@@ -65,7 +65,7 @@ def _exported_as(path: Path, kind: str) -> bool:
     return isinstance(facts, dict) and facts.get("kind") == kind
 
 
-def load_folder(folder: Path) -> Representation:
+def load_folder(folder: Path) -> Model:
     """By the ``model_type`` of its config.json."""
     data = read_json(folder / "config.json")
     if not isinstance(data, dict):
@@ -76,33 +76,33 @@ def load_folder(folder: Path) -> Representation:
             f"{folder / 'config.json'}: a model of type '{kind}', which Firth does not read; it reads {', '.join(LOADERS)}"
         )
     place, _, name = LOADERS[kind].partition(":")
-    found: Representation = getattr(import_module(place), name)(folder)
+    found: Model = getattr(import_module(place), name)(folder)
     return found
 
 
-def load_run(folder: Path) -> Representation:
+def load_run(folder: Path) -> Model:
     """A run without config.json: one that is not finished, or static vectors."""
     from firth.core.run import Run
-    from firth.models.shared.static import StaticRepresentation
+    from firth.models.shared.static import StaticModel
     from firth.vectors.trainer import load_run as load_vectors_run
 
     facts = Run.open(folder).facts
     if facts["status"] != "finished":
         raise FirthError(f"{folder}: this run is not finished; go on with: firth pretrain --resume {folder}")
-    return StaticRepresentation(load_vectors_run(folder), facts.get("word_split") == "whitespace")
+    return StaticModel(load_vectors_run(folder), facts.get("word_split") == "whitespace")
 
 
-def load_vectors_file(path: Path) -> Representation:
-    from firth.models.shared.static import StaticRepresentation
+def load_vectors_file(path: Path) -> Model:
+    from firth.models.shared.static import StaticModel
     from firth.vectors.formats import load_vectors
 
-    return StaticRepresentation(load_vectors(path))
+    return StaticModel(load_vectors(path))
 
 
-def load_encoder_model(folder: Path) -> Representation:
+def load_encoder_model(folder: Path) -> Model:
     from firth.models.shared.encoder_format import load_encoder
-    from firth.models.shared.encoder_model import EncoderRepresentation
-    from firth.models.unilm.model import NUM_SEGMENTS, UnifiedRepresentation
+    from firth.models.shared.encoder_model import EncoderModel
+    from firth.models.unilm.model import NUM_SEGMENTS, UnilmModel
     from firth.tokenizers.pieces import Pieces
 
     config, weights, heads = load_encoder(folder)
@@ -112,37 +112,37 @@ def load_encoder_model(folder: Path) -> Representation:
         return load_published(folder)
     pieces = Pieces.load(folder)
     if config.num_segments != NUM_SEGMENTS:
-        return EncoderRepresentation.from_weights(config, weights, heads, pieces, folder)
-    found = UnifiedRepresentation.from_weights(config, weights, heads, pieces, folder)
-    assert isinstance(found, UnifiedRepresentation)
+        return EncoderModel.from_weights(config, weights, heads, pieces, folder)
+    found = UnilmModel.from_weights(config, weights, heads, pieces, folder)
+    assert isinstance(found, UnilmModel)
     facts = read_json(folder / "firth.json") if (folder / "firth.json").is_file() else {}
     objective = facts.get("config", {}).get("objective", {})
     if objective.get("kind") == "masked_targets":
-        found.row_len = int(objective["row_len"])
+        found.seq_len = int(objective["seq_len"])
     return found
 
 
-def load_recurrent_model(folder: Path) -> Representation:
+def load_recurrent_model(folder: Path) -> Model:
     from firth.models.recurrent.format import load_recurrent
-    from firth.models.recurrent.model import RecurrentRepresentation
+    from firth.models.recurrent.model import RecurrentModel
     from firth.tokenizers.word_tokens import load_tokens
 
     config, model, head = load_recurrent(folder)
     tokens = load_tokens(folder)
-    return RecurrentRepresentation.from_weights(config.model, config.output, model, head, tokens, folder)
+    return RecurrentModel.from_weights(config.model, config.output, model, head, tokens, folder)
 
 
-def load_two_stream_model(folder: Path) -> Representation:
+def load_two_stream_model(folder: Path) -> Model:
     from firth.models.xlnet.format import load_xlnet
-    from firth.models.xlnet.model import TwoStreamRepresentation
+    from firth.models.xlnet.model import XlnetModel
     from firth.tokenizers.pieces import Pieces
 
-    return TwoStreamRepresentation(*load_xlnet(folder), Pieces.load(folder), folder)
+    return XlnetModel(*load_xlnet(folder), Pieces.load(folder), folder)
 
 
-def load_decoder_model(folder: Path) -> Representation:
+def load_decoder_model(folder: Path) -> Model:
     from firth.models.gpt.format import load_gpt2
-    from firth.models.gpt.model import DecoderRepresentation
+    from firth.models.gpt.model import DecoderModel
     from firth.tokenizers.pieces import Pieces
 
-    return DecoderRepresentation.from_weights(*load_gpt2(folder), Pieces.load(folder), folder)
+    return DecoderModel.from_weights(*load_gpt2(folder), Pieces.load(folder), folder)

@@ -13,7 +13,7 @@ from firth.core.run import Run
 from firth.core.types import Progress
 from firth.core.units import parse_duration
 from firth.corpus.format import Corpus
-from firth.models.shared.pretraining import Family, find_family
+from firth.models.shared.pretraining import Pretraining, find_pretraining
 from firth.nn.attention.positions import repeat_positions
 from firth.reports.page import write_report
 from firth.training.averaging import load_average
@@ -23,7 +23,7 @@ from firth.training.loop import Loop
 
 def configure(config: RunConfig, corpus: Corpus, from_base: bool = False) -> RunConfig:
     """The recipe fitted to the corpus: its vocabulary, and a length of training if none was named."""
-    config = find_family(config).configure(config, corpus, from_base)
+    config = find_pretraining(config).configure(config, corpus, from_base)
     training = config.training
     if training.steps is None and training.epochs is None and training.budget is None:
         config = config.replace(training=training.replace(epochs=1.0).model_dump())
@@ -43,9 +43,9 @@ def start_run(
     """A new run, trained to its end; with ``base`` it begins with the weights of that model. ``prepared`` are names
     that stand in ``out`` already, ``made_from`` is what the same result needs beside."""
     Run.keep_apart(out, (corpus_path, *([base] if base else [])), overwrite)
-    corpus = find_family(config).open_corpus(corpus_path)
+    corpus = find_pretraining(config).open_corpus(corpus_path)
     if base is not None:
-        config = config.replace(model=find_family(config).base_config(base, corpus).model_dump())
+        config = config.replace(model=find_pretraining(config).base_config(base, corpus).model_dump())
     config = configure(config, corpus, base is not None)
     facts: dict[str, Any] = {
         "kind": "pretrain",
@@ -61,13 +61,13 @@ def start_run(
         facts["base"] = str(base.absolute())
     if made_from is not None:
         facts["made_from"] = made_from
-    trainee = find_family(config)(config, corpus)
+    trainable = find_pretraining(config)(config, corpus)
     if base is not None:
-        trainee.start_from(base)
-    loop = Loop(trainee, config.training, out, progress)  # refuses what cannot be before anything is written
+        trainable.start_from(base)
+    loop = Loop(trainable, config.training, out, progress)  # refuses what cannot be before anything is written
     facts["processes"] = loop.ranks.size
     run = Run.create(out, facts, overwrite, prepared) if loop.ranks.first else Run(out, facts)
-    return _train(run, trainee, loop)
+    return _train(run, trainable, loop)
 
 
 def resume_run(folder: Path, progress: Progress | None = None) -> Run:
@@ -79,25 +79,25 @@ def resume_run(folder: Path, progress: Progress | None = None) -> Run:
         return run
     known = run.facts["corpus"]
     config = RunConfig.build(run.facts["config"], folder / "firth.json")
-    corpus = find_family(config).open_corpus(Path(known["path"]))
+    corpus = find_pretraining(config).open_corpus(Path(known["path"]))
     if corpus.fingerprint != known["fingerprint"]:
         raise FirthError(
             f"{known['path']}: not the corpus this run was begun with (its content has changed); put the old one back or start a new run"
         )
-    trainee = find_family(config)(config, corpus)
+    trainable = find_pretraining(config)(config, corpus)
     if "base" in run.facts:
         begun = list_checkpoints(folder / "checkpoints")  # stopped before the first one it begins with its base again
-        (trainee.resume_from if begun else trainee.start_from)(Path(run.facts["base"]))
-    loop = Loop(trainee, trainee.config.training, folder, progress)
+        (trainable.resume_from if begun else trainable.start_from)(Path(run.facts["base"]))
+    loop = Loop(trainable, trainable.config.training, folder, progress)
     if run.facts.get("processes", 1) != loop.ranks.size:
         raise FirthError(
             f"{folder}: begun with {run.facts.get('processes', 1)} processes, not {loop.ranks.size}; go on with as many"
         )
-    return _train(run, trainee, loop)
+    return _train(run, trainable, loop)
 
 
-def _train(run: Run, trainee: Family, loop: Loop) -> Run:
-    config = trainee.config.training
+def _train(run: Run, trainable: Pretraining, loop: Loop) -> Run:
+    config = trainable.config.training
     with run.lock() if loop.ranks.first else nullcontext():
         loop.ranks.wait()
         loop.resume()
@@ -106,7 +106,7 @@ def _train(run: Run, trainee: Family, loop: Loop) -> Run:
             if config.budget is not None:
                 steps, evaluations = loop.measure(parse_duration(config.budget))
             elif config.epochs is not None:
-                steps = max(1, round(config.epochs * len(trainee.rows) / (trainee.rows_per_step * loop.ranks.size)))
+                steps = max(1, round(config.epochs * len(trainable.rows) / (trainable.rows_per_step * loop.ranks.size)))
             else:
                 assert config.steps is not None
                 steps = config.steps
@@ -117,40 +117,40 @@ def _train(run: Run, trainee: Family, loop: Loop) -> Run:
         hint = f"firth pretrain --resume {run.folder}"
         metrics = loop.run(run.facts["steps"], hint, run.facts.get("evaluations"))
         if loop.ranks.first:
-            _finish(run, trainee, loop, metrics)
+            _finish(run, trainable, loop, metrics)
         loop.ranks.wait()
     return run
 
 
-def _finish(run: Run, trainee: Family, loop: Loop, metrics: dict[str, float]) -> None:
+def _finish(run: Run, trainable: Pretraining, loop: Loop, metrics: dict[str, float]) -> None:
     averaged = loop.averaged_steps(loop.step)
     if averaged:
-        load_average(loop.checkpoints, averaged, trainee.module)
-        metrics = trainee.evaluate()
-    elif trainee.config.training.finish == "best" and loop.best and loop.best["step"] != loop.step:
-        load_average(loop.checkpoints, [int(loop.best["step"])], trainee.module)
+        load_average(loop.checkpoints, averaged, trainable.module)
+        metrics = trainable.evaluate()
+    elif trainable.config.training.finish == "best" and loop.best and loop.best["step"] != loop.step:
+        load_average(loop.checkpoints, [int(loop.best["step"])], trainable.module)
         metrics = {name: value for name, value in loop.best.items() if name != "step"}
     loop.take_average()
-    row_len = getattr(trainee.config.objective, "row_len", None)
-    if row_len is not None and "base" not in run.facts:
-        repeat_positions(trainee.module, row_len)
-    trainee.export(run.folder)
-    scores = trainee.final_scores(run.folder)
+    seq_len = getattr(trainable.config.objective, "seq_len", None)
+    if seq_len is not None and "base" not in run.facts:
+        repeat_positions(trainable.module, seq_len)
+    trainable.export(run.folder)
+    scores = trainable.final_scores(run.folder)
     metrics = metrics | {name: value for name, value in scores.items() if not isinstance(value, str)}
-    parameters = sum(parameter.numel() for parameter in trainee.module.parameters())
-    rows = loop.step * trainee.rows_per_step * loop.ranks.size
+    parameters = sum(parameter.numel() for parameter in trainable.module.parameters())
+    rows = loop.step * trainable.rows_per_step * loop.ranks.size
     facts: dict[str, Any] = {
         "metrics": metrics,
         "notes": {name: value for name, value in scores.items() if isinstance(value, str)},
         "parameters": parameters,
         "seconds": loop.seconds,
         "tokens": loop.tokens,
-        "epochs": rows / len(trainee.rows),
-        "charts": trainee.charts(),
-        "uses": list(trainee.uses),
+        "epochs": rows / len(trainable.rows),
+        "charts": trainable.charts(),
+        "uses": list(trainable.uses),
     }
-    facts["checksums"] = {name: checksum(path) for name in trainee.published if (path := run.folder / name).is_file()}
-    write_report(run, facts, trainee.report_parts(run.folder))
+    facts["checksums"] = {name: checksum(path) for name in trainable.published if (path := run.folder / name).is_file()}
+    write_report(run, facts, trainable.report_parts(run.folder))
     run.save(status="finished", **facts)
 
 
@@ -160,23 +160,23 @@ _TIMED_S = 20.0
 def plan_run(config: RunConfig, corpus_path: Path, budget: str) -> dict[str, float]:
     """Builds everything and times a few steps; nothing is kept."""
     seconds = parse_duration(budget)
-    corpus = find_family(config).open_corpus(corpus_path)
+    corpus = find_pretraining(config).open_corpus(corpus_path)
     config = configure(config, corpus)
-    trainee = find_family(config)(config, corpus)
-    parameters = sum(parameter.numel() for parameter in trainee.module.parameters())
-    batch = trainee.batch(0)
+    trainable = find_pretraining(config)(config, corpus)
+    parameters = sum(parameter.numel() for parameter in trainable.module.parameters())
+    batch = trainable.batch(0)
     with tempfile.TemporaryDirectory() as folder:
-        timing = Loop(trainee, config.training, Path(folder)).time_steps(_TIMED_S)
+        timing = Loop(trainable, config.training, Path(folder)).time_steps(_TIMED_S)
     steps, _ = timing.fit(seconds, config.training.evaluations)
-    rows = steps * trainee.rows_per_step
+    rows = steps * trainable.rows_per_step
     weights = 4 * parameters
     return {
         "parameters": parameters,
         "step_s": timing.step_s,
-        "tokens_per_s": batch.num_tokens * config.training.accumulation / timing.step_s,
+        "tokens_per_s": batch.num_tokens * config.training.gradient_accumulation / timing.step_s,
         "steps": steps,
-        "epochs": rows / len(trainee.rows),
-        "tokens": steps * batch.num_tokens * config.training.accumulation,
+        "epochs": rows / len(trainable.rows),
+        "tokens": steps * batch.num_tokens * config.training.gradient_accumulation,
         "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "disk_bytes": weights + 3 * weights * (config.training.keep + 1),
     }
@@ -188,12 +188,12 @@ def evaluate_run(folder: Path, corpus_path: Path | None, num_texts: int) -> dict
     if run.facts.get("status") != "finished":
         raise FirthError(f"{folder}: this run is not finished; go on with: firth pretrain --resume {folder}")
     config = RunConfig.build(run.facts["config"], folder / "firth.json")
-    family = find_family(config)
+    family = find_pretraining(config)
     corpus = family.open_corpus(corpus_path or Path(run.facts["corpus"]["path"]))
     if not corpus.info.heldout.documents:
         raise FirthError(f"{corpus.folder}: no held-out text in it; prepare it with a larger --heldout")
     if corpus_path is not None:
         family.base_config(folder, corpus)  # refuses a corpus of other tokens
-    trainee = family(config, corpus)
-    trainee.restore(folder)
-    return trainee.evaluate() | trainee.extra_scores(folder, num_texts)
+    trainable = family(config, corpus)
+    trainable.restore(folder)
+    return trainable.evaluate() | trainable.extra_scores(folder, num_texts)

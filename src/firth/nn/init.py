@@ -54,7 +54,7 @@ def initialize_by_width(module: nn.Module, hidden_dim: int, generator: torch.Gen
 def prefer_near(bias: RelativeBias) -> None:
     """Every bucket further away costs the first head 1, the others less and less, the last about a sixteenth."""
     num_heads = bias.weight.shape[1]
-    sides_SNH = bias.weight.view(1 + bias.both_ways, -1, num_heads)
+    sides_SNH = bias.weight.view(1 + bias.bidirectional, -1, num_heads)
     sides_SNH -= torch.arange(sides_SNH.shape[1])[:, None] * 2.0 ** (-4 * torch.arange(num_heads) / num_heads)
 
 

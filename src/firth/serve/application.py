@@ -16,8 +16,8 @@ from firth.serve import schemas as bodies
 from firth.serve.documentation import describe, documentation_page, whole
 from firth.serve.endpoints import ENDPOINTS, Endpoint, encode_jobs, stack
 from firth.serve.guard import STILL_POLICY, Guard, Metrics, send_problem
-from firth.serve.models import Shelf, read_page
-from firth.serve.requests import Asking
+from firth.serve.models import ServedModels, read_page
+from firth.serve.requests import RequestHandler
 from firth.serve.settings import Problem, ServeSettings
 from firth.serve.worker import Worker
 
@@ -37,17 +37,17 @@ VERSION = metadata.version("firth")
 
 
 class Server:
-    """A shelf of models behind HTTP; ``app`` is what uvicorn runs. ``start`` before the first request."""
+    """Models behind HTTP; ``app`` is what uvicorn runs. ``start`` before the first request."""
 
-    def __init__(self, shelf: Shelf, settings: ServeSettings) -> None:
-        self.shelf, self.settings = shelf, settings
+    def __init__(self, models: ServedModels, settings: ServeSettings) -> None:
+        self.models, self.settings = models, settings
         self.worker = Worker(
             settings,
             lambda work, jobs, seconds: self.metrics.batch(len(jobs), sum(job.num_tokens for job in jobs), seconds),
         )
         paths = [*_OTHER_PATHS, *(endpoint.path for endpoint in ENDPOINTS)]
         self.metrics = Metrics(paths, lambda: self.worker.num_waiting)
-        self.asking = Asking(settings, self.worker)
+        self.handler = RequestHandler(settings, self.worker)
         self.routes = FastAPI(title="Firth", version=VERSION, docs_url=None, redoc_url=None, openapi_url=None)
         self.routes.add_exception_handler(Problem, _problem)
         self.routes.add_exception_handler(HTTPException, _http_problem)
@@ -68,7 +68,7 @@ class Server:
         """Waits for what was begun."""
         self.worker.close()
         self.worker.join(self.settings.timeout_s)
-        self.asking.close()
+        self.handler.close()
 
     # -- routes
 
@@ -84,21 +84,21 @@ class Server:
 
     def _handler(self, endpoint: Endpoint) -> Handler:
         async def handler(request: Request) -> Response:
-            body = await self.asking.read(request, endpoint.body)
-            served = self.shelf.find(body.model, endpoint.ability)
-            results = await self.asking.do(endpoint.jobs(served, body, self.settings.batch_tokens))
+            body = await self.handler.read(request, endpoint.body)
+            served = self.models.find(body.model, endpoint.ability)
+            results = await self.handler.do(endpoint.jobs(served, body, self.settings.batch_tokens))
             answer = {"model": served.name, **endpoint.answer(body, results)}
-            return await self.asking.write(answer, len(body.texts_read()))
+            return await self.handler.write(answer, len(body.texts_read()))
 
         return handler
 
     def _add_openai(self) -> None:
         async def embeddings(request: Request) -> Response:
-            body = await self.asking.read(request, bodies.Embeddings)
-            served = self.shelf.find(body.model, "encode")
+            body = await self.handler.read(request, bodies.Embeddings)
+            served = self.models.find(body.model, "encode")
             texts = body.texts_read()
             jobs = encode_jobs(served, texts, -1, "mean", self.settings.batch_tokens)
-            vectors = unit_rows(stack(await self.asking.do(jobs)))
+            vectors = unit_rows(stack(await self.handler.do(jobs)))
             rows: list[Any] = (
                 [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
                 if body.encoding_format == "base64"
@@ -111,11 +111,11 @@ class Server:
                 "model": served.name,
                 "usage": {"prompt_tokens": count, "total_tokens": count},
             }
-            return await self.asking.write(answer, len(texts))
+            return await self.handler.write(answer, len(texts))
 
         async def models(request: Request) -> Response:
-            data = [{"id": name, "object": "model", "created": 0, "owned_by": "firth"} for name in self.shelf.models]
-            return await self.asking.write({"object": "list", "data": data})
+            data = [{"id": name, "object": "model", "created": 0, "owned_by": "firth"} for name in self.models.by_name]
+            return await self.handler.write({"object": "list", "data": data})
 
         doc = "OpenAI's embeddings: vectors of length 1, by the mean of the last layer."
         self._post("/v1/embeddings", bodies.Embeddings, answers.EmbeddingsAnswer, doc, embeddings)
@@ -123,21 +123,21 @@ class Server:
 
     def _add_facts(self) -> None:
         async def health(request: Request) -> Response:
-            return await self.asking.write({"status": "ok", "version": VERSION, "queue": self.worker.num_waiting})
+            return await self.handler.write({"status": "ok", "version": VERSION, "queue": self.worker.num_waiting})
 
         async def models(request: Request) -> Response:
-            found = [{"name": one.name, **one.facts} for one in self.shelf.models.values()]
-            return await self.asking.write({"models": found})
+            found = [{"name": one.name, **one.facts} for one in self.models.by_name.values()]
+            return await self.handler.write({"models": found})
 
         async def runs(request: Request) -> Response:
             found = [
                 {"name": one.name, **one.summary, "report": one.report is not None}
-                for one in self.shelf.models.values()
+                for one in self.models.by_name.values()
             ]
-            return await self.asking.write({"runs": found})
+            return await self.handler.write({"runs": found})
 
         async def report(request: Request) -> Response:
-            one = self.shelf.models.get(request.path_params["name"])
+            one = self.models.by_name.get(request.path_params["name"])
             if one is None or one.report is None:
                 raise Problem(404, "there is no report of that name")
             return Response(one.report, media_type="text/html", headers={"content-security-policy": STILL_POLICY})
@@ -177,7 +177,7 @@ class Server:
             return schema[0]
 
         async def openapi(request: Request) -> Response:
-            return await self.asking.write(whole_schema())
+            return await self.handler.write(whole_schema())
 
         async def docs(request: Request) -> Response:
             return Response(documentation_page(whole_schema()), media_type="text/html", headers=still)

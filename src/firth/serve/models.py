@@ -18,7 +18,7 @@ from firth.core.run import Run
 from firth.serve.settings import Problem
 
 if TYPE_CHECKING:
-    from firth.models.shared.model import Representation
+    from firth.models.shared.model import Model
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Served:
     """A model with what is told about it."""
 
     name: str
-    model: Representation
+    model: Model
     facts: dict[str, Any]  # as the model's description
     summary: dict[str, Any]  # of its run
     corpus: Path | None  # that it was trained on, if it is still there
@@ -36,36 +36,36 @@ class Served:
         return ability in self.facts["abilities"]
 
 
-class Shelf:
+class ServedModels:
     """A name or an ability in, a model out. Names come from requests and are only ever looked up here."""
 
     def __init__(self, served: Sequence[Served]) -> None:
-        self.models = {one.name: one for one in served}
+        self.by_name = {one.name: one for one in served}
 
     def find(self, name: str | None, ability: str) -> Served:
         """The named model, or the first that can do it."""
         if name is None:
-            for one in self.models.values():
+            for one in self.by_name.values():
                 if one.can(ability):
                     return one
             raise Problem(422, f"no model that is served can do this ({ability}): start the server with one that can")
-        if name not in self.models:
-            raise Problem(404, f"there is no model '{name[:60]}': {nearest(name, list(self.models))}")
-        if not self.models[name].can(ability):
-            able = [one.name for one in self.models.values() if one.can(ability)]
+        if name not in self.by_name:
+            raise Problem(404, f"there is no model '{name[:60]}': {nearest(name, list(self.by_name))}")
+        if not self.by_name[name].can(ability):
+            able = [one.name for one in self.by_name.values() if one.can(ability)]
             remedy = f"ask {', '.join(able)}" if able else "none that is served can"
             raise Problem(422, f"the model '{name}' cannot do this ({ability}): {remedy}")
-        return self.models[name]
+        return self.by_name[name]
 
 
-def load_shelf(paths: Sequence[Path], told: Callable[[str], None] | None = None) -> Shelf:
+def load_models(paths: Sequence[Path], told: Callable[[str], None] | None = None) -> ServedModels:
     """Loads every model; ``told`` hears of each as it is loaded."""
     served: list[Served] = []
     for path in paths:
         if told is not None:
             told(f"loading {path}")
         served.append(_serve(path, [one.name for one in served]))
-    return Shelf(served)
+    return ServedModels(served)
 
 
 def _serve(path: Path, taken: Sequence[str]) -> Served:

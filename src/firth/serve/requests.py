@@ -22,7 +22,7 @@ log = logging.getLogger("firth.serve")
 SomeBody = TypeVar("SomeBody", bound=BaseModel)
 
 
-class Asking:
+class RequestHandler:
     """What all routes share."""
 
     def __init__(self, settings: ServeSettings, worker: Worker) -> None:

@@ -11,7 +11,7 @@ import uvicorn
 
 from firth.core.errors import FirthError
 from firth.serve.application import Server
-from firth.serve.models import Shelf
+from firth.serve.models import ServedModels
 from firth.serve.settings import ServeSettings
 
 _LAST_CALLS_S = 0.2  # for connections that the system has taken already
@@ -64,11 +64,11 @@ def address_of(bound: socket.socket) -> str:
 
 
 def run_server(
-    shelf: Shelf, settings: ServeSettings, bound: socket.socket, ready: Callable[[], None] | None = None
+    models: ServedModels, settings: ServeSettings, bound: socket.socket, ready: Callable[[], None] | None = None
 ) -> None:
     """Until a signal says stop; ``ready`` is called when requests are answered."""
     logging.getLogger("firth.serve").setLevel(logging.WARNING)
-    server = Server(shelf, settings)
+    server = Server(models, settings)
     config = uvicorn.Config(
         server.app,
         log_level="error",

@@ -80,7 +80,7 @@ class Fill(Body):
 
 
 class Generate(Body):
-    """The settings of ``Representation.generate``."""
+    """The settings of ``Model.generate``."""
 
     text: Text
     max_tokens: Annotated[int, Field(ge=1, le=256)] = 50

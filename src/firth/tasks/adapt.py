@@ -15,12 +15,12 @@ from firth.core.run import Run
 from firth.core.types import Progress
 from firth.corpus.prepare import prepare
 from firth.data.readers import ReadingConfig
-from firth.models.elmo.model import ElmoRepresentation
+from firth.models.elmo.model import ElmoModel
 from firth.models.loading import load_model
 from firth.models.pretrain import configure, resume_run, start_run
-from firth.models.recurrent.model import RecurrentRepresentation
+from firth.models.recurrent.model import RecurrentModel
 from firth.models.registry import find_recipe
-from firth.models.shared.pretraining import find_family
+from firth.models.shared.pretraining import find_pretraining
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData, texts_of
 from firth.tokenizers.word_tokens import WordTokens
@@ -35,20 +35,20 @@ _SLOWER = 0.1  # than the base's own training, if no rate is given
 _HELDOUT = 0.1
 
 
-def plan_tuning(base: str, config: TaskConfig) -> RunConfig:
+def plan_adaptation(base: str, config: TaskConfig) -> RunConfig:
     """The pre-training that a base goes on with; an error if it has none."""
     folder = Path(base)
     found = _pretraining_of(folder) if folder.exists() else None
     if found is None:
         raise FirthError(
-            f"{base}: no pre-training is known that it could go on with; choose a run of firth pretrain, or leave out tune_base_epochs"
+            f"{base}: no pre-training is known that it could go on with; choose a run of firth pretrain, or leave out adapt_epochs"
         )
     training = found.training
-    rate = config.tune_base_rate if config.tune_base_rate is not None else _SLOWER * training.learning_rate
+    rate = config.adapt_learning_rate if config.adapt_learning_rate is not None else _SLOWER * training.learning_rate
     changes = {
         "steps": None,
         "budget": None,
-        "epochs": config.tune_base_epochs,
+        "epochs": config.adapt_epochs,
         "learning_rate": rate,
         "average": 1,
         "seed": config.seed,
@@ -69,7 +69,7 @@ def _pretraining_of(folder: Path) -> RunConfig | None:
     return find_recipe("elmo-small") if elmo else None
 
 
-def tune_base(
+def adapt_base(
     base: Path, data: TaskData, config: TaskConfig, folder: Path, progress: Progress | None
 ) -> tuple[Path, dict[str, Any]]:
     """The run of the tuned base in ``folder`` (gone on with if it was interrupted), and its scores before and after."""
@@ -79,10 +79,10 @@ def tune_base(
         run = resume_run(out, progress)
     else:
         _prepare_text(base, data, corpus, progress)
-        plan = plan_tuning(str(base), config)
+        plan = plan_adaptation(str(base), config)
         write_json(noted, _scores_before(base, plan, corpus))
         run = start_run(plan, corpus, out, base, progress=progress)
-    found = {"epochs": config.tune_base_epochs, "before": read_json(noted), "after": run.facts["metrics"]}
+    found = {"epochs": config.adapt_epochs, "before": read_json(noted), "after": run.facts["metrics"]}
     return out, found
 
 
@@ -91,9 +91,9 @@ def _prepare_text(base: Path, data: TaskData, corpus: Path, progress: Progress |
         return
     model = load_model(base)
     tokens, tokenizer = TokensConfig(), base
-    if isinstance(model, ElmoRepresentation):
+    if isinstance(model, ElmoModel):
         tokens = model.rules
-    elif isinstance(model, RecurrentRepresentation) and isinstance(model.tokens, WordTokens):
+    elif isinstance(model, RecurrentModel) and isinstance(model.tokens, WordTokens):
         split = "whitespace" if model.tokens.whitespace_only else "words"
         tokens = TokensConfig.build({"kind": "words", "lowercase": model.tokens.lowercase, "word_split": split}, base)
     text = corpus.with_suffix(".jsonl")
@@ -107,9 +107,9 @@ def _prepare_text(base: Path, data: TaskData, corpus: Path, progress: Progress |
 
 
 def _scores_before(base: Path, plan: RunConfig, corpus_path: Path) -> dict[str, float]:
-    family = find_family(plan)
+    family = find_pretraining(plan)
     corpus = family.open_corpus(corpus_path)
     fitted = configure(plan.replace(model=family.base_config(base, corpus).model_dump()), corpus, True)
-    trainee = family(fitted, corpus)
-    trainee.start_from(base)
-    return trainee.evaluate()
+    trainable = family(fitted, corpus)
+    trainable.start_from(base)
+    return trainable.evaluate()

@@ -154,7 +154,7 @@ def collate(rows: Sequence[Row], pad_id: int) -> dict[str, NDArray[Any]]:
         ids[number, :size] = row.ids
         blocks[number, :size] = 1
         segments[number, :size] = row.segments
-    return {"ids": ids, "blocks": blocks, "segments": segments}
+    return {"ids": ids, "doc_ids": blocks, "segments": segments}
 
 
 def by_owner(rows: Sequence[NDArray[Any]], owner: NDArray[np.int64]) -> list[list[NDArray[Any]]]:

@@ -99,7 +99,7 @@ class Classify:
         if all(item.target is not None for item in items):
             kind = np.float32 if self.regresses else np.int64
             arrays["labels"] = np.asarray([item.target for item in items], kind)
-        return Batch(arrays, {"task": len(items)}, int(arrays["blocks"].sum()))
+        return Batch(arrays, {"task": len(items)}, int(arrays["doc_ids"].sum()))
 
     # -- learning
 

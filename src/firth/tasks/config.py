@@ -23,17 +23,17 @@ class TaskConfig(Config):
     mix_norm: bool = False
     body: Literal["none", "bilstm"] = "none"  # what stands between the representation and the head
     body_dim: Positive = 128
-    pool: Literal["auto", "first", "last", "mean", "max"] = "auto"
+    pool: Literal["auto", "cls", "last", "mean", "max"] = "auto"
     dropout_prob: Probability = 0.1
     crf: bool = False
     scheme: str | None = None  # of tags: bio, bioes, bmes; none for parts of speech
     characters: bool = False  # tags of Chinese are for single characters; found in the training data
-    usual_label: str = ""  # the tag of what cannot be read: O, or the most frequent; found in the training data
+    default_label: str = ""  # the tag of what cannot be read: O, or the most frequent; found in the training data
 
-    tune_base_epochs: Annotated[float, Field(ge=0)] = (
-        0.0  # so often through the task's text with the base's own objective
+    adapt_epochs: Annotated[float, Field(ge=0)] = 0.0  # so often through the task's text with the base's own objective
+    adapt_learning_rate: Annotated[float, Field(gt=0)] | None = (
+        None  # none: a tenth of the rate the base was trained with
     )
-    tune_base_rate: Annotated[float, Field(gt=0)] | None = None  # none: a tenth of the rate the base was trained with
 
     # texts longer than the model reads
     max_len: Annotated[int, Field(ge=8)] = 512
@@ -55,11 +55,11 @@ class TaskConfig(Config):
     hidden_weight: Annotated[float, Field(ge=0)] = 0.0  # of the difference to its layers
 
     # training
-    batch_rows: Positive = 32
+    batch_size: Positive = 32
     max_batch_tokens: Positive = 16384
     learning_rate: Annotated[float, Field(gt=0)] | None = None  # none: by the base, 5e-5 to 1e-3 for tuned Transformers
     epochs: Annotated[int, Field(gt=0, le=1000)] = 3
-    warmup_share: Annotated[float, Field(ge=0, le=1)] = 0.1
+    warmup_ratio: Annotated[float, Field(ge=0, le=1)] = 0.1
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0  # each layer below learns that much slower
     class_weights: bool = False

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from firth.core.types import Progress
-from firth.models.shared.extra_vectors import WordsBeside
+from firth.models.shared.extra_vectors import ExtraVectors
 from firth.reports.charts import line_chart
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData, check_shares, take_share
 from firth.tasks.finetune import load_base, train_model
 
 
-def share_of(data: TaskData, share: float, seed: int) -> TaskData:
+def predict_one_in(data: TaskData, share: float, seed: int) -> TaskData:
     """The same dev examples with a share of the training ones."""
     return data if share == 1 else replace(data, train=take_share(data.train, share, seed))
 
@@ -29,12 +29,12 @@ def learn_from_shares(
     data: TaskData,
     shares: Sequence[float],
     seeds: int = 3,
-    beside: WordsBeside | None = None,
+    extra_vectors: ExtraVectors | None = None,
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
     """A point a share, the smallest first: ``share``, ``examples``, ``scores`` of all seeds, ``mean``, ``deviation``.
 
-    ``settings`` for so many examples are complete (``TaskData.configured``, ``usual_settings``), so the labels are those of
+    ``settings`` for so many examples are complete (``TaskData.configured``, ``default_settings``), so the labels are those of
     all the data, and few examples are read more often. Each seed draws shares of its own, so that the spread is also that of which examples were labelled.
     """
     results = []
@@ -42,12 +42,14 @@ def learn_from_shares(
         config = settings(round(share * len(data.train)))
         for number in range(seeds):
             chosen = config.replace(seed=config.seed + number)
-            part = share_of(data, share, chosen.seed)
+            part = predict_one_in(data, share, chosen.seed)
             with tempfile.TemporaryDirectory() as folder:
-                _, trainee, _ = train_model(chosen, load_base(base, part, chosen), part, Path(folder), progress, beside)
-            assert trainee.best is not None, "sample efficiency needs dev examples"
-            results.append({"share": share, "examples": len(part.train), "scores": trainee.best})
-            metric = trainee.task.metric
+                _, trainable, _ = train_model(
+                    chosen, load_base(base, part, chosen), part, Path(folder), progress, extra_vectors
+                )
+            assert trainable.best is not None, "sample efficiency needs dev examples"
+            results.append({"share": share, "examples": len(part.train), "scores": trainable.best})
+            metric = trainable.task.metric
     return points_of(results, metric)
 
 

@@ -75,7 +75,7 @@ class TaskData:
         if config.task == "tag":
             counts = Counter(tag for example in self.train for tag in example.tags or ())
             usual = "O" if "O" in counts else max(counts, key=counts.__getitem__, default="")
-            found = {"labels": sorted(counts), "scheme": self.check.scheme, "usual_label": usual}
+            found = {"labels": sorted(counts), "scheme": self.check.scheme, "default_label": usual}
             return config.replace(**found, characters=self.characters())
         if config.task == "classify":
             return config.replace(labels=sorted({str(example.label) for example in self.train}))

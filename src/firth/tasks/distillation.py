@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from firth.core.errors import FirthError
 from firth.core.types import Batch, Losses
-from firth.models.shared.model import Representation
+from firth.models.shared.model import Model
 from firth.tasks.answer.apart import ComparingNetwork
 from firth.tasks.batches import Item, Row, batches_longest_first, collate
 from firth.tasks.config import TaskConfig
@@ -142,7 +142,7 @@ class Teacher:
         tensors = self._tensors(rows, device)
         module: Any = self.network.reader_module
         with torch.inference_mode():
-            hidden = module(tensors["ids"], tensors["blocks"], None, tensors["segments"]).hidden[list(layers)]
+            hidden = module(tensors["ids"], tensors["doc_ids"], None, tensors["segments"]).hidden[list(layers)]
         found = hidden.cpu().numpy()
         return [found[:, number, : len(row.ids)] for number, row in enumerate(rows)]
 
@@ -224,7 +224,7 @@ class Distillation(Finetuning):
         counts = dict(batch.counts) | {"soft": batch.counts["task"]}
         if self.map:
             found = self.teacher.layers(rows, self.map, self.config.device)
-            layers = np.zeros((len(self.map), *arrays["blocks"].shape, found[0].shape[2]), np.float32)
+            layers = np.zeros((len(self.map), *arrays["doc_ids"].shape, found[0].shape[2]), np.float32)
             for place, one in enumerate(found):
                 layers[:, place, : one.shape[1]] = one
             arrays["taught_layers"] = layers
@@ -235,7 +235,7 @@ class Distillation(Finetuning):
         """[N, K], or at every token of a row [B, T, K]."""
         if self.config.task in ("classify", "score"):
             return np.stack([self.teacher.scores(self.train[item.number]) for item in items])
-        longest = arrays["blocks"].shape[1]
+        longest = arrays["doc_ids"].shape[1]
         if self.config.task == "answer":
             out = np.zeros((len(rows), longest, 2), np.float32)
             for place, row in enumerate(rows):
@@ -256,7 +256,7 @@ class Distillation(Finetuning):
         assert isinstance(taught, Taught)
         tensors, hidden = batch.tensors, None
         if taught.project is not None:  # every layer is read once, by the task and by the comparison
-            hidden = network.reader_module(tensors["ids"], tensors["blocks"], None, tensors["segments"]).hidden
+            hidden = network.reader_module(tensors["ids"], tensors["doc_ids"], None, tensors["segments"]).hidden
             tensors = {**tensors, "features": hidden}
         overheard: Any = _Overheard(network)
         own = self.task.loss(overheard, Batch(batch.arrays, batch.counts, batch.num_tokens, tensors))
@@ -267,7 +267,7 @@ class Distillation(Finetuning):
         if hidden is not None and taught.project is not None:
             wide_LBTD = taught.project(hidden)
             square = (wide_LBTD - tensors["taught_layers"]).square().mean(-1)
-            sums["hidden"] = (square * (tensors["blocks"] > 0)).sum()
+            sums["hidden"] = (square * (tensors["doc_ids"] > 0)).sum()
         return Losses(sums)
 
     def _soft(self, scores: torch.Tensor, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -279,7 +279,7 @@ class Distillation(Finetuning):
         if self.config.task == "tag":
             judged = tensors["words"] >= 0
             return soft_loss(scores[judged], wanted[judged], temperature)
-        gone = (tensors["blocks"] == 0)[:, None]
+        gone = (tensors["doc_ids"] == 0)[:, None]
         both = [side.transpose(1, 2).masked_fill(gone, -1e9) for side in (scores, wanted)]
         return soft_loss(both[0], both[1], temperature) / 2  # as the task's loss: the mean of start and end
 
@@ -309,7 +309,7 @@ def check_distillation(config: TaskConfig, teacher: Teacher, network: TaskNetwor
             raise FirthError("hidden_weight compares layers, which one of the two models has not: leave it out")
 
 
-def load_teacher(run: Path, config: TaskConfig, student: Representation, pairs: bool) -> Teacher:
+def load_teacher(run: Path, config: TaskConfig, student: Model, pairs: bool) -> Teacher:
     """The teacher of a student with these settings on this base; an error where it teaches something else."""
     model = load_task(run)
     if not isinstance(model, TaskModel):
@@ -334,7 +334,7 @@ def load_teacher(run: Path, config: TaskConfig, student: Representation, pairs: 
     return Teacher(model.task, model.network, model.config, columns, own and _same_tokens(model.base, student))
 
 
-def _same_tokens(first: Representation, second: Representation) -> bool:
+def _same_tokens(first: Model, second: Model) -> bool:
     """Whether both cut any text into the same tokens and put the same around it."""
     pieces = [getattr(model, "pieces", None) for model in (first, second)]
     if pieces[0] is None or pieces[1] is None:

@@ -10,10 +10,10 @@ import numpy as np
 from firth.core.errors import FirthError
 from firth.core.files import read_json
 from firth.data.examples import TextExample
-from firth.models.gpt.model import DecoderRepresentation
+from firth.models.gpt.model import DecoderModel
 from firth.models.gpt.prompting import TEMPLATE, PromptedLabel, classify_by_prompt
 from firth.models.loading import load_model
-from firth.models.shared.model import Representation
+from firth.models.shared.model import Model
 from firth.tasks.data import Reading, build_data, read_examples
 from firth.tasks.model import TaskModel
 from firth.tasks.scores import accuracy, classify_scores, confusion_interval
@@ -95,9 +95,9 @@ def read_shown(path: Path, reading: Reading) -> list[TextExample]:
     return found
 
 
-def label_by_prompt(model: Representation, shown: Path | Shown, texts: Sequence[str], template: str | None) -> Any:
+def label_by_prompt(model: Model, shown: Path | Shown, texts: Sequence[str], template: str | None) -> Any:
     """The label of each text after the examples of a file, or after pairs of text and label."""
-    if not isinstance(model, DecoderRepresentation):
+    if not isinstance(model, DecoderModel):
         raise FirthError(f"a model of kind '{model.kind}' cannot classify by prompt: use a decoder such as gpt-mini")
     if isinstance(shown, Path):
         shown = [(example.text, str(example.label)) for example in read_shown(shown, Reading())]
@@ -105,9 +105,7 @@ def label_by_prompt(model: Representation, shown: Path | Shown, texts: Sequence[
     return found
 
 
-def evaluate_prompt(
-    model: Representation, shown: Path, data: Path, template: str | None, reading: Reading
-) -> dict[str, Any]:
+def evaluate_prompt(model: Model, shown: Path, data: Path, template: str | None, reading: Reading) -> dict[str, Any]:
     """The scores that ``firth evaluate`` gives for a classifier, so that both can be compared."""
     examples = [(example.text, str(example.label)) for example in read_shown(shown, reading)]
     asked = read_shown(data, reading)

@@ -8,11 +8,11 @@ import torch
 
 from firth.core.configs import TrainingConfig
 from firth.core.types import Progress
-from firth.models.elmo.model import ElmoRepresentation
+from firth.models.elmo.model import ElmoModel
 from firth.models.loading import load_model
-from firth.models.shared.extra_vectors import WordsBeside
-from firth.models.shared.model import Representation
-from firth.models.shared.static import ScratchRepresentation
+from firth.models.shared.extra_vectors import ExtraVectors
+from firth.models.shared.model import Model
+from firth.models.shared.static import ScratchModel
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData, texts_of
 from firth.tasks.distillation import Distillation, Teacher, check_distillation
@@ -23,32 +23,32 @@ from firth.training.loop import Loop
 _REHEARSED = 2
 
 
-def load_base(base: str, data: TaskData, config: TaskConfig) -> Representation:
+def load_base(base: str, data: TaskData, config: TaskConfig) -> Model:
     """The representation below the task; ``scratch`` is none at all."""
     if base == SCRATCH:
         texts = [
             text for example in data.train for text in ([example.words] if config.task == "tag" else texts_of(example))
         ]
-        return ScratchRepresentation.of_texts(texts, seed=config.seed)
+        return ScratchModel.of_texts(texts, seed=config.seed)
     found = load_model(Path(base))
     return found.base if isinstance(found, TaskModel) else found
 
 
 def rehearse(
     config: TaskConfig,
-    base: Representation,
+    base: Model,
     data: TaskData,
-    beside: WordsBeside | None = None,
+    extra_vectors: ExtraVectors | None = None,
     teacher: Teacher | None = None,
 ) -> None:
     """The shortest examples all the way from text to score, and the longest to its rows, nothing learned: settings that
     cannot work are refused before anything is made or removed."""
     train, dev = (sorted(some, key=_size)[:_REHEARSED] for some in (data.train, data.dev or data.train))
-    model, trainee, loop = _prepared(config, base, data, train, dev, beside, Path(), None, teacher)
+    model, trainable, loop = _prepared(config, base, data, train, dev, extra_vectors, Path(), None, teacher)
     model.network.eval()
     with torch.no_grad():
-        trainee.loss(trainee.batch(0).to(loop.config.device))
-    trainee.evaluate()
+        trainable.loss(trainable.batch(0).to(loop.config.device))
+    trainable.evaluate()
     model.task.item(max((*data.train, *data.dev), key=_size), 0)
 
 
@@ -58,50 +58,52 @@ def _size(example: Any) -> int:
 
 def train_model(
     config: TaskConfig,
-    base: Representation,
+    base: Model,
     data: TaskData,
     folder: Path,
     progress: Progress | None,
-    beside: WordsBeside | None = None,
+    extra_vectors: ExtraVectors | None = None,
     teacher: Teacher | None = None,
 ) -> tuple[TaskModel, Finetuning, float]:
     """The network trained on the data, at its best on the dev examples."""
-    model, trainee, loop = _prepared(config, base, data, data.train, data.dev, beside, folder, progress, teacher)
-    loop.run(trainee.steps, "the same command")
-    trainee.take_best()
-    if trainee.best and "null_threshold" in trainee.best:
-        model.config = config.replace(null_threshold=trainee.best["null_threshold"])
+    model, trainable, loop = _prepared(
+        config, base, data, data.train, data.dev, extra_vectors, folder, progress, teacher
+    )
+    loop.run(trainable.steps, "the same command")
+    trainable.take_best()
+    if trainable.best and "null_threshold" in trainable.best:
+        model.config = config.replace(null_threshold=trainable.best["null_threshold"])
     model.network.eval()
-    return model, trainee, loop.seconds
+    return model, trainable, loop.seconds
 
 
 def _prepared(
     config: TaskConfig,
-    base: Representation,
+    base: Model,
     data: TaskData,
     train: list[Any],
     dev: list[Any],
-    beside: WordsBeside | None,
+    extra_vectors: ExtraVectors | None,
     folder: Path,
     progress: Progress | None,
     teacher: Teacher | None = None,
 ) -> tuple[TaskModel, Finetuning, Loop]:
-    model = build_model(config, base, data.pairs, beside)
+    model = build_model(config, base, data.pairs, extra_vectors)
     network = model.network
     network.start(torch.Generator().manual_seed(config.seed))
     model.task.start(network, data.train)
     model.task.learn_from(data.train)
     if teacher is None:
-        trainee = Finetuning(config, model.task, network, train, dev)
+        trainable = Finetuning(config, model.task, network, train, dev)
     else:
         check_distillation(config, teacher, network)
-        trainee = Distillation(config, model.task, network, train, dev, teacher)
+        trainable = Distillation(config, model.task, network, train, dev, teacher)
     assert config.learning_rate is not None
     training = TrainingConfig(
-        batch_rows=config.batch_rows,
-        steps=trainee.steps,
+        batch_size=config.batch_size,
+        steps=trainable.steps,
         learning_rate=config.learning_rate,
-        warmup_share=config.warmup_share,
+        warmup_ratio=config.warmup_ratio,
         weight_decay=config.weight_decay,
         beta2=0.999,
         adam_eps=1e-8,
@@ -110,7 +112,7 @@ def _prepared(
         seed=config.seed,
         device=config.device,
     )
-    return model, trainee, Loop(trainee, training, folder, progress, saves=False)
+    return model, trainable, Loop(trainable, training, folder, progress, saves=False)
 
 
 SCRATCH = "scratch"
@@ -122,7 +124,7 @@ _READ = 16_000  # texts that a training reads at least, in at most so many epoch
 _MOST, _MOST_TAGGED = 20, 100  # a tagger on no Transformer finds nothing at all in its first thousand steps
 
 
-def usual_settings(config: TaskConfig, base: Representation, num_train: int, given: Set[str]) -> TaskConfig:
+def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set[str]) -> TaskConfig:
     """Transformers are tuned whole, with higher rates if they are small; word vectors get a body to read them, but few
     texts need none, and an encoder whose first token has not learned to sum up gives the mean; few labels are read more
     often (Mosbach et al. 2021), and a tagger reads a few of them at a time. Found by trying on a few hundred film reviews; the
@@ -133,10 +135,10 @@ def usual_settings(config: TaskConfig, base: Representation, num_train: int, giv
     epochs = min(most, max(fewest, round(_READ / max(num_train, 1))))
     usual: dict[str, Any] = {"epochs": epochs, "patience": max(4, epochs // 5)}
     if not transformer:
-        usual |= {"body": "bilstm", "dropout_prob": 0.3, "warmup_share": 0.0, "tune": base.kind == SCRATCH}
+        usual |= {"body": "bilstm", "dropout_prob": 0.3, "warmup_ratio": 0.0, "tune": base.kind == SCRATCH}
         if config.task == "tag" and num_train < _FEW:
-            usual["batch_rows"] = 8
-    if base.kind == ElmoRepresentation.kind:
+            usual["batch_size"] = 8
+    if base.kind == ElmoModel.kind:
         usual["layers"] = "mix"  # Peters et al. 2018, eq. 1
     if whole and base.kind == "encoder" and base.reader().pooler is None:
         usual["pool"] = "mean"

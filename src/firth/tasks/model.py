@@ -22,10 +22,10 @@ from firth.models.bert.format import is_plain, save_bert
 from firth.models.elmo.format import OPTIONS, WEIGHTS, find_pair
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_format import load_encoder
-from firth.models.shared.encoder_model import EncoderRepresentation
-from firth.models.shared.extra_vectors import WordsBeside, read_beside
-from firth.models.shared.model import Attention, Representation, TextLayers
-from firth.models.shared.static import ScratchRepresentation, StaticRepresentation
+from firth.models.shared.encoder_model import EncoderModel
+from firth.models.shared.extra_vectors import ExtraVectors, read_with_vectors
+from firth.models.shared.model import Attention, Model, TextLayers
+from firth.models.shared.static import ScratchModel, StaticModel
 from firth.tasks.answer.answer import AnswerQuestions
 from firth.tasks.answer.apart import AnswerApart, ComparingNetwork
 from firth.tasks.classify import Classify
@@ -38,7 +38,7 @@ from firth.tokenizers.words import has_han, is_border, split_words
 
 _TASKS: dict[str, Any] = {"classify": Classify, "score": Classify, "tag": Tag, "answer": AnswerQuestions}
 _TAGGER = "TokenClassification"
-_SETTINGS, _WEIGHTS, _BASE, _BESIDE = "task.json", "task.safetensors", "base", "beside"
+_SETTINGS, _WEIGHTS, _BASE, _EXTRA = "task.json", "task.safetensors", "base", "extra_vectors"
 _NOT_COPIED = shutil.ignore_patterns(
     "checkpoints", "metrics.jsonl", "report.html", "seeds", "state.safetensors", "predictions.json"
 )
@@ -51,7 +51,7 @@ def build_task(config: TaskConfig, reader: TextReader) -> Task:
     return task
 
 
-class TaskModel(Representation):
+class TaskModel(Model):
     """What ``firth.load`` gives for a run of ``firth finetune``."""
 
     kind = "task"
@@ -59,14 +59,14 @@ class TaskModel(Representation):
     def __init__(
         self,
         config: TaskConfig,
-        base: Representation,
+        base: Model,
         task: Task,
         network: TaskNetwork,
         pairs: bool,
-        beside: WordsBeside | None = None,
+        extra_vectors: ExtraVectors | None = None,
     ) -> None:
         self.config, self.base, self.task, self.network, self.pairs = config, base, task, network, pairs
-        self.beside = beside
+        self.extra_vectors = extra_vectors
         self.dim = base.dim
         self.either = False  # texts or pairs: a published directory does not say which it was taught
 
@@ -130,18 +130,22 @@ class TaskModel(Representation):
 
     def save(self, folder: Path, base_path: Path | None) -> None:
         """The model as its ecosystem reads it where that knows such a model, else Firth's own."""
-        settings = {"config": self.config.model_dump(), "pairs": self.pairs, "beside": self.beside is not None}
+        settings = {
+            "config": self.config.model_dump(),
+            "pairs": self.pairs,
+            "extra_vectors": self.extra_vectors is not None,
+        }
         if self._is_published():
-            assert isinstance(self.base, EncoderRepresentation)
+            assert isinstance(self.base, EncoderModel)
             self._save_bert(folder, self.base)
         else:
-            if isinstance(self.base, ScratchRepresentation):
+            if isinstance(self.base, ScratchModel):
                 self.base.save(folder)
             else:
                 assert base_path is not None
                 _copy(base_path, folder / _BASE)
-            if self.beside is not None:
-                _copy(self.beside.path, folder / _BESIDE)
+            if self.extra_vectors is not None:
+                _copy(self.extra_vectors.path, folder / _EXTRA)
             state = self.network.state_dict()
             save_tensors(
                 folder / _WEIGHTS, {name: tensor for name, tensor in state.items() if self.network.keeps(name)}
@@ -151,18 +155,18 @@ class TaskModel(Representation):
     def _is_published(self) -> bool:
         """Whether transformers has a class for exactly this network."""
         usual = self.config.tune and self.config.layers == "last" and self.config.body == "none" and not self.config.crf
-        usual = usual and self.beside is None and not isinstance(self.network, ComparingNetwork)
+        usual = usual and self.extra_vectors is None and not isinstance(self.network, ComparingNetwork)
         plain = (
-            isinstance(self.base, EncoderRepresentation)
+            isinstance(self.base, EncoderModel)
             and isinstance(self.base.config, EncoderConfig)
             and is_plain(self.base.config)
         )
         heads = self.config.task not in ("classify", "score") or (
-            self.network.pool == "first" and self.network.pooler is not None
+            self.network.pool == "cls" and self.network.pooler is not None
         )
         return usual and plain and heads
 
-    def _save_bert(self, folder: Path, base: EncoderRepresentation) -> None:
+    def _save_bert(self, folder: Path, base: EncoderModel) -> None:
         out = dict(self.network.out.state_dict())
         heads = {"spans": out} if self.config.task == "answer" else {"classifier": out}
         if self.network.pooler is not None:
@@ -189,10 +193,10 @@ class TaskModel(Representation):
         pairs = bool(settings.get("pairs"))
         if not (folder / _WEIGHTS).is_file():
             return load_published(folder, config, pairs)
-        base = load_model(_only(folder / _BASE)) if (folder / _BASE).is_dir() else ScratchRepresentation.load(folder)
+        base = load_model(_only(folder / _BASE)) if (folder / _BASE).is_dir() else ScratchModel.load(folder)
         base = base.base if isinstance(base, TaskModel) else base
-        beside = load_beside(_only(folder / _BESIDE)) if settings.get("beside") else None
-        model = build_model(config, base, pairs, beside)
+        extra_vectors = load_extra_vectors(_only(folder / _EXTRA)) if settings.get("extra_vectors") else None
+        model = build_model(config, base, pairs, extra_vectors)
         tensors = load_tensors(folder / _WEIGHTS)
         try:
             missing, left = model.network.load_state_dict(tensors, strict=False)
@@ -209,23 +213,23 @@ def _misfit(folder: Path, reason: str) -> FirthError:
     return FirthError(f"{folder / _WEIGHTS}: does not fit its settings ({reason}); fine-tune again")
 
 
-def load_beside(path: Path) -> WordsBeside:
-    """Word vectors that stand beside a base."""
+def load_extra_vectors(path: Path) -> ExtraVectors:
+    """Word vectors that a task reads in addition to its base."""
     from firth.models.loading import load_model
 
     found = load_model(path)
-    if not isinstance(found, StaticRepresentation):
-        raise FirthError(f"{path}: no word vectors ({found.kind}); what stands beside a base is a table of vectors")
-    return WordsBeside(found, path)
+    if not isinstance(found, StaticModel):
+        raise FirthError(f"{path}: no word vectors ({found.kind}); --extra-vectors takes a table of word vectors")
+    return ExtraVectors(found, path)
 
 
-def build_model(config: TaskConfig, base: Representation, pairs: bool, beside: WordsBeside | None = None) -> TaskModel:
+def build_model(config: TaskConfig, base: Model, pairs: bool, extra_vectors: ExtraVectors | None = None) -> TaskModel:
     """Everything in place, the new parts not trained yet."""
     reader = base.reader()
-    if beside is not None:
-        reader = read_beside(reader, beside.vectors)
+    if extra_vectors is not None:
+        reader = read_with_vectors(reader, extra_vectors.vectors)
     task = build_task(config, reader)
-    return TaskModel(config, base, task, task.build(pairs), pairs, beside)
+    return TaskModel(config, base, task, task.build(pairs), pairs, extra_vectors)
 
 
 def load_published(folder: Path, config: TaskConfig | None = None, pairs: bool = False) -> TaskModel:
@@ -237,8 +241,8 @@ def load_published(folder: Path, config: TaskConfig | None = None, pairs: bool =
         config = _published_config(folder, heads)
     if config.task in ("tag", "answer"):
         heads.pop("pooler", None)  # older taggers were saved with one that they do not use
-    base = EncoderRepresentation.from_weights(encoder_config, weights, heads, pieces, folder)
-    model = build_model(config.replace(pool="first") if "pooler" in heads else config, base, pairs)
+    base = EncoderModel.from_weights(encoder_config, weights, heads, pieces, folder)
+    model = build_model(config.replace(pool="cls") if "pooler" in heads else config, base, pairs)
     head = heads["spans" if config.task == "answer" else "classifier"]
     if tuple(head["weight"].shape) != tuple(model.network.out.weight.shape):
         raise FirthError(

@@ -22,7 +22,7 @@ from firth.tasks.config import TaskConfig
 
 Tensors = Mapping[str, torch.Tensor]
 PLACES = {"input": ("input",), "output": ("output",), "both": ("input", "output")}
-_FIXED = "reader_module.beside."  # vectors beside the representation are used as they are
+_FIXED = "reader_module.extra_vectors."  # vectors beside the representation are used as they are
 
 
 class TaskNetwork(nn.Module):
@@ -41,9 +41,9 @@ class TaskNetwork(nn.Module):
             if config.layers == "mix"
             else {}
         )
-        token_layer = "input" not in places and not reader.beside_dim  # the body must read something
+        token_layer = "input" not in places and not reader.extra_dim  # the body must read something
         self.all_layers = bool(self.mixes) or token_layer
-        self.below_dim = reader.beside_dim + (reader.dim if "input" in places or token_layer else 0)
+        self.below_dim = reader.extra_dim + (reader.dim if "input" in places or token_layer else 0)
         below_dim = 2 * self.below_dim + 1 if compares else self.below_dim  # what is like it in the other text
         self.body = (
             nn.LSTM(below_dim, config.body_dim, batch_first=True, bidirectional=True)
@@ -54,7 +54,7 @@ class TaskNetwork(nn.Module):
         self.dim = above_dim if self.body is not None else below_dim
         self.pool = self._choose_pool()
         self.pooler: nn.Module | None = None
-        if config.task in ("classify", "score") and self.pool == "first" and self.body is None:
+        if config.task in ("classify", "score") and self.pool == "cls" and self.body is None:
             self.pooler = reader.pooler or Pooler(self.dim)
         self.out = nn.Linear(self.dim, num_outputs)
 
@@ -70,7 +70,7 @@ class TaskNetwork(nn.Module):
             return self.config.pool
         if self.body is not None:
             return "max"
-        summarised = self.config.tune and self.config.layers == "last" and not self.reader.beside_dim
+        summarised = self.config.tune and self.config.layers == "last" and not self.reader.extra_dim
         return self.reader.summary if summarised else "mean"
 
     def join_pairs_apart(self, num_outputs: int) -> None:
@@ -117,7 +117,7 @@ class TaskNetwork(nn.Module):
 
     def _below(self, tensors: Tensors, layers: Layers) -> torch.Tensor:
         """What the body reads."""
-        below = [self._beside(tensors)] if self.reader.beside_dim else []
+        below = [self._extra(tensors)] if self.reader.extra_dim else []
         if "input" in PLACES[self.config.place]:
             below.append(self._at("input", layers))
         return torch.cat(below, -1) if below else layers.hidden[0]
@@ -126,7 +126,7 @@ class TaskNetwork(nn.Module):
         """What the body says."""
         if self.body is None:
             return hidden
-        lens = tensors["blocks"].sum(1).cpu()
+        lens = tensors["doc_ids"].sum(1).cpu()
         packed = nn.utils.rnn.pack_padded_sequence(
             self._dropped(hidden), lens.clamp(min=1), batch_first=True, enforce_sorted=False
         )
@@ -140,16 +140,16 @@ class TaskNetwork(nn.Module):
         mixed: torch.Tensor = self.mixes[place](layers.hidden, layers.mask)
         return mixed
 
-    def _beside(self, tensors: Tensors) -> torch.Tensor:
+    def _extra(self, tensors: Tensors) -> torch.Tensor:
         vectors: torch.Tensor = self.reader_module.vectors(tensors["ids"])  # type: ignore[operator]
         return vectors
 
     def _read(self, tensors: Tensors) -> Layers:
         """All layers where they are needed, else the last alone."""
-        mask = tensors["blocks"] > 0
+        mask = tensors["doc_ids"] > 0
         if "features" in tensors:  # computed once, kept by the trainer: [L, B, T, D]
             return Layers(tensors["features"], mask)
-        inputs = (tensors["ids"], tensors["blocks"], None, tensors["segments"])
+        inputs = (tensors["ids"], tensors["doc_ids"], None, tensors["segments"])
         with torch.set_grad_enabled(self.config.tune and torch.is_grad_enabled()):
             if not self.all_layers:
                 return Layers(self.reader_module.last(*inputs)[None], mask)  # type: ignore[operator]
@@ -179,11 +179,11 @@ class TaskNetwork(nn.Module):
         return torch.cat((first, second, (first - second).abs(), first * second), 1)
 
     def _pooled(self, tensors: Tensors) -> torch.Tensor:
-        if self.pool == "first":
+        if self.pool == "cls":
             first = self._first(tensors)
             summary: torch.Tensor = first if self.pooler is None else self.pooler(first)
             return summary
-        hidden, mask = self.tokens(tensors), tensors["blocks"] > 0
+        hidden, mask = self.tokens(tensors), tensors["doc_ids"] > 0
         if self.pool == "last":
             place = (mask.sum(1) - 1).clamp(min=0)
             return hidden[torch.arange(len(hidden), device=hidden.device), place]
@@ -199,7 +199,7 @@ class TaskNetwork(nn.Module):
             return self.tokens(tensors)[:, 0]
         picks = torch.zeros(len(tensors["ids"]), 1, dtype=torch.long, device=tensors["ids"].device)
         with torch.set_grad_enabled(self.config.tune and torch.is_grad_enabled()):
-            first: torch.Tensor = picked(picks, tensors["ids"], tensors["blocks"], None, tensors["segments"])[:, 0]
+            first: torch.Tensor = picked(picks, tensors["ids"], tensors["doc_ids"], None, tensors["segments"])[:, 0]
         return first
 
     def text_scores(self, tensors: Tensors, num_texts: int) -> torch.Tensor:
@@ -223,7 +223,7 @@ def by_parts(
     Where something is learned, what is in a part is computed once more on the way back instead of being kept (Chen et
     al. 2016): the gradient is that of the whole, in the memory of one part.
     """
-    num_rows, longest = tensors["blocks"].shape
+    num_rows, longest = tensors["doc_ids"].shape
     size = together * max(1, max_tokens // (together * longest))
     if num_rows <= size:
         return compute(tensors)
@@ -231,7 +231,7 @@ def by_parts(
         {
             name: tensor[:, start : start + size] if name == "features" else tensor[start : start + size]
             for name, tensor in tensors.items()
-            if name in ("ids", "blocks", "segments", "shared", "features")
+            if name in ("ids", "doc_ids", "segments", "shared", "features")
         }
         for start in range(0, num_rows, size)
     ]

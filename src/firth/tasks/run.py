@@ -14,19 +14,19 @@ from firth.core.errors import FirthError, Interrupted
 from firth.core.files import checksum, fingerprint, read_json, write_json
 from firth.core.run import Run
 from firth.core.types import Progress
-from firth.models.shared.extra_vectors import WordsBeside
-from firth.models.shared.model import Representation
+from firth.models.shared.extra_vectors import ExtraVectors
+from firth.models.shared.model import Model
 from firth.reports.task import write_task_report
-from firth.tasks.adapt import plan_tuning, tune_base
+from firth.tasks.adapt import adapt_base, plan_adaptation
 from firth.tasks.config import TaskConfig
-from firth.tasks.curve import points_of, share_of
+from firth.tasks.curve import points_of, predict_one_in
 from firth.tasks.data import Reading, TaskData, check_shares, read_task
 from firth.tasks.distillation import Teacher, load_teacher
-from firth.tasks.finetune import SCRATCH, load_base, rehearse, train_model, usual_settings
-from firth.tasks.model import TaskModel, count_trained, load_beside
+from firth.tasks.finetune import SCRATCH, default_settings, load_base, rehearse, train_model
+from firth.tasks.model import TaskModel, count_trained, load_extra_vectors
 
 GRID = [
-    {"batch_rows": rows, "learning_rate": rate, "epochs": epochs}
+    {"batch_size": rows, "learning_rate": rate, "epochs": epochs}
     for rows in (16, 32)
     for rate in (5e-5, 3e-5, 2e-5)
     for epochs in (3, 4)
@@ -43,11 +43,17 @@ class Source:
     train: Path
     dev: Path | None
     reading: Reading
-    beside: Path | None = None  # word vectors
+    extra_vectors: Path | None = None  # word vectors
     teacher: Path | None = None
 
     def paths(self) -> list[Path]:
-        named = [self.train, self.dev, self.beside, self.teacher, None if self.base == SCRATCH else Path(self.base)]
+        named = [
+            self.train,
+            self.dev,
+            self.extra_vectors,
+            self.teacher,
+            None if self.base == SCRATCH else Path(self.base),
+        ]
         return [path for path in named if path is not None]
 
     def fingerprints(self) -> dict[str, Any]:
@@ -57,7 +63,7 @@ class Source:
     def facts(self) -> dict[str, Any]:
         return {
             "base": self.base if self.base == SCRATCH else str(Path(self.base).absolute()),
-            "beside": None if self.beside is None else str(self.beside.absolute()),
+            "extra_vectors": None if self.extra_vectors is None else str(self.extra_vectors.absolute()),
             "teacher": None if self.teacher is None else str(self.teacher.absolute()),
             "corpus": {
                 "path": str(self.train.absolute()),
@@ -75,14 +81,14 @@ class Cell:
 
 
 @dataclass
-class Ground:
+class TaskContext:
     """What trainings stand on: the examples, word vectors, and a base that none has changed yet; and what
     the best one so far said about the dev examples."""
 
     source: Source
     data: TaskData
-    beside: WordsBeside | None
-    base: Representation | None
+    extra_vectors: ExtraVectors | None
+    base: Model | None
     teacher: Teacher | None = None
     said: dict[Path, list[dict[str, Any]]] = field(default_factory=dict)  # by the training's folder; one at most
     best: tuple[float, float] | None = None  # its share and score
@@ -91,7 +97,7 @@ class Ground:
         if self.best is None or (share, score) > self.best:
             self.best, self.said = (share, score), {folder: predictions}
 
-    def take_base(self, config: TaskConfig, data: TaskData) -> Representation:
+    def take_base(self, config: TaskConfig, data: TaskData) -> Model:
         """A base as it was. One that is tuned is read again for the next training."""
         found = self.base if self.source.base != SCRATCH else None
         if found is None:
@@ -126,22 +132,24 @@ def start_finetune(
         raise FirthError("a sweep of settings and shares of the examples cannot be had at once: leave out one of them")
     Run.keep_apart(out, source.paths(), overwrite)
     config = data.configured(config)
-    ground = Ground(source, data, None if source.beside is None else load_beside(source.beside), None)
-    ground.base = load_base(source.base, data, config)
-    plain, base, total = config, ground.base, len(data.train)
-    config = usual_settings(plain, base, total, given)
-    settings = {share: usual_settings(plain, base, round(share * total), given) for share in check_shares(shares)}
+    context = TaskContext(
+        source, data, None if source.extra_vectors is None else load_extra_vectors(source.extra_vectors), None
+    )
+    context.base = load_base(source.base, data, config)
+    plain, base, total = config, context.base, len(data.train)
+    config = default_settings(plain, base, total, given)
+    settings = {share: default_settings(plain, base, round(share * total), given) for share in check_shares(shares)}
     cells = [
         Cell(settings.get(share, config).replace(**point, seed=config.seed + number), share)
         for point in (GRID if sweep else [{}])
         for share in check_shares(shares) or [1.0]
         for number in range(seeds)
     ]
-    if config.tune_base_epochs:
-        plan_tuning(source.base, config)
+    if config.adapt_epochs:
+        plan_adaptation(source.base, config)
     if source.teacher is not None:
-        ground.teacher = load_teacher(source.teacher, config, ground.base, data.pairs)
-    rehearse(config, ground.base, data, ground.beside, ground.teacher)
+        context.teacher = load_teacher(source.teacher, config, context.base, data.pairs)
+    rehearse(config, context.base, data, context.extra_vectors, context.teacher)
     facts = {
         "kind": "task",
         "recipe": config.task,
@@ -155,9 +163,9 @@ def start_finetune(
     run = _open_or_create(out, facts, overwrite)
     with run.lock():
         try:
-            if config.tune_base_epochs:
-                _tune(run, config, ground, progress)
-            return _train_cells(run, cells, ground, progress)
+            if config.adapt_epochs:
+                _tune(run, config, context, progress)
+            return _train_cells(run, cells, context, progress)
         except FirthError as error:
             learned = [*run.folder.glob(f"seeds/*/{RESULT}"), *run.folder.glob(f"{_TUNED}/run/firth.json")]
             if not isinstance(error, Interrupted) and not learned:
@@ -168,13 +176,13 @@ def start_finetune(
 _TUNED = "tuned_base"
 
 
-def _tune(run: Run, config: TaskConfig, ground: Ground, progress: Progress | None) -> None:
+def _tune(run: Run, config: TaskConfig, context: TaskContext, progress: Progress | None) -> None:
     """From now on the trainings stand on a base that has read the task's text."""
-    base = Path(ground.source.base)
-    out, found = tune_base(base, ground.data, config, run.folder / _TUNED, progress)
+    base = Path(context.source.base)
+    out, found = adapt_base(base, context.data, config, run.folder / _TUNED, progress)
     run.save(tuned_base=found)
-    ground.source = replace(ground.source, base=str(out))
-    ground.base = None
+    context.source = replace(context.source, base=str(out))
+    context.base = None
 
 
 def _open_or_create(out: Path, facts: dict[str, Any], overwrite: bool) -> Run:
@@ -192,15 +200,15 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def _train_cells(run: Run, cells: Sequence[Cell], ground: Ground, progress: Progress | None) -> Run:
+def _train_cells(run: Run, cells: Sequence[Cell], context: TaskContext, progress: Progress | None) -> Run:
     seeds = run.folder / "seeds"
     finish_run(
-        run, [train_cell(seeds / str(number), cell, ground, progress) for number, cell in enumerate(cells)], ground
+        run, [train_cell(seeds / str(number), cell, context, progress) for number, cell in enumerate(cells)], context
     )
     return run
 
 
-def finish_run(run: Run, results: list[dict[str, Any]], ground: Ground) -> None:
+def finish_run(run: Run, results: list[dict[str, Any]], context: TaskContext) -> None:
     """The best training on the largest share becomes the run's model; the weights of all are removed."""
     metric = results[0]["metric"]
     best = max(
@@ -208,11 +216,11 @@ def finish_run(run: Run, results: list[dict[str, Any]], ground: Ground) -> None:
     )
     chosen = run.folder / "seeds" / str(best)
     model = TaskModel.load(chosen)
-    model.save(run.folder, _base_path(chosen, ground.source.base))
+    model.save(run.folder, _base_path(chosen, context.source.base))
     if (chosen / PREDICTIONS).is_file():
         shutil.copy2(chosen / PREDICTIONS, run.folder / PREDICTIONS)
-    data = ground.data
-    predictions = ground.said.get(chosen) or (model.predict_examples(data.dev) if data.dev else [])
+    data = context.data
+    predictions = context.said.get(chosen) or (model.predict_examples(data.dev) if data.dev else [])
     _finish(run, model, results, best, data, predictions)
 
 
@@ -225,7 +233,7 @@ def _base_path(folder: Path, base: str) -> Path | None:
 def train_cell(
     folder: Path,
     cell: Cell,
-    ground: Ground,
+    context: TaskContext,
     progress: Progress | None,
     keep: bool = True,
     judge: Callable[[TaskModel, Path], dict[str, Any]] | None = None,
@@ -238,18 +246,20 @@ def train_cell(
         return found
     folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    data = share_of(ground.data, cell.share, config.seed)
-    base = ground.take_base(config, data)
-    model, trainee, seconds = train_model(config, base, data, folder, progress, ground.beside, ground.teacher)
+    data = predict_one_in(context.data, cell.share, config.seed)
+    base = context.take_base(config, data)
+    model, trainable, seconds = train_model(
+        config, base, data, folder, progress, context.extra_vectors, context.teacher
+    )
     if keep:
-        model.save(folder, None if ground.source.base == SCRATCH else Path(ground.source.base))
+        model.save(folder, None if context.source.base == SCRATCH else Path(context.source.base))
     result = {
         "seed": config.seed,
         "share": cell.share,
         "examples": len(data.train),
-        "settings": {"batch_rows": config.batch_rows, "learning_rate": config.learning_rate, "epochs": config.epochs},
-        "metric": trainee.task.metric,
-        "scores": dict(trainee.best or {}),
+        "settings": {"batch_size": config.batch_size, "learning_rate": config.learning_rate, "epochs": config.epochs},
+        "metric": trainable.task.metric,
+        "scores": dict(trainable.best or {}),
         "train_s": seconds,
         "seconds": time.perf_counter() - started,
         "trained_parameters": count_trained(model.network),
@@ -259,7 +269,7 @@ def train_cell(
     if judge is not None:
         result |= judge(model, folder)
     write_json(folder / RESULT, result)
-    ground.note(folder, cell.share, (trainee.best or {}).get(trainee.task.metric, 0.0), trainee.predictions)
+    context.note(folder, cell.share, (trainable.best or {}).get(trainable.task.metric, 0.0), trainable.predictions)
     return result
 
 

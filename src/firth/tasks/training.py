@@ -20,7 +20,7 @@ _CACHE_BYTES = 1_500_000_000  # of vectors that a frozen model gives, kept rathe
 
 
 class Finetuning:
-    """A ``Trainee``: a task's network on its training examples, tested on its dev examples."""
+    """A ``Trainable``: a task's network on its training examples, tested on its dev examples."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Finetuning:
         costs = [item_cost(item) for item in self.items]
         pads = not getattr(network.reader_module, "can_pack", False)
         self.epochs = [
-            shuffled_batches(costs, config.max_batch_tokens, config.batch_rows, config.seed, epoch, by_length=pads)
+            shuffled_batches(costs, config.max_batch_tokens, config.batch_size, config.seed, epoch, by_length=pads)
             for epoch in range(config.epochs)
         ]
         self.order = [numbers for epoch in self.epochs for numbers in epoch]
@@ -72,7 +72,7 @@ class Finetuning:
         if self.cache is None:
             return batch
         arrays = dict(batch.arrays)
-        num_rows, longest = arrays["blocks"].shape
+        num_rows, longest = arrays["doc_ids"].shape
         if num_rows * longest > self.config.max_batch_tokens:
             return batch  # many windows of one text: the network reads them in parts
         rows = [row for item in items for row in item.rows]
@@ -86,12 +86,12 @@ class Finetuning:
         return Batch(arrays, batch.counts, batch.num_tokens)
 
     def _compute(self, rows: list[Row]) -> None:
-        """The frozen model's vectors of these rows; the rows live as long as this trainee, so their ids are theirs."""
+        """The frozen model's vectors of these rows; the rows live as long as this trainable, so their ids are theirs."""
         assert self.cache is not None
         arrays = collate(rows, self.network.reader.pad_id)
         tensors = {name: torch.from_numpy(array).to(self.config.device) for name, array in arrays.items()}
         module: Any = self.network.reader_module
-        inputs = (tensors["ids"], tensors["blocks"], None, tensors["segments"])
+        inputs = (tensors["ids"], tensors["doc_ids"], None, tensors["segments"])
         module.eval()
         with torch.no_grad():
             hidden = module(*inputs).hidden if self.network.all_layers else module.last(*inputs)[None]

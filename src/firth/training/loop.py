@@ -21,7 +21,7 @@ from torch import nn
 from firth.core.configs import TrainingConfig
 from firth.core.errors import FirthError, Interrupted
 from firth.core.seeds import hashed
-from firth.core.types import Batch, Progress, Trainee
+from firth.core.types import Batch, Progress, Trainable
 from firth.training.averaging import AveragedSGD, stopped_improving
 from firth.training.checkpoints import list_checkpoints, load_model, load_optimizer, prune, read_state, save_checkpoint
 from firth.training.history import History, prefetched
@@ -83,25 +83,25 @@ def precision_context(config: TrainingConfig) -> AbstractContextManager[Any]:
 
 
 class Loop:
-    """One training: a trainee, its optimizer, where it is, and what it has to keep."""
+    """One training: a trainable, its optimizer, where it is, and what it has to keep."""
 
     def __init__(
         self,
-        trainee: Trainee,
+        trainable: Trainable,
         config: TrainingConfig,
         folder: Path,
         progress: Progress | None = None,
         saves: bool = True,
     ) -> None:
         """``saves=False``: short trainings that are begun again rather than resumed keep no checkpoints."""
-        self.trainee = trainee
+        self.trainable = trainable
         self.config = config
         self.folder = folder
         self.saves = saves
         self.progress: Progress = progress or (lambda event: None)
         self.ranks = Ranks()
         try:
-            self.module: nn.Module = trainee.module.to(config.device)
+            self.module: nn.Module = trainable.module.to(config.device)
         except (RuntimeError, AssertionError) as error:
             raise FirthError(
                 f"device '{config.device}' cannot be used ({str(error).splitlines()[0]}): try device=cpu"
@@ -118,7 +118,7 @@ class Loop:
 
     def _reset(self) -> None:
         """What training changes beside the weights, as it is at the beginning."""
-        self.optimizer = build_optimizer(self.module, self.config, self.trainee.rate_factors)
+        self.optimizer = build_optimizer(self.module, self.config, self.trainable.rate_factors)
         self.scaler = torch.amp.GradScaler(enabled=self.config.precision == "float16")
 
     @property
@@ -156,7 +156,7 @@ class Loop:
         begun = time.perf_counter()
         before = {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
         times: list[float] = []
-        with prefetched(self.trainee.batch, self._numbers(0, 1 << 60)) as batches:
+        with prefetched(self.trainable.batch, self._numbers(0, 1 << 60)) as batches:
             while len(times) < _MEASURED_STEPS:
                 # all ranks must stop after the same step: they wait for each other in every one
                 if len(times) >= 3 and self.ranks.any(time.perf_counter() - begun > limit_s):
@@ -165,7 +165,7 @@ class Loop:
                 self._step(batches, 0, 1000)
                 times.append(time.perf_counter() - started)
         started = time.perf_counter()
-        self.trainee.evaluate()
+        self.trainable.evaluate()
         evaluation_s = time.perf_counter() - started
         self.module.load_state_dict(before)
         self._reset()
@@ -192,7 +192,7 @@ class Loop:
         self.averaged = self.averaged_steps(steps)
         saved = time.perf_counter()
         window = Window()
-        with _stop_signals() as stop, prefetched(self.trainee.batch, self._numbers(self.step, steps)) as batches:
+        with _stop_signals() as stop, prefetched(self.trainable.batch, self._numbers(self.step, steps)) as batches:
             while self.step < steps:
                 begun = time.perf_counter()
                 facts = self._step(batches, self.step, steps)
@@ -219,20 +219,20 @@ class Loop:
                 if halt and not final:
                     kept = "which is saved; " if self.saves else ""
                     raise Interrupted(f"stopped at step {self.step} of {steps}, {kept}go on with: {resume_hint}")
-                if self.trainee.enough():
+                if self.trainable.enough():
                     break
         return self.last
 
     def _numbers(self, step: int, steps: int) -> Iterator[int]:
         """The batches of this rank from a step on."""
-        share = self.config.accumulation
+        share = self.config.gradient_accumulation
         for at in range(step, steps):
             for part in range(share):
                 yield (at * self.ranks.size + self.ranks.rank) * share + part
 
     def _step(self, batches: Iterator[Batch], step: int, steps: int) -> dict[str, Any]:
         """One update from ``accumulation`` batches; equal to one batch of all of them."""
-        parts = [next(batches) for _ in range(self.config.accumulation)]
+        parts = [next(batches) for _ in range(self.config.gradient_accumulation)]
         own = {name: sum(part.counts[name] for part in parts) for name in parts[0].counts}
         counts = self.ranks.sum_counts(own)
         factors = self.ranks.sum_values({"rate": statistics.mean(part.rate for part in parts)})
@@ -243,8 +243,8 @@ class Loop:
         sums: dict[str, float] = dict.fromkeys(counts, 0.0)
         for part in parts:
             with self.autocast:
-                losses = self.trainee.loss(part.to(self.config.device))
-            weights = self.trainee.weights
+                losses = self.trainable.loss(part.to(self.config.device))
+            weights = self.trainable.weights
             total = sum((weights.get(name, 1.0) / max(counts[name], 1)) * value for name, value in losses.sums.items())
             assert isinstance(total, torch.Tensor)
             self.scaler.scale(total).backward()
@@ -272,7 +272,7 @@ class Loop:
 
     def _report(self, window: Window, steps: int, history: History | None, facts: Mapping[str, Any]) -> None:
         means = {name: window.sums[name] / max(window.counts[name], 1) for name in window.sums}
-        loss = sum(self.trainee.weights.get(name, 1.0) * mean for name, mean in means.items())
+        loss = sum(self.trainable.weights.get(name, 1.0) * mean for name, mean in means.items())
         line = {
             "event": "train",
             "step": self.step,
@@ -292,7 +292,7 @@ class Loop:
 
     def _evaluate(self, history: History | None) -> None:
         with self.optimizer.averaged() if isinstance(self.optimizer, AveragedSGD) else nullcontext():
-            found = self.trainee.evaluate()
+            found = self.trainable.evaluate()
         if not found:
             return
         if not math.isfinite(found.get("loss", 0.0)):

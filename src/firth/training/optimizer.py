@@ -39,7 +39,7 @@ def _decays(name: str, parameter: nn.Parameter) -> bool:
 
 def learning_rate(config: TrainingConfig, step: int, steps: int) -> float:
     """The rate for step 0 .. steps - 1: a linear rise, then the schedule."""
-    warmup = round(config.warmup_share * steps)
+    warmup = round(config.warmup_ratio * steps)
     if step < warmup:
         return config.learning_rate * (step + 1) / warmup
     if config.schedule == "inverse_sqrt":

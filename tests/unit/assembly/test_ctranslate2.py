@@ -16,10 +16,10 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.decoding.steps import Rules
 from firth.export.ctranslate2 import load_ctranslate2, num_positions, open_engine, save_ctranslate2, token_names
-from firth.export.ctranslate2_model import CTranslate2Representation
+from firth.export.ctranslate2_model import CTranslate2Model
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
-from firth.models.shared.translation_model import TranslationRepresentation
+from firth.models.shared.translation_model import TranslationModel
 from firth.tokenizers.pieces import Pieces
 from pair_text import sentence_pairs, write_sides
 
@@ -78,9 +78,9 @@ def test_scores_are_those_of_the_original(shape: str, corpus: Path, tmp_path: Pa
     ids = {"pad_id": pieces.pad_id, "eos_id": pieces.eos_id, "start_id": pieces.pad_id}
     weights = dict(model.state_dict())
     save_ctranslate2(tmp_path, config, weights, (pieces, pieces), ids)
-    ours = TranslationRepresentation(config, weights, ids, pieces, pieces, ["", ""], tmp_path)
+    ours = TranslationModel(config, weights, ids, pieces, pieces, ["", ""], tmp_path)
     names, room = token_names(config, pieces, pieces), num_positions(config)
-    theirs = CTranslate2Representation(
+    theirs = CTranslate2Model(
         open_engine(tmp_path), config, ids, pieces, pieces, ["", ""], names, room, model.tokens.weight.numel()
     )
     for beams in (1, 4):
@@ -97,7 +97,7 @@ def test_export_open_and_translate(run: Path, tmp_path: Path) -> None:
     assert facts["verified"]["translations"] > 2
     assert facts["verified"]["equal"] >= 0.8 * facts["verified"]["translations"]
     original, found = firth.load(run), firth.load(tmp_path / "out")
-    assert isinstance(found, CTranslate2Representation)
+    assert isinstance(found, CTranslate2Model)
     assert found.num_parameters == original.num_parameters
     assert found.translate(["", TEXTS[0]])[0] == ""
     best = found.translations(TEXTS[:3], beams=4, nbest=3)

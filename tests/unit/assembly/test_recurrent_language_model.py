@@ -19,14 +19,14 @@ from firth.decoding.beam import beam_search
 from firth.decoding.sampling import continue_prompts
 from firth.models.pretrain import configure
 from firth.models.recurrent.config import RecurrentConfig
-from firth.models.recurrent.model import RecurrentRepresentation
+from firth.models.recurrent.model import RecurrentModel
 from firth.models.recurrent.network import Recurrent
 from firth.models.recurrent.pretraining import gradient_norms
 from firth.models.registry import find_recipe
-from firth.models.shared.pretraining import find_family
+from firth.models.shared.pretraining import find_pretraining
 from firth.nn.outputs.softmax import TokenOutput
 
-TINY = ["num_layers=1", "hidden_dim=16", "embed_dim=16", "row_len=8", "batch_rows=4", "evaluations=1", "steps=2"]
+TINY = ["num_layers=1", "hidden_dim=16", "embed_dim=16", "seq_len=8", "batch_size=4", "evaluations=1", "steps=2"]
 
 
 def small(name: str, *more: str) -> RunConfig:
@@ -49,7 +49,7 @@ def word_run(word_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 def test_words_from_end_to_end(word_run: Path, word_corpus: Path) -> None:
     model = firth.load(word_run)
-    assert isinstance(model, RecurrentRepresentation)
+    assert isinstance(model, RecurrentModel)
     assert model.tokens.vocab_size == 42
     assert (word_run / "words.txt").read_text(encoding="utf-8").startswith("<unk>\n<eos>\n")
     found = api.evaluate(word_run)
@@ -64,7 +64,7 @@ def test_words_from_end_to_end(word_run: Path, word_corpus: Path) -> None:
 def test_perplexities_by_hand(word_run: Path, word_corpus: Path) -> None:
     """The whole held-out text read document by document gives about what streams give, and exactly by hand for one."""
     model = firth.load(word_run)
-    assert isinstance(model, RecurrentRepresentation)
+    assert isinstance(model, RecurrentModel)
     text = "The old doctor found a broken clock."
     scores = model.token_scores(text)
     assert len(scores) == 9  # eight tokens and the end
@@ -115,7 +115,7 @@ def test_adaptive_and_sampled_outputs(corpus_folder: Path, tmp_path: Path) -> No
     for name, settings in (("adaptive", ["tied=false"]), ("sampled", ["num_noise=50"])):
         api.pretrain(small("lstm-lm", f"output={name}", *settings), corpus=corpus_folder, out=tmp_path / name)
         model = firth.load(tmp_path / name)
-        assert isinstance(model, RecurrentRepresentation)
+        assert isinstance(model, RecurrentModel)
         log_probs, _ = model.stepper().prefill(torch.tensor([[model.eos_id]]))
         assert float(log_probs.detach().exp().sum()) == pytest.approx(1, abs=1e-4)
     with pytest.raises(FirthError, match=r"set model.tied=false"):
@@ -128,9 +128,9 @@ def test_processes_cannot_share_a_state(corpus: Corpus, monkeypatch: pytest.Monk
     monkeypatch.setenv("WORLD_SIZE", "2")
     config = configure(small("lstm-lm"), corpus)
     with pytest.raises(FirthError, match="train in one process"):
-        find_family(config)(config, corpus)
-    config = configure(small("lstm-lm", "carry=false"), corpus)
-    find_family(config)(config, corpus)
+        find_pretraining(config)(config, corpus)
+    config = configure(small("lstm-lm", "carry_state=false"), corpus)
+    find_pretraining(config)(config, corpus)
 
 
 def test_report_shows_how_far_gradients_reach(word_run: Path) -> None:
@@ -184,7 +184,7 @@ def test_simple_networks_forget_and_lstms_remember() -> None:
 def test_texts_are_continued(word_run: Path) -> None:
     """Through the decoding room: greedy is a beam of one, and prompts may differ in length."""
     model = firth.load(word_run)
-    assert isinstance(model, RecurrentRepresentation)
+    assert isinstance(model, RecurrentModel)
     prompts = [[model.eos_id, 3], [model.eos_id, 4, 5, 6]]
     greedy = continue_prompts(model.stepper(), prompts, 5, model.eos_id)
     alone = continue_prompts(model.stepper(), prompts[1:], 5, model.eos_id)
@@ -220,7 +220,7 @@ def test_a_projected_lstm(corpus_folder: Path, tmp_path: Path) -> None:
     config = small("lstm-lm", "cell=lstmp", "cell_dim=24", "cell_clip=2", "projection_clip=1", "weight_drop_prob=0.2")
     api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
     model = firth.load(tmp_path / "run")
-    assert isinstance(model, RecurrentRepresentation)
+    assert isinstance(model, RecurrentModel)
     assert (model.config.num_cells, model.config.projection_clip) == (24, 1)
     assert len(model.generate("The old", max_tokens=4)) == 1
     assert model.encode(["The old doctor."]).shape == (1, 16)
@@ -231,7 +231,7 @@ def test_the_finished_model_is_the_average(
     corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("firth.training.loop.stopped_improving", lambda losses, latest, patience: len(losses) == 1)
-    settings = ["row_len=8", "learning_rate=1", "steps=6", "evaluations=6", "checkpoints=6", "keep=6"]
+    settings = ["seq_len=8", "learning_rate=1", "steps=6", "evaluations=6", "checkpoints=6", "keep=6"]
     config = small("lstm-lm-awd", *settings)
     api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
     steps = [load_file(tmp_path / "run" / "checkpoints" / f"step-{n}" / "model.safetensors") for n in range(2, 7)]

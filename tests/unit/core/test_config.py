@@ -23,8 +23,8 @@ def config() -> RunConfig:
         ("learning_rate = 0.5", "training", "learning_rate", 0.5),
         ("model.num_layers=3", "model", "num_layers", 3),
         ("num_layers=3", "model", "num_layers", 3),
-        ("row_len=64", "objective", "row_len", 64),
-        ("whole_words=true", "objective", "whole_words", True),
+        ("seq_len=64", "objective", "seq_len", 64),
+        ("whole_word_mask=true", "objective", "whole_word_mask", True),
         ("schedule=cosine", "training", "schedule", "cosine"),
         ('schedule="cosine"', "training", "schedule", "cosine"),
         ("budget=90", "training", "budget", "90"),
@@ -65,7 +65,7 @@ def test_later_words_win(config: RunConfig) -> None:
         ("dropout_prob=1", "less than 1"),
         ("activation=swish", "'gelu', 'gelu_tanh' or 'relu'"),
         ("num_heads=3", "num_heads (3) does not divide hidden_dim (128)"),
-        ("row_len=600", "objective.row_len (600) is longer than model.max_positions (512)"),
+        ("seq_len=600", "objective.seq_len (600) is longer than model.max_positions (512)"),
         ("mask_token_prob=0.95", "add up to more than 1"),
         ("budget=soon", "'soon' is not a duration"),
         ("seed=99999999999999999999", "less than"),
@@ -110,8 +110,8 @@ def test_a_long_wrong_value_is_shortened() -> None:
 def test_frozen_and_replace() -> None:
     config = MaskedTokensConfig()
     with pytest.raises(ValueError, match="frozen"):
-        config.row_len = 5
-    assert config.replace(row_len=16).row_len == 16
+        config.seq_len = 5
+    assert config.replace(seq_len=16).seq_len == 16
     with pytest.raises(FirthError, match="MaskedTokensConfig: unknown setting 'rowlen'"):
         config.replace(rowlen=16)
 

@@ -8,8 +8,8 @@ from firth.corpus.format import Corpus
 SEP, CLS = 3, 2
 
 
-def build(corpus: Corpus, num_lanes: int = 4, row_len: int = 16) -> DocumentLanes:
-    return DocumentLanes(corpus.train, row_len, num_lanes, (SEP, CLS), seed=0)
+def build(corpus: Corpus, num_lanes: int = 4, seq_len: int = 16) -> DocumentLanes:
+    return DocumentLanes(corpus.train, seq_len, num_lanes, (SEP, CLS), seed=0)
 
 
 def whole(corpus: Corpus, lanes: DocumentLanes, epoch: int) -> list[int]:
@@ -60,7 +60,7 @@ def test_what_a_piece_says_of_its_tokens(corpus: Corpus) -> None:
 
 
 def test_more_lanes_than_text(corpus: Corpus) -> None:
-    lanes = build(corpus, num_lanes=1000, row_len=64)
+    lanes = build(corpus, num_lanes=1000, seq_len=64)
     assert lanes.pieces_per_lane == 1
     for backward in (False, True):
         sizes = [len(lanes.read(place, backward).ids) for place in lanes.places(0, 1000)]

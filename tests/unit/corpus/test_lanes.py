@@ -21,9 +21,9 @@ def split(tmp_path: Path) -> Split:
     return Split(tmp_path, "uint16")
 
 
-@pytest.mark.parametrize(("num_lanes", "window_len"), [(1, 4), (3, 5), (5, 2), (50, 4)])
-def test_every_place_once_an_epoch(split: Split, num_lanes: int, window_len: int) -> None:
-    lanes = Lanes(split, num_lanes, window_len, seed=1)
+@pytest.mark.parametrize(("num_lanes", "seq_len"), [(1, 4), (3, 5), (5, 2), (50, 4)])
+def test_every_place_once_an_epoch(split: Split, num_lanes: int, seq_len: int) -> None:
+    lanes = Lanes(split, num_lanes, seq_len, seed=1)
     assert lanes.num_places == 27 + 9
     assert len(lanes) == lanes.num_windows * num_lanes
     for epoch in range(2):

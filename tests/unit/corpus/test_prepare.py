@@ -269,4 +269,4 @@ def test_settings_that_do_nothing() -> None:
         TokensConfig(kind="characters", byte_fallback=True)
     assert TokensConfig(kind="bpe").vocabulary_bytes < TokensConfig().vocabulary_bytes
     with pytest.raises(ValueError, match="hidden one by one"):
-        MaskedTargetsConfig(whole_words=True)
+        MaskedTargetsConfig(whole_word_mask=True)

@@ -49,11 +49,11 @@ def test_windows_by_hand() -> None:
     np.testing.assert_array_equal(third.ids, first.ids)
 
 
-@pytest.mark.parametrize(("num_streams", "window_len"), [(1, 3), (4, 5), (7, 2), (20, 3)])
-def test_every_token_is_predicted_once(num_streams: int, window_len: int, corpus: Corpus) -> None:
+@pytest.mark.parametrize(("num_streams", "seq_len"), [(1, 3), (4, 5), (7, 2), (20, 3)])
+def test_every_token_is_predicted_once(num_streams: int, seq_len: int, corpus: Corpus) -> None:
     view = view_tokens(corpus, 1, None)
     whole = TokenSequence(corpus.heldout, view, "sentence")
-    streams = Streams(whole, num_streams, window_len)
+    streams = Streams(whole, num_streams, seq_len)
     labels = np.concatenate([streams.window(number).labels for number in range(streams.num_windows)], 1)
     found = labels.reshape(-1)
     np.testing.assert_array_equal(found[found >= 0], whole.take(np.arange(len(whole))))

@@ -47,7 +47,7 @@ def batch() -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(0, 60, (3, 11), generator=generator)
     blocks = (torch.arange(11) < torch.tensor([11, 4, 7])[:, None]).long()
-    return {"ids": ids, "blocks": blocks, "segments": (torch.arange(11) >= 5).long().expand_as(ids).contiguous()}
+    return {"ids": ids, "doc_ids": blocks, "segments": (torch.arange(11) >= 5).long().expand_as(ids).contiguous()}
 
 
 def run(
@@ -61,7 +61,7 @@ def run(
     names = [f"layer_{layer}" for layer in range(encoder.config.num_layers)] + ["last_hidden_state", "first"]
     given = {name: tensor.numpy() for name, tensor in batch().items()}
     found = Session(path).run(
-        names, input_ids=given["ids"], attention_mask=given["blocks"], token_type_ids=given["segments"]
+        names, input_ids=given["ids"], attention_mask=given["doc_ids"], token_type_ids=given["segments"]
     )
     return found[:-1], found[-1]
 
@@ -69,14 +69,14 @@ def run(
 def original(encoder: Encoder) -> np.ndarray[Any, Any]:
     given = batch()
     with torch.inference_mode():
-        return encoder(given["ids"], given["blocks"], None, given["segments"]).hidden.numpy()
+        return encoder(given["ids"], given["doc_ids"], None, given["segments"]).hidden.numpy()
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_same_numbers(name: str, tmp_path: Path) -> None:
     encoder = build(**VARIANTS[name])
     layers, first = run(tmp_path / "model.onnx", encoder)
-    wanted, seen = original(encoder), batch()["blocks"].numpy() > 0
+    wanted, seen = original(encoder), batch()["doc_ids"].numpy() > 0
     for layer, found in enumerate(layers):
         np.testing.assert_allclose(found[seen], wanted[layer][seen], atol=2e-5, rtol=1e-4)
     np.testing.assert_allclose(first[:, 0], wanted[-1][:, 0], atol=2e-5, rtol=1e-4)
@@ -86,7 +86,7 @@ def test_the_same_numbers(name: str, tmp_path: Path) -> None:
 def test_int8_is_near(name: str, tmp_path: Path) -> None:
     encoder = build(**VARIANTS[name])
     layers, _ = run(tmp_path / "model.onnx", encoder, int8=True)
-    wanted, seen = original(encoder)[-1], batch()["blocks"].numpy() > 0
+    wanted, seen = original(encoder)[-1], batch()["doc_ids"].numpy() > 0
     ours, theirs = layers[-1][seen], wanted[seen]
     cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
     assert cosines.mean() > 0.99
@@ -99,7 +99,7 @@ def test_loud_channels_are_evened_out(tmp_path: Path) -> None:
     with torch.no_grad():
         for name in ("embeddings.norm", "blocks.0.attention_norm", "blocks.0.ffn_norm", "blocks.1.attention_norm"):
             encoder.get_submodule(name).weight[3] = 60.0
-    wanted, seen = original(encoder)[-1], batch()["blocks"].numpy() > 0
+    wanted, seen = original(encoder)[-1], batch()["doc_ids"].numpy() > 0
     errors = [
         float(np.abs(run(tmp_path / "model.onnx", encoder, int8=True, hear=hear)[0][-1] - wanted)[seen].mean())
         for hear in (False, True)

@@ -30,12 +30,12 @@ def test_rotary_by_hand() -> None:
     torch.testing.assert_close(turned[0, 0], wanted)
 
 
-@pytest.mark.parametrize("both_ways", [True, False])
+@pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize(("num_buckets", "max_distance"), [(32, 128), (8, 20)])
-def test_buckets_are_those_of_t5(both_ways: bool, num_buckets: int, max_distance: int) -> None:
+def test_buckets_are_those_of_t5(bidirectional: bool, num_buckets: int, max_distance: int) -> None:
     distance = torch.arange(-300, 301)
-    wanted = T5Attention._relative_position_bucket(distance, both_ways, num_buckets, max_distance)
-    assert torch.equal(relative_buckets(distance, num_buckets, max_distance, both_ways), wanted)
+    wanted = T5Attention._relative_position_bucket(distance, bidirectional, num_buckets, max_distance)
+    assert torch.equal(relative_buckets(distance, num_buckets, max_distance, bidirectional), wanted)
 
 
 def test_relative_bias_looks_up_buckets() -> None:

@@ -19,23 +19,23 @@ def begun() -> EncoderDecoder:
 
 def test_nearer_tokens_are_preferred_by_each_head_in_its_own_measure() -> None:
     places = torch.arange(6)[None]
-    for both_ways in (True, False):
-        bias = RelativeBias(4, both_ways=both_ways)
+    for bidirectional in (True, False):
+        bias = RelativeBias(4, bidirectional=bidirectional)
         prefer_near(bias)
         found_HQK = bias(places, places)[0]
         for head, slope in enumerate((1.0, 0.5, 0.25, 0.125)):
             back = torch.tensor([-3.0, -2.0, -1.0, 0.0]) * slope
             torch.testing.assert_close(found_HQK[head, 3, :4], back)
-            ahead = torch.tensor([-1.0, -2.0]) * slope if both_ways else torch.zeros(2)  # which a mask hides
+            ahead = torch.tensor([-1.0, -2.0]) * slope if bidirectional else torch.zeros(2)  # which a mask hides
             torch.testing.assert_close(found_HQK[head, 3, 4:], ahead)
 
 
 def test_a_t5_begins_so() -> None:
     """With some noise, both in its encoder and in its decoder."""
     model = begun()
-    for begun_bias, both_ways in ((model.encoder_relative, True), (model.decoder_relative, False)):
+    for begun_bias, bidirectional in ((model.encoder_relative, True), (model.decoder_relative, False)):
         assert begun_bias is not None
-        plain = RelativeBias(4, both_ways=both_ways)
+        plain = RelativeBias(4, bidirectional=bidirectional)
         prefer_near(plain)
         noise = begun_bias.weight - plain.weight
         assert 0.07 < noise.std() < 0.11  # one over the root of the width, .088

@@ -12,26 +12,26 @@ from firth import api
 from firth.core.configs import RunConfig
 from firth.corpus.format import Corpus
 from firth.corpus.word_view import Spellings
-from firth.models.elmo.objective import read_both_ways
-from firth.models.elmo.pretraining import ElmoFamily
+from firth.models.elmo.objective import read_both_directions
+from firth.models.elmo.pretraining import ElmoPretraining
 from firth.models.registry import find_recipe
 from firth.nn.outputs.word_softmax import TableSoftmax
 
-SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=6", "batch_rows=3", "max_vocab=40"]
+SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=6", "batch_size=3", "max_vocab=40"]
 
 
-def family(folder: Path, *settings: str) -> ElmoFamily:
+def family(folder: Path, *settings: str) -> ElmoPretraining:
     config = find_recipe("elmo-tiny").override([*SMALL, "steps=2", *settings])
-    return ElmoFamily(config, Corpus.open(folder))
+    return ElmoPretraining(config, Corpus.open(folder))
 
 
 def test_a_sentence_by_hand(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("one two three\n")
     api.prepare(text, tmp_path / "corpus", tokens="words", layout="line", heldout=0.0, workers=1)
-    trainee = family(tmp_path / "corpus", "batch_rows=1", "window_len=4")
-    words = trainee.objective.spellings
-    inputs, targets = read_both_ways(trainee.corpus.train, trainee.rows.window(0), words)
+    trainable = family(tmp_path / "corpus", "batch_size=1", "seq_len=4")
+    words = trainable.objective.spellings
+    inputs, targets = read_both_directions(trainable.corpus.train, trainable.rows.window(0), words)
     names = [*words.words, "<S>", "</S>", "<UNK>"]
     assert [names[number] for number in inputs[0, 0]] == ["<S>", "one", "two", "three"]
     assert [names[number] for number in targets[0, 0]] == ["one", "two", "three", "</S>"]
@@ -40,12 +40,12 @@ def test_a_sentence_by_hand(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def trainee(words_folder: Path, request: pytest.FixtureRequest) -> ElmoFamily:
+def trainable(words_folder: Path, request: pytest.FixtureRequest) -> ElmoPretraining:
     return family(words_folder, *getattr(request, "param", []))
 
 
 KINDS = pytest.mark.parametrize(
-    "trainee",
+    "trainable",
     [
         ["num_samples=0"],
         ["num_samples=0", "softmax=characters"],
@@ -57,20 +57,20 @@ KINDS = pytest.mark.parametrize(
 
 
 @KINDS
-def test_scores_start_at_how_often_words_occur(trainee: ElmoFamily) -> None:
-    softmax, words = trainee.objective.softmax, trainee.objective.spellings
-    targets = np.bincount(words.known(np.asarray(trainee.corpus.train.tokens, np.int64)), minlength=words.num_known)
-    sentences = trainee.corpus.info.train.sentences
+def test_scores_start_at_how_often_words_occur(trainable: ElmoPretraining) -> None:
+    softmax, words = trainable.objective.softmax, trainable.objective.spellings
+    targets = np.bincount(words.known(np.asarray(trainable.corpus.train.tokens, np.int64)), minlength=words.num_known)
+    sentences = trainable.corpus.info.train.sentences
     shares = np.maximum([sentences, sentences, *targets[2:]], 1)
     np.testing.assert_allclose(softmax.bias.detach().exp(), shares / shares.sum(), rtol=1e-5)
 
 
-def plain_loss(trainee: ElmoFamily, number: int, states: Any) -> tuple[list[float], Any]:
+def plain_loss(trainable: ElmoPretraining, number: int, states: Any) -> tuple[list[float], Any]:
     """Word by word, with every word's characters looked at on its own."""
-    model, objective = trainee.model, trainee.objective
+    model, objective = trainable.model, trainable.objective
     words: Spellings = objective.spellings
-    inputs, targets = read_both_ways(trainee.corpus.train, trainee.rows.window(number), words)
-    live = trainee.rows.window(number).live
+    inputs, targets = read_both_directions(trainable.corpus.train, trainable.rows.window(number), words)
+    live = trainable.rows.window(number).live
     sums = []
     rows = torch.cat([_row(objective, model, word) for word in range(words.num_known)])
     bias = objective.softmax.bias
@@ -93,42 +93,42 @@ def _row(objective: Any, model: Any, word: int) -> torch.Tensor:
 
 
 @KINDS
-def test_loss_equals_the_plain_one_and_the_state_goes_on(trainee: ElmoFamily) -> None:
-    trainee.module.train()
+def test_loss_equals_the_plain_one_and_the_state_goes_on(trainable: ElmoPretraining) -> None:
+    trainable.module.train()
     states = None
     for number in range(3):
-        batch = trainee.batch(number)
-        found = trainee.loss(batch.to("cpu")).sums
+        batch = trainable.batch(number)
+        found = trainable.loss(batch.to("cpu")).sums
         with torch.no_grad():
-            wanted, states = plain_loss(trainee, number, states)
+            wanted, states = plain_loss(trainable, number, states)
         np.testing.assert_allclose([found[name].item() for name in ("forward", "backward")], wanted, rtol=1e-4)
-    torch.testing.assert_close(trainee.objective.cell_1, states[1][1], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(trainable.objective.cell_1, states[1][1], atol=1e-5, rtol=1e-4)
 
 
 @KINDS
-def test_everything_learns(trainee: ElmoFamily) -> None:
+def test_everything_learns(trainable: ElmoPretraining) -> None:
     """Each parameter gets a gradient, and a few steps make the loss smaller."""
-    optimizer = torch.optim.Adam(trainee.module.parameters(), 5e-3)
-    trainee.module.train()
+    optimizer = torch.optim.Adam(trainable.module.parameters(), 5e-3)
+    trainable.module.train()
     losses = []
     for _ in range(25):
         optimizer.zero_grad()
-        losses.append(sum(trainee.loss(trainee.batch(0).to("cpu")).sums.values()))
+        losses.append(sum(trainable.loss(trainable.batch(0).to("cpu")).sums.values()))
         losses[-1].backward()
         optimizer.step()
-    assert all(parameter.grad is not None for parameter in trainee.module.parameters())
+    assert all(parameter.grad is not None for parameter in trainable.module.parameters())
     assert losses[-1] < 0.9 * losses[0]
 
 
 @pytest.mark.parametrize(
-    "trainee",
+    "trainable",
     [["num_samples=30"], ["num_samples=30", "softmax=characters"], ["num_samples=30", "softmax=characters", "softmax_network=shared"]],
     indirect=True,
 )  # fmt: skip
-def test_sampled_candidates(trainee: ElmoFamily) -> None:
+def test_sampled_candidates(trainable: ElmoPretraining) -> None:
     """Their rows are those of the whole vocabulary; distinct words are spelt once."""
-    objective, batch = trainee.objective, trainee.batch(1)
-    again = trainee.batch(1)
+    objective, batch = trainable.objective, trainable.batch(1)
+    again = trainable.batch(1)
     assert all(np.array_equal(batch.arrays[name], again.arrays[name]) for name in batch.arrays)
     arrays = batch.arrays
     np.testing.assert_array_equal(arrays["candidates"][arrays["target_places"]], arrays["targets"])
@@ -138,20 +138,20 @@ def test_sampled_candidates(trainee: ElmoFamily) -> None:
         spelt = objective.spellings.characters(objective.spellings.types(arrays["candidates"]), 50)
         width = min(spelt.shape[1], arrays["characters"].shape[1])
         np.testing.assert_array_equal(arrays["characters"][arrays["spelt"]][:, :width], spelt[:, :width])
-    trainee.module.train()
-    sampled = trainee.loss(batch.to("cpu")).sums
-    trainee.module.eval()
+    trainable.module.train()
+    sampled = trainable.loss(batch.to("cpu")).sums
+    trainable.module.eval()
     with torch.inference_mode():
-        full = trainee.loss(batch.to("cpu")).sums
+        full = trainable.loss(batch.to("cpu")).sums
     for name in ("forward", "backward"):
         assert abs(float(sampled[name]) / float(full[name]) - 1) < 0.25
     with torch.no_grad():
-        _check_sampled_sums(trainee, batch.to("cpu").tensors)
+        _check_sampled_sums(trainable, batch.to("cpu").tensors)
 
 
-def _check_sampled_sums(trainee: ElmoFamily, tensors: Any) -> None:
+def _check_sampled_sums(trainable: ElmoPretraining, tensors: Any) -> None:
     """Position by position: scores with their bias, less the log of the expected count; no target is its own noise."""
-    objective, model = trainee.objective, trainee.model
+    objective, model = trainable.objective, trainable.model
     candidates, log_expected = tensors["candidates"], tensors["log_expected"]
     rows = torch.cat([_row(objective, model, word) for word in candidates.tolist()])
     hidden = torch.randn(2, tensors["targets"][0].numel(), rows.shape[1], generator=torch.Generator().manual_seed(0))
@@ -169,19 +169,19 @@ def _check_sampled_sums(trainee: ElmoFamily, tensors: Any) -> None:
     np.testing.assert_allclose([part.item() for part in found], wanted, rtol=1e-4)
 
 
-def test_a_test_leaves_the_carried_state_alone(trainee: ElmoFamily) -> None:
-    trainee.module.train()
-    trainee.loss(trainee.batch(0).to("cpu"))
-    before = trainee.objective.hidden_0.clone()
-    first = trainee.evaluate()
-    assert torch.equal(trainee.objective.hidden_0, before)
-    assert trainee.evaluate() == first
+def test_a_test_leaves_the_carried_state_alone(trainable: ElmoPretraining) -> None:
+    trainable.module.train()
+    trainable.loss(trainable.batch(0).to("cpu"))
+    before = trainable.objective.hidden_0.clone()
+    first = trainable.evaluate()
+    assert torch.equal(trainable.objective.hidden_0, before)
+    assert trainable.evaluate() == first
     assert first["perplexity"] == pytest.approx(np.exp((first["forward"] + first["backward"]) / 2))
 
 
-@pytest.mark.parametrize("trainee", [["forget_between_sentences=true"]], indirect=True)
-def test_forgetting_between_sentences(trainee: ElmoFamily) -> None:
-    batch, window = trainee.batch(1), trainee.rows.window(1)
+@pytest.mark.parametrize("trainable", [["reset_between_sentences=true"]], indirect=True)
+def test_forgetting_between_sentences(trainable: ElmoPretraining) -> None:
+    batch, window = trainable.batch(1), trainable.rows.window(1)
     np.testing.assert_array_equal(batch.arrays["fresh"][0], window.places.T == 0)
 
 
@@ -196,9 +196,9 @@ def test_begins_with_another_run_and_tests_on_other_text(words_folder: Path, tmp
     text.write_text("".join(f"The old doctor sold {number} zebras near the river.\n" for number in range(40)))
     api.prepare(text, tmp_path / "more", tokens="words", layout="line", heldout=0.3, workers=1)
     api.pretrain(config, corpus=tmp_path / "more", base=tmp_path / "base", out=tmp_path / "tuned")
-    tuned = ElmoFamily(_config(tmp_path / "tuned"), Corpus.open(tmp_path / "more"))
+    tuned = ElmoPretraining(_config(tmp_path / "tuned"), Corpus.open(tmp_path / "more"))
     tuned.start_from(tmp_path / "base")
-    base = ElmoFamily(_config(tmp_path / "base"), Corpus.open(words_folder))
+    base = ElmoPretraining(_config(tmp_path / "base"), Corpus.open(words_folder))
     base.restore(tmp_path / "base")
     rows = [
         one.objective.softmax.rows.weight[one.objective.spellings.known_words.index("river")] for one in (tuned, base)

@@ -32,19 +32,19 @@ def test_the_example_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row_len", "num_tokens", "target_len"),
+    ("seq_len", "num_tokens", "target_len"),
     [(512, 568, 114), (128, 141, 29), (8, 7, 3)],  # the first as in the published code
 )
-def test_a_row_is_filled(row_len: int, num_tokens: int, target_len: int) -> None:
-    config = CorruptedSpansConfig(row_len=row_len)
+def test_a_row_is_filled(seq_len: int, num_tokens: int, target_len: int) -> None:
+    config = CorruptedSpansConfig(seq_len=seq_len)
     assert text_len(config) == num_tokens
-    assert row_lens(num_tokens, config) == (row_len, target_len)
+    assert row_lens(num_tokens, config) == (seq_len, target_len)
 
 
 def test_counts_of_short_texts() -> None:
     """At least one token is taken and one stays; 15 of 100 are 5 spans."""
     assert [count_taken(number, CONFIG) for number in (2, 3, 10, 100)] == [(1, 1), (1, 1), (2, 1), (15, 5)]
-    assert count_taken(10, CorruptedSpansConfig(noise_share=0.9, mean_span_len=1)) == (9, 1)
+    assert count_taken(10, CorruptedSpansConfig(noise_density=0.9, mean_span_len=1)) == (9, 1)
 
 
 def twin(num_tokens: int, starts: list[int], ends: list[int], tokens: list[int]) -> tuple[list[int], list[int]]:
@@ -61,7 +61,7 @@ def twin(num_tokens: int, starts: list[int], ends: list[int], tokens: list[int])
 @given(st.integers(2, 200), st.integers(0, 2**40), st.floats(0.02, 0.9), st.floats(1, 8))
 def test_nothing_is_lost(num_tokens: int, seed: int, share: float, mean: float) -> None:
     """The rows are what a plain twin writes, and inputs and targets together are the text again."""
-    config = CorruptedSpansConfig(noise_share=share, mean_span_len=mean)
+    config = CorruptedSpansConfig(noise_density=share, mean_span_len=mean)
     taken = choose_spans(num_tokens, config, seed, np.arange(3))
     num_taken, num_spans = count_taken(num_tokens, config)
     if num_spans > len(SENTINELS):
@@ -113,7 +113,7 @@ def objective(corpus: Corpus) -> CorruptedSpans:
     pieces = with_sentinels(corpus.pieces, 100)
     assert pieces.pad_id is not None
     assert pieces.eos_id is not None
-    return CorruptedSpans(CorruptedSpansConfig(row_len=32), pieces.pad_id, pieces.eos_id, sentinel_ids(pieces))
+    return CorruptedSpans(CorruptedSpansConfig(seq_len=32), pieces.pad_id, pieces.eos_id, sentinel_ids(pieces))
 
 
 def test_batches_are_pure(objective: CorruptedSpans, corpus: Corpus) -> None:
@@ -169,7 +169,7 @@ def test_the_loss_is_that_of_all_targets(objective: CorruptedSpans, corpus: Corp
 
 def test_too_few_sentinels() -> None:
     with pytest.raises(FirthError, match="28 spans but there are 9 sentinels: raise num_sentinels"):
-        CorruptedSpans(CorruptedSpansConfig(row_len=512), 0, 1, list(range(9)))
+        CorruptedSpans(CorruptedSpansConfig(seq_len=512), 0, 1, list(range(9)))
 
 
 def test_nothing_to_train_on(objective: CorruptedSpans, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def build(
         attention_dropout_prob=0.0,
     )
     specials = Specials(CLS, SEP, MASK, PAD, np.arange(5, corpus.info.vocab_size))
-    config = KnowledgeMaskingConfig.build({"row_len": 40, "phrase_score": 0.5, **options}, "test")
+    config = KnowledgeMaskingConfig.build({"seq_len": 40, "phrase_score": 0.5, **options}, "test")
     phrases = find_phrases(corpus.train, config.sample_tokens, config.phrase_count, config.phrase_score)
     return Encoder(shape), KnowledgeMasking(config, shape, specials, phrases, entities)
 
@@ -165,7 +165,7 @@ def test_levels(corpus: Corpus) -> None:
     entities = Entities([[10, 11]], [])
     key = (0, np.arange(6000)[:, None], np.zeros((6000, 1), int))
     places = np.arange(6000) / 1000
-    mixed = np.bincount(build(corpus, entities, basic_share=2)[1]._levels(key, places), minlength=3) / 6000
+    mixed = np.bincount(build(corpus, entities, basic_weight=2)[1]._levels(key, places), minlength=3) / 6000
     assert np.abs(mixed - [0.5, 0.25, 0.25]).max() < 0.03
     assert set(build(corpus)[1]._levels(key, places).tolist()) == {BASIC, PHRASE}
     staged = build(corpus, entities, schedule="stages", stage_epochs=1.5)[1]._levels(key, places)
@@ -250,7 +250,7 @@ def test_the_loss_is_the_plain_one(corpus: Corpus, num_tasks: int) -> None:
     batch = objective.batch(corpus.train, objective.rows(corpus.train, 0), 0, 0, 12).to("cpu")
     losses = objective.eval().loss(model, batch)
     tensors = batch.tensors
-    inputs = (tensors[name] for name in ("ids", "blocks", "positions", "segments"))
+    inputs = (tensors[name] for name in ("ids", "doc_ids", "positions", "segments"))
     hidden = model.last(*inputs, tasks_BT=tensors.get("tasks"))
     picks = tensors["picks"]
 
@@ -274,7 +274,7 @@ def test_the_loss_is_the_plain_one(corpus: Corpus, num_tasks: int) -> None:
         for number, name in enumerate(("next_sentence", "sentence_order", "sentence_distance")):
             for place in tensors[f"{name}_places"].tolist():
                 row, column = place // picks.shape[1], int(picks.flatten()[place])
-                asked[row][tensors["blocks"][row] == tensors["blocks"][row, column]] = number
+                asked[row][tensors["doc_ids"][row] == tensors["doc_ids"][row, column]] = number
         assert torch.equal(tensors["tasks"], asked)
         assert set(asked.unique().tolist()) == set(range(NUM_TASKS))
 
@@ -303,7 +303,7 @@ def test_a_list_of_entities(corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(FirthError, match="no such file"):
         read_entities(tmp_path / "none.txt", corpus.pieces)
     with pytest.raises(FirthError, match="nothing would be hidden"):
-        KnowledgeMaskingConfig.build({"basic_share": 0, "phrase_share": 0}, "settings")
+        KnowledgeMaskingConfig.build({"basic_weight": 0, "phrase_weight": 0}, "settings")
 
 
 def test_names_without_a_space_before_them(unigram_folder: Path) -> None:

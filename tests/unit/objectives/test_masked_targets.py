@@ -32,7 +32,7 @@ def build(folder: Path, pairs: list[tuple[list[int], list[int]]], **options: obj
 
 
 def test_a_row_by_hand(tmp_path: Path) -> None:
-    split, objective = build(tmp_path, [([11, 12, 13], [21, 22]), ([31], [41])], row_len=16, targets="share")
+    split, objective = build(tmp_path, [([11, 12, 13], [21, 22]), ([31], [41])], seq_len=16, targets="share")
     rows = objective.rows(split, 0)
     assert len(rows) == 1
     plain = objective._plain(split, rows, np.asarray([0]))
@@ -55,7 +55,7 @@ def test_only_targets_are_hidden_and_their_end_too(tmp_path: Path) -> None:
         )
         for _ in range(300)
     ]
-    split, objective = build(tmp_path, pairs, row_len=32, targets="share")
+    split, objective = build(tmp_path, pairs, seq_len=32, targets="share")
     rows = objective.rows(split, 0)
     batch = objective.batch(split, rows, 0, 0, len(rows))
     num_targets = sum(len(target) + 1 for _, target in pairs)
@@ -74,7 +74,7 @@ def test_long_pairs_lose_the_end_of_the_source(tmp_path: Path) -> None:
     source, target = fit_lens(np.asarray([5, 30, 30, 3]), np.asarray([5, 4, 30, 40]), 20)
     assert source.tolist() == [5, 16, 10, 3]
     assert target.tolist() == [5, 4, 10, 17]
-    split, objective = build(tmp_path, [(list(range(10, 60)), [70, 71])], row_len=16)
+    split, objective = build(tmp_path, [(list(range(10, 60)), [70, 71])], seq_len=16)
     plain = objective._plain(split, objective.rows(split, 0), np.asarray([0]))
     assert plain.ids.tolist() == [[CLS, *range(10, 21), SEP, 70, 71, SEP]]
 
@@ -86,13 +86,13 @@ def test_no_pairs_at_all(tmp_path: Path) -> None:
 
 
 def test_masks_of_their_own_by_hand(tmp_path: Path) -> None:
-    split, objective = build(tmp_path, [([11, 12, 13], [21, 22]), ([31], [41])], row_len=16)
+    split, objective = build(tmp_path, [([11, 12, 13], [21, 22]), ([31], [41])], seq_len=16)
     batch = objective.batch(split, objective.rows(split, 0), 0, 0, 1)
     row = [CLS, 11, 12, 13, SEP, 21, 22, SEP, CLS, 31, SEP, 41, SEP]
     found = {name: array.tolist() for name, array in batch.arrays.items()}
     assert found["ids"] == [row + [MASK] * 5]
     assert found["positions"] == [[*range(8), *range(5), 5, 6, 7, 3, 4]]
-    assert found["blocks"] == [[1] * 8 + [2] * 5 + [1] * 3 + [2] * 2]
+    assert found["doc_ids"] == [[1] * 8 + [2] * 5 + [1] * 3 + [2] * 2]
     assert found["segments"] == [[4] * 5 + [5] * 3 + [4] * 3 + [5] * 2 + [5] * 5]
     assert found["order"] == [[0] * 5 + [5, 6, 7] + [0] * 3 + [3, 4] + [4, 5, 6, 2, 3]]
     assert found["alone"] == [[False] * 13 + [True] * 5]
@@ -104,7 +104,7 @@ def test_masks_of_their_own_by_hand(tmp_path: Path) -> None:
 
 
 def test_rows_with_fewer_masks_are_filled_up(tmp_path: Path) -> None:
-    split, objective = build(tmp_path, [([11] * 9, [21]), ([31] * 5, [41, 42, 43, 44])], row_len=12)
+    split, objective = build(tmp_path, [([11] * 9, [21]), ([31] * 5, [41, 42, 43, 44])], seq_len=12)
     rows = objective.rows(split, 0)
     batch = objective.batch(split, rows, 0, 0, 2)
     short = int(np.flatnonzero((batch.arrays["ids"] == 11).any(1))[0])
@@ -112,8 +112,8 @@ def test_rows_with_fewer_masks_are_filled_up(tmp_path: Path) -> None:
     masks = batch.arrays["alone"]
     assert masks.sum(1).tolist() == ([2, 5] if short == 0 else [5, 2])
     assert (batch.arrays["ids"][masks] == MASK).all()
-    assert (batch.arrays["blocks"][masks] == 1).all()
-    assert (batch.arrays["blocks"][short, 14:] == 0).all()
+    assert (batch.arrays["doc_ids"][masks] == 1).all()
+    assert (batch.arrays["doc_ids"][short, 14:] == 0).all()
     labels = [[21, SEP], [41, 42, 43, 44, SEP]]
     assert batch.arrays["labels"].tolist() == (labels[0] + labels[1] if short == 0 else labels[1] + labels[0])
 
@@ -121,7 +121,7 @@ def test_rows_with_fewer_masks_are_filled_up(tmp_path: Path) -> None:
 def guesses(objective: MaskedTargets, encoder: Encoder, batch: Batch) -> torch.Tensor:
     """Log-probabilities at the masks, in the order of the labels."""
     tensors = batch.to("cpu").tensors
-    inputs = (tensors[name] for name in ("picks", "ids", "blocks", "positions", "segments", "order"))
+    inputs = (tensors[name] for name in ("picks", "ids", "doc_ids", "positions", "segments", "order"))
     hidden = encoder.picked(*inputs, alone_BT=tensors["alone"]).flatten(0, 1)[tensors["masked"]]
     return objective.head(hidden, encoder.embeddings.tokens.weight).log_softmax(-1)
 
@@ -146,7 +146,7 @@ def encoder_for(objective: MaskedTargets, **shape: object) -> Encoder:
 def test_a_mask_sees_what_writing_sees(tmp_path: Path, shape: dict[str, object]) -> None:
     """Two pairs in one row, all masks at once, beside writing each target step by step."""
     pairs = [([11, 12, 13], [21, 22, 23]), ([31, 32], [41])]
-    split, objective = build(tmp_path, pairs, row_len=32)
+    split, objective = build(tmp_path, pairs, seq_len=32)
     encoder = encoder_for(objective, **shape)
     batch = objective.batch(split, objective.rows(split, 0), 0, 0, 1)
     expected = []
@@ -170,7 +170,7 @@ def test_a_mask_sees_what_writing_sees(tmp_path: Path, shape: dict[str, object])
 @torch.no_grad()
 def test_nothing_that_comes_later_is_seen(tmp_path: Path) -> None:
     target = [21, 22, 23, 24, 25]
-    split, objective = build(tmp_path, [([11, 12], target)], row_len=16)
+    split, objective = build(tmp_path, [([11, 12], target)], seq_len=16)
     encoder = encoder_for(objective)
     batch = objective.batch(split, objective.rows(split, 0), 0, 0, 1)
     before = guesses(objective, encoder, batch)
@@ -183,6 +183,6 @@ def test_nothing_that_comes_later_is_seen(tmp_path: Path) -> None:
 
 
 def test_settings_of_chance_do_nothing_with_masks_of_their_own() -> None:
-    with pytest.raises(FirthError, match="mask_share is for targets=share"):
-        MaskedTargetsConfig.build({"mask_share": 0.5}, "test")
-    assert MaskedTargetsConfig.build({"mask_share": 0.5, "targets": "share"}, "test").mask_share == 0.5
+    with pytest.raises(FirthError, match="mask_prob is for targets=share"):
+        MaskedTargetsConfig.build({"mask_prob": 0.5}, "test")
+    assert MaskedTargetsConfig.build({"mask_prob": 0.5, "targets": "share"}, "test").mask_prob == 0.5

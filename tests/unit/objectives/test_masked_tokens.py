@@ -51,7 +51,7 @@ def test_rows_by_hand(tmp_path: Path) -> None:
     split = build_split(
         tmp_path, [[11, 12, 13], [21, 22], list(range(31, 40))], [True, False, True, True, False, *[True] * 9]
     )
-    objective = build_objective(row_len=10, whole_words=True)
+    objective = build_objective(seq_len=10, whole_word_mask=True)
     rows = objective.rows(split, seed=0)
     assert len(rows) == 3
     found = plain_rows(objective, split, rows)
@@ -65,16 +65,16 @@ def test_rows_by_hand(tmp_path: Path) -> None:
     assert found.units[0].tolist() == [-1, *range(8), -1]
     assert found.units[1].tolist() == [-1, 0, 0, 1, -1, -1, 2, 2, -1, -1]
     assert found.units[2].tolist() == [-1, 0, *[-1] * 8]
-    plain = plain_rows(build_objective(row_len=10), split, rows, [1])
+    plain = plain_rows(build_objective(seq_len=10), split, rows, [1])
     assert plain.units.tolist() == [[-1, 0, 1, 2, -1, -1, 3, 4, -1, -1]]
 
 
 def test_batch_by_hand(tmp_path: Path) -> None:
     """What is seen differs from what was there only at the picks, and the labels are what was there."""
-    objective = build_objective(row_len=16, mask_share=0.5, mask_token_prob=1.0, random_token_prob=0.0)
+    objective = build_objective(seq_len=16, mask_prob=0.5, mask_token_prob=1.0, random_token_prob=0.0)
     split = build_split(tmp_path, [list(range(100, 114)), list(range(200, 206))])
     batch = objective.batch(split, objective.rows(split, 0), seed=0, first=0, count=2)
-    ids, picks, blocks = (batch.arrays[name] for name in ("ids", "picks", "blocks"))
+    ids, picks, blocks = (batch.arrays[name] for name in ("ids", "picks", "doc_ids"))
     long = 0 if blocks[0, -1] else 1
     restored = ids.copy()
     flat = picks.ravel()[batch.arrays["masked"]]
@@ -100,9 +100,9 @@ def sigmas(hits: int, trials: int, prob: float) -> float:
     return abs(hits - trials * prob) / np.sqrt(trials * prob * (1 - prob))
 
 
-@pytest.mark.parametrize("whole_words", [False, True], ids=["tokens", "words"])
-def test_shares(many: Split, whole_words: bool) -> None:
-    objective = build_objective(row_len=128, whole_words=whole_words)
+@pytest.mark.parametrize("whole_word_mask", [False, True], ids=["tokens", "words"])
+def test_shares(many: Split, whole_word_mask: bool) -> None:
+    objective = build_objective(seq_len=128, whole_word_mask=whole_word_mask)
     rows = objective.rows(many, 0)
     plain = plain_rows(objective, many, rows)
     key = (7, np.arange(len(rows))[:, None], np.zeros((len(rows), 1), np.int64))
@@ -128,14 +128,14 @@ def test_shares(many: Split, whole_words: bool) -> None:
     counts = np.bincount(random_tokens, minlength=VOCAB)[5:]
     mean = counts.mean()
     assert abs(((counts - mean) ** 2 / mean).sum() - len(counts)) < 4 * np.sqrt(2 * len(counts))
-    if whole_words:
+    if whole_word_mask:
         for row in range(0, len(rows), 50):
             for unit in range(plain.units[row].max() + 1):
                 assert len(set(chosen[row][plain.units[row] == unit])) == 1
 
 
 def test_every_place_is_chosen_alike(many: Split) -> None:
-    objective = build_objective(row_len=128)
+    objective = build_objective(seq_len=128)
     rows = objective.rows(many, 0)
     plain = plain_rows(objective, many, rows)
     able = plain.units >= 0
@@ -156,29 +156,29 @@ def same(one: Batch, other: Batch) -> bool:
 
 
 def test_pure(many: Split) -> None:
-    objective = build_objective(row_len=64, whole_words=True)
+    objective = build_objective(seq_len=64, whole_word_mask=True)
     rows = objective.rows(many, 0)
     places = [0, 400, 10 * len(rows) + 5, 8]
     first = [objective.batch(many, rows, 3, place, 8) for place in places]
-    fresh = build_objective(row_len=64, whole_words=True)
+    fresh = build_objective(seq_len=64, whole_word_mask=True)
     again = [fresh.batch(many, fresh.rows(many, 0), 3, place, 8) for place in reversed(places)]
     assert all(same(one, other) for one, other in zip(first, reversed(again), strict=True))
     assert not same(first[0], objective.batch(many, rows, 4, 0, 8))
 
 
-def unfolded(batch: Batch, row_len: int) -> dict[str, np.ndarray]:
+def unfolded(batch: Batch, seq_len: int) -> dict[str, np.ndarray]:
     """The arrays of a batch row by row at full width, with the labels at their places."""
     ids, picks = batch.arrays["ids"], batch.arrays["picks"]
-    room = ((0, 0), (0, row_len - ids.shape[1]))
-    labels = np.full((len(ids), row_len), -100)
+    room = ((0, 0), (0, seq_len - ids.shape[1]))
+    labels = np.full((len(ids), seq_len), -100)
     masked = batch.arrays["masked"]
     labels[masked // picks.shape[1], picks.ravel()[masked]] = batch.arrays["labels"]
-    names = ("ids", "positions", "blocks")
+    names = ("ids", "positions", "doc_ids")
     return {**{name: np.pad(batch.arrays[name], room) for name in names}, "labels": labels}
 
 
 def test_a_big_batch_is_its_small_ones(many: Split) -> None:
-    objective = build_objective(row_len=64)
+    objective = build_objective(seq_len=64)
     rows = objective.rows(many, 0)
     start = len(rows) - 10  # over the border of an epoch
     big = unfolded(objective.batch(many, rows, 3, start, 24), 64)
@@ -190,7 +190,7 @@ def test_a_big_batch_is_its_small_ones(many: Split) -> None:
 @pytest.mark.parametrize("copies", [0, 1, 3])
 def test_copies(tmp_path: Path, copies: int) -> None:
     """The masks of a row come back every ``copies`` epochs; with 0 they never do."""
-    objective = build_objective(row_len=32, copies=copies)
+    objective = build_objective(seq_len=32, copies=copies)
     split = build_split(tmp_path, [list(range(100 + 30 * row, 130 + 30 * row)) for row in range(20)])
     rows = objective.rows(split, 0)
     masks = []
@@ -205,7 +205,7 @@ def test_copies(tmp_path: Path, copies: int) -> None:
 
 def test_loss_is_the_plain_one(many: Split) -> None:
     """Against scores of the whole vocabulary at all places, the chosen ones counted by ignore_index."""
-    objective = build_objective(row_len=64)
+    objective = build_objective(seq_len=64)
     torch.manual_seed(0)
     model = Encoder(
         EncoderConfig(
@@ -221,7 +221,7 @@ def test_loss_is_the_plain_one(many: Split) -> None:
     )
     batch = objective.batch(many, objective.rows(many, 0), 0, 0, 8).to("cpu")
     losses = objective.eval().loss(model, batch)
-    hidden = model.last(*(batch.tensors[name] for name in ("ids", "blocks", "positions")))
+    hidden = model.last(*(batch.tensors[name] for name in ("ids", "doc_ids", "positions")))
     scores = objective.head(hidden, model.embeddings.tokens.weight)
     labels = torch.from_numpy(unfolded(batch, 64)["labels"])[:, : scores.shape[1]]
     wanted = functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), ignore_index=-100, reduction="sum")
@@ -238,7 +238,7 @@ def test_loss_is_the_plain_one(many: Split) -> None:
 
 
 def test_a_batch_with_nothing_chosen(tmp_path: Path) -> None:
-    objective = build_objective(row_len=8, mask_share=0.001)
+    objective = build_objective(seq_len=8, mask_prob=0.001)
     split = build_split(tmp_path, [[7, 8, 9]] * 4)
     batch = objective.batch(split, objective.rows(split, 0), 0, 0, 1)
     assert batch.counts == {"masked": 0}
@@ -251,7 +251,7 @@ def test_a_batch_with_nothing_chosen(tmp_path: Path) -> None:
 
 def test_an_empty_split_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FirthError, match="no text to train on"):
-        build_objective(row_len=8).rows(build_split(tmp_path, []), 0)
+        build_objective(seq_len=8).rows(build_split(tmp_path, []), 0)
 
 
 def test_special_ids_of_a_real_corpus(corpus: Corpus) -> None:

@@ -35,7 +35,7 @@ def write_split(folder: Path, documents: list[list[int]]) -> Split:
 
 
 def config(**options: object) -> MaskedTokensConfig:
-    return MaskedTokensConfig.build({"pairs": "next_sentence", "row_len": 32, **options}, "test")
+    return MaskedTokensConfig.build({"pairs": "next_sentence", "seq_len": 32, **options}, "test")
 
 
 def parts_of(rows: Rows) -> list[tuple[int, list[int], list[int]]]:
@@ -59,7 +59,7 @@ def many_documents(seed: int = 0) -> list[list[int]]:
 
 
 def all_pairs(split: Split, options: MaskedTokensConfig, turn: int = 0) -> tuple[PairRows, Rows]:
-    rows = PairRows(split, options.row_len, options.short_prob, 0)
+    rows = PairRows(split, options.seq_len, options.short_prob, 0)
     numbers = np.arange(len(rows))
     return rows, build_pairs(split, rows, Turns(numbers, np.full_like(numbers, turn), 0), options, SPECIALS)
 
@@ -69,7 +69,7 @@ def test_pairs_by_hand(tmp_path: Path) -> None:
     split = write_split(tmp_path, [[3, 4], [5, 2]])
     first, second = [10, 11, 12], [13, 14, 15, 16]
     third, fourth = [17, 18, 19, 20, 21], [22, 23]
-    options = config(row_len=16, short_prob=0.0)
+    options = config(seq_len=16, short_prob=0.0)
     seen = set()
     for turn in range(40):
         _, rows = all_pairs(split, options, turn)
@@ -192,7 +192,7 @@ def test_both_losses_are_the_plain_ones(corpus: Corpus) -> None:
     batch = objective.batch(corpus.train, objective.rows(corpus.train, 0), 0, 0, 8).to("cpu")
     losses = objective.loss(encoder, batch)
     tensors = batch.tensors
-    hidden = encoder.last(tensors["ids"], tensors["blocks"], tensors["positions"], tensors["segments"])
+    hidden = encoder.last(tensors["ids"], tensors["doc_ids"], tensors["positions"], tensors["segments"])
     scores = objective.head(hidden, encoder.embeddings.tokens.weight)
     flat = tensors["picks"] + torch.arange(8)[:, None] * tensors["ids"].shape[1]
     wanted = functional.cross_entropy(
@@ -212,7 +212,7 @@ def test_ngrams_are_runs_of_whole_words(tmp_path: Path) -> None:
     bits = np.random.default_rng(1).random(len(split.tokens)) < 0.6
     np.packbits(bits, bitorder="little").tofile(tmp_path / "words.bin")
     split = Split(tmp_path, "uint16")
-    _, rows = all_pairs(split, config(max_ngram=4, row_len=64))
+    _, rows = all_pairs(split, config(max_ngram=4, seq_len=64))
     sizes = []
     for row in range(len(rows.ids)):
         for unit in np.unique(rows.units[row][rows.units[row] >= 0]):
@@ -239,9 +239,9 @@ def test_a_tiny_bert_learns_a_hundred_sentences_by_heart(tmp_path: Path) -> None
         "num_heads=2",
         "ffn_dim=128",
         "max_positions=48",
-        "row_len=40",
-        "copies=1",
-        "batch_rows=8",
+        "seq_len=40",
+        "dupe_factor=1",
+        "batch_size=8",
     ]
     settings += ["evaluations=0", "checkpoints=1", "schedule=cosine", "mask_token_prob=1", "random_token_prob=0"]
     api.pretrain(
@@ -253,17 +253,17 @@ def test_a_tiny_bert_learns_a_hundred_sentences_by_heart(tmp_path: Path) -> None
     )
     from firth.core.configs import RunConfig
     from firth.core.run import Run
-    from firth.models.bert.pretraining import MaskedEncoder
+    from firth.models.bert.pretraining import BertPretraining
 
-    trainee = MaskedEncoder(
+    trainable = BertPretraining(
         RunConfig.build(Run.open(tmp_path / "run").facts["config"], "test"), Corpus.open(tmp_path / "corpus")
     )
-    trainee.start_from(tmp_path / "run")
-    trainee.module.eval()
+    trainable.start_from(tmp_path / "run")
+    trainable.module.eval()
     hits: dict[str, list[tuple[float, float]]] = {}
     with torch.inference_mode():
-        for number in range(-(-len(trainee.rows) // 8)):
-            for name, pair in trainee.loss(trainee.batch(number).to("cpu")).metrics.items():
+        for number in range(-(-len(trainable.rows) // 8)):
+            for name, pair in trainable.loss(trainable.batch(number).to("cpu")).metrics.items():
                 hits.setdefault(name, []).append(pair)
     shares = {name: sum(hit for hit, _ in pairs) / sum(count for _, count in pairs) for name, pairs in hits.items()}
     assert shares["masked_accuracy"] > 0.99

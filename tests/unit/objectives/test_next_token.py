@@ -37,7 +37,7 @@ def rows_of(batch: Batch) -> list[tuple[list[int], list[int]]]:
     """(tokens read, tokens predicted) of each block of each row."""
     labels = iter(batch.arrays["labels"].tolist())
     found = []
-    for ids, blocks in zip(batch.arrays["ids"], batch.arrays["blocks"], strict=True):
+    for ids, blocks in zip(batch.arrays["ids"], batch.arrays["doc_ids"], strict=True):
         for block in range(1, blocks.max() + 1):
             read = ids[blocks == block].tolist()
             found.append((read, [next(labels) for _ in read]))
@@ -45,7 +45,7 @@ def rows_of(batch: Batch) -> list[tuple[list[int], list[int]]]:
 
 
 def test_documents_are_cut_and_packed(split: Split) -> None:
-    objective = NextToken(NextTokenConfig(row_len=5), END)
+    objective = NextToken(NextTokenConfig(seq_len=5), END)
     rows = objective.rows(split, 0)
     batch = objective.batch(split, rows, 0, 0, len(rows))
     wanted = [
@@ -58,14 +58,14 @@ def test_documents_are_cut_and_packed(split: Split) -> None:
     assert sorted(rows_of(batch)) == sorted(wanted)
     assert batch.counts == {"next_token": 17}
     assert batch.num_tokens == 17
-    for blocks, positions in zip(batch.arrays["blocks"], batch.arrays["positions"], strict=True):
+    for blocks, positions in zip(batch.arrays["doc_ids"], batch.arrays["positions"], strict=True):
         for block in range(1, blocks.max() + 1):
             assert positions[blocks == block].tolist() == list(range((blocks == block).sum()))
 
 
 def test_every_epoch_has_every_token_once(corpus: Corpus) -> None:
     eos_id = corpus.pieces.sep_id or 0
-    objective = NextToken(NextTokenConfig(row_len=32), eos_id)
+    objective = NextToken(NextTokenConfig(seq_len=32), eos_id)
     rows = objective.rows(corpus.train, 3)
     labels = [objective.batch(corpus.train, rows, 3, epoch * len(rows), len(rows)).arrays["labels"] for epoch in (0, 1)]
     assert labels[0].tolist() != labels[1].tolist()
@@ -77,7 +77,7 @@ def test_every_epoch_has_every_token_once(corpus: Corpus) -> None:
 
 def test_batches_are_pure(corpus: Corpus) -> None:
     for kind in ("documents", "stream"):
-        objective = NextToken(NextTokenConfig.build({"row_len": 32, "rows": kind}, "test"), 3)
+        objective = NextToken(NextTokenConfig.build({"seq_len": 32, "rows": kind}, "test"), 3)
         rows = objective.rows(corpus.train, 3)
         last = objective.batch(corpus.train, rows, 3, len(rows) - 2, 5).arrays
         again = objective.batch(corpus.train, objective.rows(corpus.train, 3), 3, len(rows) - 2, 5).arrays
@@ -102,7 +102,7 @@ def test_stream_rows(split: Split) -> None:
     assert (len(short), short.places(0, 1).tolist()) == (1, [0])
     assert {int(short.places(epoch, 1)[0]) for epoch in range(60)} == set(range(len(stream) - 10))
     assert StreamRows(stream, 50, 0).places(0, 9).tolist() == [0] * 9
-    objective = NextToken(NextTokenConfig(row_len=5, rows="stream"), END)
+    objective = NextToken(NextTokenConfig(seq_len=5, rows="stream"), END)
     batch = objective.batch(split, objective.rows(split, 0), 0, 0, 2)
     order = np.argsort(rows.places(0, 2))
     assert batch.arrays["ids"][order].tolist() == [[END, 1, 2, 3, END], [4, 5, 6, 7, 8]]
@@ -118,14 +118,14 @@ def test_the_loss_is_the_plain_one(corpus: Corpus, kind: str) -> None:
     )  # fmt: skip
     torch.manual_seed(0)
     model = Decoder(config).double()
-    objective = NextToken(NextTokenConfig.build({"row_len": 32, "rows": kind}, "test"), 3)
+    objective = NextToken(NextTokenConfig.build({"seq_len": 32, "rows": kind}, "test"), 3)
     batch = objective.batch(corpus.train, objective.rows(corpus.train, 0), 0, 0, 4).to("cpu")
     objective.loss(model, batch).sums["next_token"].backward()
     found = {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None}
     model.zero_grad()
     tensors = batch.tensors
-    hidden = model.last(tensors["ids"], tensors.get("blocks"), tensors.get("positions"))
-    there = tensors["blocks"] > 0 if "blocks" in tensors else torch.ones_like(tensors["ids"], dtype=torch.bool)
+    hidden = model.last(tensors["ids"], tensors.get("doc_ids"), tensors.get("positions"))
+    there = tensors["doc_ids"] > 0 if "blocks" in tensors else torch.ones_like(tensors["ids"], dtype=torch.bool)
     plain = torch.nn.functional.cross_entropy(model.scores(hidden[there]), tensors["labels"], reduction="sum")
     plain.backward()
     with torch.inference_mode():

@@ -18,7 +18,7 @@ from firth.nn.outputs.softmax import TokenOutput
 
 
 def build(corpus: Corpus, num_streams: int = 3, **options: Any) -> tuple[NextTokenStreams, Recurrent]:
-    config = NextTokenStreamsConfig.build({"row_len": 6, **options}, "test")
+    config = NextTokenStreamsConfig.build({"seq_len": 6, **options}, "test")
     view = view_tokens(corpus, 1, None)
     tied = config.output != "adaptive"
     model = Recurrent(RecurrentConfig(vocab_size=view.tokens.vocab_size, embed_dim=8, hidden_dim=8, tied=tied))
@@ -125,7 +125,7 @@ def test_log_z_is_measured_for_nce(corpus: Corpus) -> None:
 
 
 def test_penalties_by_hand(corpus: Corpus) -> None:
-    objective, _ = build(corpus, activation_penalty=2.0, change_penalty=1.0)
+    objective, _ = build(corpus, activation_penalty=2.0, temporal_activation_penalty=1.0)
     hidden, raw = torch.full((3, 2, 4), 2.0), torch.arange(3.0)[:, None, None].expand(3, 2, 4)
     assert float(objective._penalties(hidden, raw)) == 6 * (2 * 4 + 1 * 1)
 
@@ -147,7 +147,7 @@ def test_spare_rows_of_a_vocabulary(corpus: Corpus) -> None:
 
 def test_a_short_window_learns_slower(corpus: Corpus) -> None:
     """The rate of a step goes with the length of its window, so that every token weighs the same."""
-    objective, _ = build(corpus, row_len=12, random_windows=True)
+    objective, _ = build(corpus, seq_len=12, random_windows=True)
     rows = objective.rows(corpus.train, 5)
     batches = [objective.batch(corpus.train, rows, 5, 3 * number, 3) for number in range(8)]
     assert len({batch.arrays["ids"].shape for batch in batches}) > 1

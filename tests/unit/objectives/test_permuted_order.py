@@ -25,7 +25,7 @@ def build(corpus: Corpus, **options: object) -> tuple[TwoStream, PermutedOrder]:
     model = TwoStream(shape)
     model.start(0.3, torch.Generator().manual_seed(0))
     specials = Specials(CLS, SEP, MASK, PAD, np.arange(5, corpus.info.vocab_size))
-    config = PermutedOrderConfig.build({"row_len": 24, "memory_len": 8, **options}, "test")
+    config = PermutedOrderConfig.build({"seq_len": 24, "memory_len": 8, **options}, "test")
     return model, PermutedOrder(config, shape, specials, LANES)
 
 
@@ -99,7 +99,7 @@ def test_read_backward_gives_the_same_numbers(corpus: Corpus) -> None:
 
 @torch.inference_mode()
 def test_a_memory_is_what_was_read_before(corpus: Corpus) -> None:
-    """With everything seen leftward and a memory as long as the text, two halves give what the whole gives."""
+    """With everything seen left to right and a memory as long as the text, two halves give what the whole gives."""
     model, _ = build(corpus)
     ids = torch.randint(5, corpus.info.vocab_size, (2, 12))
     left = torch.ones(12, 12, dtype=torch.bool).tril(-1)
@@ -135,7 +135,7 @@ def test_lanes_remember(corpus: Corpus) -> None:
 
 def test_the_loss_is_the_plain_one(corpus: Corpus) -> None:
     """Cross-entropy of the query stream at the targets, here of every place at once."""
-    model, objective = build(corpus, memory_len=0, both_ways=False)
+    model, objective = build(corpus, memory_len=0, bidirectional_data=False)
     batch = objective.batch(corpus.train, objective.rows(corpus.train, 0), 0, 0, 8).to("cpu")
     losses = objective.eval().loss(model, batch)
     tensors = batch.tensors
@@ -182,7 +182,7 @@ def test_every_other_lane_is_read_backward(corpus: Corpus) -> None:
         assert forward.tolist() != backward.tolist()
         wanted = backward if place.lane % 2 else forward
         assert arrays["ids"][row, : len(wanted)].tolist() == wanted.tolist()
-    plain = build(corpus, both_ways=False)[1]
+    plain = build(corpus, bidirectional_data=False)[1]
     assert not plain.batch(corpus.train, plain.rows(corpus.train, 0), 0, 0, LANES).arrays["backward"].any()
 
 

@@ -31,8 +31,8 @@ def build(corpus: Corpus, embedding_dim: int = 8, **options: object) -> tuple[En
         attention_dropout_prob=0.0,
     )
     model = Encoder(shape)
-    config = ReplacedTokensConfig.build({"row_len": 32, **options}, "test")
-    generator = Encoder(generator_config(shape, config.generator_share), model.embeddings)
+    config = ReplacedTokensConfig.build({"seq_len": 32, **options}, "test")
+    generator = Encoder(generator_config(shape, config.generator_ratio), model.embeddings)
     specials = Specials(CLS, SEP, MASK, PAD, np.arange(5, corpus.info.vocab_size))
     return model, ReplacedTokens(config, shape, generator, specials)
 
@@ -88,11 +88,11 @@ def test_nothing_flows_back_through_the_sampling(corpus: Corpus) -> None:
 
 def test_the_loss_step_by_step(corpus: Corpus) -> None:
     """Masks, samples in their place, and a yes or no for every token that is not padding."""
-    model, objective = build(corpus, mask_share=0.3)
+    model, objective = build(corpus, mask_prob=0.3)
     batch = first_batch(corpus, objective)
     losses = objective.eval().loss(model, batch)
     tensors = batch.tensors
-    ids, blocks, positions = (tensors[name] for name in ("ids", "blocks", "positions"))
+    ids, blocks, positions = (tensors[name] for name in ("ids", "doc_ids", "positions"))
     places = [(int(place) // ids.shape[1], int(place) % ids.shape[1]) for place in tensors["places"]]
     assert len(places) == batch.counts["generator"] == len(tensors["labels"])
     hidden = objective.generator.last(ids, blocks, positions)

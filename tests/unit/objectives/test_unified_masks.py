@@ -17,10 +17,10 @@ from firth.models.unilm.objective import BOTH_WAYS, KINDS, LEFTWARD, RIGHTWARD, 
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 ONLY = {
-    BOTH_WAYS: {"leftward_share": 0, "rightward_share": 0, "sequence_share": 0},
-    LEFTWARD: {"both_ways_share": 0, "rightward_share": 0, "sequence_share": 0},
-    RIGHTWARD: {"both_ways_share": 0, "leftward_share": 0, "sequence_share": 0},
-    SEQUENCE: {"both_ways_share": 0, "leftward_share": 0, "rightward_share": 0},
+    BOTH_WAYS: {"left_to_right_weight": 0, "right_to_left_weight": 0, "seq2seq_weight": 0},
+    LEFTWARD: {"bidirectional_weight": 0, "right_to_left_weight": 0, "seq2seq_weight": 0},
+    RIGHTWARD: {"bidirectional_weight": 0, "left_to_right_weight": 0, "seq2seq_weight": 0},
+    SEQUENCE: {"bidirectional_weight": 0, "left_to_right_weight": 0, "right_to_left_weight": 0},
 }
 
 
@@ -39,7 +39,7 @@ def build(corpus: Corpus, **options: object) -> tuple[Encoder, UnifiedMasks]:
     )
     specials = Specials(CLS, SEP, MASK, PAD, np.arange(5, corpus.info.vocab_size))
     return Encoder(shape).eval(), UnifiedMasks(
-        UnifiedMasksConfig.build({"row_len": 32, **options}, "test"), shape, specials
+        UnifiedMasksConfig.build({"seq_len": 32, **options}, "test"), shape, specials
     )
 
 
@@ -107,10 +107,10 @@ def test_rows_and_segments(corpus: Corpus) -> None:
         _, objective = build(corpus, **options)
         rows = objective.rows(corpus.train, 0)
         batch = objective.batch(corpus.train, rows, 0, 0, 8)
-        real = batch.arrays["blocks"] > 0
+        real = batch.arrays["doc_ids"] > 0
         assert set(batch.arrays["segments"][real].tolist()) == wanted[kind]
         assert (batch.arrays["kinds"] == kind).all()
-        for row, blocks in enumerate(batch.arrays["blocks"]):
+        for row, blocks in enumerate(batch.arrays["doc_ids"]):
             for number in range(1, blocks.max() + 1):
                 mine = blocks == number
                 ids = batch.arrays["ids"][row][mine]
@@ -126,7 +126,7 @@ def test_rows_and_segments(corpus: Corpus) -> None:
 
 
 def test_shares(corpus: Corpus) -> None:
-    """A third both ways, a sixth each leftward and rightward, a third from source to target."""
+    """A third in both directions, a sixth each left to right and right to left, a third from source to target."""
     _, objective = build(corpus)
     rows = objective.rows(corpus.train, 0)
     kinds = []
@@ -151,11 +151,11 @@ def test_a_batch_is_pure_and_a_big_one_its_small_ones(corpus: Corpus) -> None:
 
 
 def test_the_loss_is_the_plain_one(corpus: Corpus) -> None:
-    model, objective = build(corpus, mask_share=0.3)
+    model, objective = build(corpus, mask_prob=0.3)
     batch = objective.batch(corpus.train, objective.rows(corpus.train, 0), 0, 0, 8).to("cpu")
     losses = objective.eval().loss(model, batch)
     tensors = batch.tensors
-    hidden = model.last(*(tensors[name] for name in ("ids", "blocks", "positions", "segments", "order")))
+    hidden = model.last(*(tensors[name] for name in ("ids", "doc_ids", "positions", "segments", "order")))
     picks, masked = tensors["picks"], tensors["masked"]
     rows, columns = masked // picks.shape[1], picks.flatten()[masked]
     scores = objective.head(hidden[rows, columns], model.embeddings.tokens.weight)

@@ -15,7 +15,7 @@ from firth import api
 from firth.cli.main import app, main
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus, Split
-from firth.models.gpt.model import DecoderRepresentation
+from firth.models.gpt.model import DecoderModel
 from firth.models.gpt.prompting import classify_by_prompt
 from firth.tokenizers.characters import is_han
 
@@ -23,13 +23,13 @@ TEXT = "The old doctor found a broken clock near the river."
 
 
 @pytest.fixture(scope="module")
-def gpt(gpt_folder: Path) -> DecoderRepresentation:
+def gpt(gpt_folder: Path) -> DecoderModel:
     loaded = firth.load(gpt_folder)
-    assert isinstance(loaded, DecoderRepresentation)
+    assert isinstance(loaded, DecoderModel)
     return loaded
 
 
-def test_scores_are_sums_over_tokens(gpt: DecoderRepresentation) -> None:
+def test_scores_are_sums_over_tokens(gpt: DecoderModel) -> None:
     ids = [gpt.eos_id, *gpt.pieces.encode("The old doctor").ids.tolist(), gpt.eos_id]
     with torch.inference_mode():
         scores = gpt.decoder.scores(gpt.decoder.last(torch.tensor([ids])))[0].log_softmax(-1)
@@ -37,7 +37,7 @@ def test_scores_are_sums_over_tokens(gpt: DecoderRepresentation) -> None:
     assert gpt.score("The old doctor") == pytest.approx(wanted, abs=1e-3)
 
 
-def test_long_texts_are_scored_in_windows(gpt: DecoderRepresentation) -> None:
+def test_long_texts_are_scored_in_windows(gpt: DecoderModel) -> None:
     """Each token once, after at least half the positions; the first window as if there were no more."""
     ids = gpt.pieces.encode(" ".join([TEXT] * 8)).ids
     most = gpt.config.max_positions
@@ -52,7 +52,7 @@ def test_long_texts_are_scored_in_windows(gpt: DecoderRepresentation) -> None:
     assert found[place] == pytest.approx(float(wanted), abs=1e-4)
 
 
-def test_perplexities_by_hand(gpt: DecoderRepresentation) -> None:
+def test_perplexities_by_hand(gpt: DecoderModel) -> None:
     texts = [TEXT, "An apple!"]
     found = gpt.perplexities(texts)
     total = sum(gpt.score(text) for text in texts)
@@ -62,7 +62,7 @@ def test_perplexities_by_hand(gpt: DecoderRepresentation) -> None:
     assert found["perplexity_character"] == pytest.approx(np.exp(-total / (len(TEXT) + len(texts[1]) + 2)))
 
 
-def test_evaluate(gpt: DecoderRepresentation, gpt_folder: Path, bpe_folder: Path) -> None:
+def test_evaluate(gpt: DecoderModel, gpt_folder: Path, bpe_folder: Path) -> None:
     found = api.evaluate(gpt_folder, num_texts=10_000)
     assert {"loss", "accuracy", "perplexity_token", "perplexity_word", "perplexity_character"} <= set(found)
     check_perplexities(found, gpt, Corpus.open(bpe_folder).heldout)
@@ -70,14 +70,14 @@ def test_evaluate(gpt: DecoderRepresentation, gpt_folder: Path, bpe_folder: Path
 
 def test_perplexities_of_chinese_in_wordpieces(corpus: Corpus, tmp_path: Path) -> None:
     """Characters are those that people write: the spaces that pieces put between them are none."""
-    settings = ["num_layers=1", "hidden_dim=16", "num_heads=2", "ffn_dim=32", "max_positions=48", "row_len=32"]
+    settings = ["num_layers=1", "hidden_dim=16", "num_heads=2", "ffn_dim=32", "max_positions=48", "seq_len=32"]
     api.pretrain("gpt-tiny", corpus=corpus.folder, out=tmp_path / "run", steps=1, settings=settings)
     gpt = firth.load(tmp_path / "run")
-    assert isinstance(gpt, DecoderRepresentation)
+    assert isinstance(gpt, DecoderModel)
     check_perplexities(api.evaluate(tmp_path / "run", num_texts=10_000), gpt, corpus.heldout)
 
 
-def check_perplexities(found: dict[str, Any], gpt: DecoderRepresentation, split: Split) -> None:
+def check_perplexities(found: dict[str, Any], gpt: DecoderModel, split: Split) -> None:
     """Against counts over the documents: log-probabilities by ``score_ids``, words where they begin, characters of the text."""
     loss = num_tokens = num_words = num_characters = 0.0
     texts = []
@@ -98,7 +98,7 @@ def check_perplexities(found: dict[str, Any], gpt: DecoderRepresentation, split:
         assert found[f"perplexity_{name}"] == pytest.approx(np.exp(loss / count), rel=1e-5)
 
 
-def test_encode(gpt: DecoderRepresentation) -> None:
+def test_encode(gpt: DecoderModel) -> None:
     layers = gpt.layers(TEXT)
     for pool, wanted in (
         ("mean", layers.hidden[-1].mean(0)),
@@ -115,7 +115,7 @@ def test_encode(gpt: DecoderRepresentation) -> None:
         gpt.encode(TEXT, layer=9)
 
 
-def test_generation_does_not_depend_on_the_batch(gpt: DecoderRepresentation) -> None:
+def test_generation_does_not_depend_on_the_batch(gpt: DecoderModel) -> None:
     texts = ["The old", "", "A broken clock near the river found"]
     for settings in (
         {"seed": 4, "num": 2, "temperature": 0.8, "top_k": 30},
@@ -135,7 +135,7 @@ def test_generation_does_not_depend_on_the_batch(gpt: DecoderRepresentation) -> 
     assert len({one.added for one in drawn}) == 3
 
 
-def test_the_score_of_a_continuation(gpt: DecoderRepresentation) -> None:
+def test_the_score_of_a_continuation(gpt: DecoderModel) -> None:
     found = gpt.generate("The old", temperature=0, max_tokens=6)[0]
     ids = gpt.pieces.encode("The old").ids.tolist()
     added = [gpt.pieces.id(token) for token in found.tokens] + ([gpt.eos_id] if found.finished else [])
@@ -143,7 +143,7 @@ def test_the_score_of_a_continuation(gpt: DecoderRepresentation) -> None:
     assert found.score == pytest.approx(wanted, abs=1e-3)
 
 
-def test_bad_settings(gpt: DecoderRepresentation, run_folder: Path) -> None:
+def test_bad_settings(gpt: DecoderModel, run_folder: Path) -> None:
     for settings, said in (
         ({"num": 5, "beams": 3}, "raise beams or lower num"),
         ({"num": 2, "temperature": 0}, "use beams"),
@@ -159,7 +159,7 @@ def test_bad_settings(gpt: DecoderRepresentation, run_folder: Path) -> None:
 EXAMPLES = [("doctor", "good"), ("clock", "so bad"), ("apple", "good")]
 
 
-def test_labels_by_prompt_are_scores_of_whole_texts(gpt: DecoderRepresentation) -> None:
+def test_labels_by_prompt_are_scores_of_whole_texts(gpt: DecoderModel) -> None:
     template = "{text}: {label}; "
     texts = ["the river", "old"]
     shown = "doctor: good; clock: so bad; apple: good; "
@@ -174,7 +174,7 @@ def test_labels_by_prompt_are_scores_of_whole_texts(gpt: DecoderRepresentation) 
         assert found.label == ("good", "so bad")[int(np.argmax(wanted))]
 
 
-def test_prompts_that_cannot_be(gpt: DecoderRepresentation, run_folder: Path) -> None:
+def test_prompts_that_cannot_be(gpt: DecoderModel, run_folder: Path) -> None:
     for examples, template, said in (
         (EXAMPLES * 9, "{text}: {label}; ", "fewer or shorter examples"),
         (EXAMPLES[:1], "{text}: {label}; ", "at least two"),
@@ -227,7 +227,7 @@ def test_the_command_with_examples(gpt_folder: Path, work: Path) -> None:
     assert ran(*words, given="an apple\n").split("\t")[0] in ("good", "bad")
 
 
-def test_labels_by_prompt_are_scored(gpt: DecoderRepresentation, gpt_folder: Path, work: Path) -> None:
+def test_labels_by_prompt_are_scored(gpt: DecoderModel, gpt_folder: Path, work: Path) -> None:
     """As a classifier is, on a labelled file."""
     (work / "examples.tsv").write_text("text\tlabel\nthe doctor\tgood\na clock\tbad\n")
     asked = [("an apple", "good"), ("the river", "bad"), ("old", "bad"), ("a red boat", "good")]

@@ -9,12 +9,12 @@ import pytest
 import firth
 from firth import api
 from firth.cli.main import main
-from firth.models.elmo.model import ElmoRepresentation
+from firth.models.elmo.model import ElmoModel
 from firth.models.registry import find_recipe
-from firth.models.shared.model import Representation, TextLayers
+from firth.models.shared.model import Model, TextLayers
 from firth.tokenizers.words import split_words
 
-SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=6", "batch_rows=3", "max_vocab=60"]
+SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=6", "batch_size=3", "max_vocab=60"]
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +25,13 @@ def run(words_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def model(run: Path) -> ElmoRepresentation:
+def model(run: Path) -> ElmoModel:
     found = firth.load(run)
-    assert isinstance(found, ElmoRepresentation)
+    assert isinstance(found, ElmoModel)
     return found
 
 
-def test_words_with_their_places(model: ElmoRepresentation) -> None:
+def test_words_with_their_places(model: ElmoModel) -> None:
     text = "  The old doctor sleeps.   他看见了新的地图。 Bye!"
     found = model.layers(text)
     assert [text[start:end] for start, end in found.offsets] == found.tokens
@@ -41,7 +41,7 @@ def test_words_with_their_places(model: ElmoRepresentation) -> None:
     np.testing.assert_array_equal(found.words, np.arange(len(found.tokens)))
 
 
-def test_sentences_are_read_apart_and_lists_as_one(model: ElmoRepresentation) -> None:
+def test_sentences_are_read_apart_and_lists_as_one(model: ElmoModel) -> None:
     both = model.layers("The old doctor sleeps. Bye now.").hidden
     np.testing.assert_allclose(both[:, :5], model.layers("The old doctor sleeps.").hidden, atol=1e-6)
     words = ["the", "old", "doctor", "sleeps", "."]
@@ -51,13 +51,13 @@ def test_sentences_are_read_apart_and_lists_as_one(model: ElmoRepresentation) ->
     assert model.layers([]).hidden.shape == (3, 0, 16)
 
 
-def test_words_never_seen(model: ElmoRepresentation) -> None:
+def test_words_never_seen(model: ElmoModel) -> None:
     found = model.layers("Flibbertigibbets snarfle 饕餮 🐙!")
     assert np.isfinite(found.hidden).all()
     assert len({tuple(row) for row in found.hidden[0].round(6)}) == len(found.tokens)
 
 
-def test_the_cache_changes_nothing(model: ElmoRepresentation, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_changes_nothing(model: ElmoModel, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["The red boat.", "The old map and a red boat near the river.", "Anna."]
     fresh = [firth.load(run).encode(text)[0] for text in texts]
     np.testing.assert_allclose(model.encode(texts), fresh, atol=1e-6)
@@ -70,7 +70,7 @@ def test_the_cache_changes_nothing(model: ElmoRepresentation, run: Path, monkeyp
     assert len(model.cache.rows) <= 12
 
 
-def test_encode(model: ElmoRepresentation) -> None:
+def test_encode(model: ElmoModel) -> None:
     texts = ["The red boat.", "", "An old map! A new map?"]
     for layer in (-1, 0, 1):
         hidden = [model.layers(text).hidden[layer] for text in texts]
@@ -86,7 +86,7 @@ def test_encode(model: ElmoRepresentation) -> None:
         model.encode("A.", pool="cls")
 
 
-def test_near_words_by_spelling(model: ElmoRepresentation) -> None:
+def test_near_words_by_spelling(model: ElmoModel) -> None:
     found = model.nearest("doctors", 3)
     assert len(found) == 3
     assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
@@ -94,7 +94,7 @@ def test_near_words_by_spelling(model: ElmoRepresentation) -> None:
     assert "doctor" not in [word for word, _ in model.nearest("doctor", 5)]
 
 
-class Senses(Representation):
+class Senses(Model):
     """A representation that knows what 'bank' means by the company it keeps."""
 
     def layers(self, text: str | list[str]) -> Any:

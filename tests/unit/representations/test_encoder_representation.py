@@ -7,18 +7,18 @@ import pytest
 import torch
 
 import firth
-from firth.models.shared.encoder_model import EncoderRepresentation
+from firth.models.shared.encoder_model import EncoderModel
 
 SHORT = ["The old doctor found a clock.", "老师看见了一本书。", "", "An apple! " * 3]
 LONG = "The old doctor found a broken clock near the river. " * 20
 
 
 @pytest.fixture(scope="module")
-def model(run_folder: Path) -> EncoderRepresentation:
+def model(run_folder: Path) -> EncoderModel:
     return firth.load(run_folder)
 
 
-def plain(model: EncoderRepresentation, ids: np.ndarray, layer: int) -> np.ndarray:
+def plain(model: EncoderModel, ids: np.ndarray, layer: int) -> np.ndarray:
     with torch.inference_mode():
         return model.encoder(torch.from_numpy(ids)[None]).hidden[layer, 0].numpy()
 
@@ -28,7 +28,7 @@ POOLS = {"mean": lambda hidden: hidden.mean(0), "cls": lambda hidden: hidden[0],
 
 @pytest.mark.parametrize("pool", POOLS)
 @pytest.mark.parametrize("layer", [-1, 0, 1, 2, -3])
-def test_short_texts(model: EncoderRepresentation, pool: str, layer: int) -> None:
+def test_short_texts(model: EncoderModel, pool: str, layer: int) -> None:
     found = model.encode(SHORT, layer, pool)
     assert found.dtype == np.float32
     for text, vector in zip(SHORT, found, strict=True):
@@ -37,7 +37,7 @@ def test_short_texts(model: EncoderRepresentation, pool: str, layer: int) -> Non
 
 
 @pytest.mark.parametrize("pool", POOLS)
-def test_long_texts_go_through_in_windows(model: EncoderRepresentation, pool: str) -> None:
+def test_long_texts_go_through_in_windows(model: EncoderModel, pool: str) -> None:
     ids = model.pieces.encode(LONG).ids
     room = model.config.max_positions - 2
     assert len(ids) > 3 * room
@@ -56,7 +56,7 @@ def test_long_texts_go_through_in_windows(model: EncoderRepresentation, pool: st
     np.testing.assert_allclose(among[[0, 2]], model.encode(SHORT[:2], pool=pool), atol=1e-5)
 
 
-def test_layers_of_a_long_text(model: EncoderRepresentation) -> None:
+def test_layers_of_a_long_text(model: EncoderModel) -> None:
     found = model.layers(LONG)
     assert found.hidden.shape[1] == len(found.tokens) == len(found.offsets) == len(found.words)
     room = model.config.max_positions - 2
@@ -65,16 +65,16 @@ def test_layers_of_a_long_text(model: EncoderRepresentation) -> None:
     np.testing.assert_allclose(found.hidden[-1, 1 + room : 1 + 2 * room], second[1:-1], atol=1e-5)
 
 
-def test_layers_of_words(model: EncoderRepresentation) -> None:
+def test_layers_of_words(model: EncoderModel) -> None:
     found = model.layers(["doctor", "unbelievable", "clock"])
     assert sorted(set(found.words.tolist())) == [-1, 0, 1, 2]
 
 
-def test_no_text(model: EncoderRepresentation) -> None:
+def test_no_text(model: EncoderModel) -> None:
     assert model.encode([]).shape == (0, 32)
 
 
-def test_fill(model: EncoderRepresentation) -> None:
+def test_fill(model: EncoderModel) -> None:
     text = "The old [MASK] found [MASK]."
     guesses = model.fill(text, top=4)
     ids = model.pieces.encode(text).ids
@@ -92,14 +92,14 @@ def test_fill(model: EncoderRepresentation) -> None:
     assert first.text == f"The old {first.token.removeprefix('##')} found [MASK]."
 
 
-def test_fill_never_names_special_tokens(model: EncoderRepresentation) -> None:
+def test_fill_never_names_special_tokens(model: EncoderModel) -> None:
     everything = model.fill("a [MASK]", top=10_000)[0]
     assert len(everything) == model.config.vocab_size - len(model.pieces.special_ids)
     assert sum(guess.probability for guess in everything) == pytest.approx(1, abs=1e-4)
     assert not {"[MASK]", "[PAD]", "[CLS]"} & {guess.token for guess in everything}
 
 
-def test_many_texts_are_filled_as_each_by_itself(model: EncoderRepresentation) -> None:
+def test_many_texts_are_filled_as_each_by_itself(model: EncoderModel) -> None:
     texts = ["The old [MASK] found [MASK].", "[MASK]", "A broken [MASK] near the river, in the market."]
     for text, found in zip(texts, model.fill_many(texts, 3), strict=True):
         for guesses, wanted in zip(found, model.fill(text, 3), strict=True):

@@ -13,12 +13,12 @@ from firth.corpus.format import Corpus
 from firth.models.pretrain import configure
 from firth.models.registry import find_recipe
 from firth.models.shared.encoder_decoder import EncoderDecoder
-from firth.models.shared.pretraining import find_family
-from firth.models.t5.model import TextToTextRepresentation
+from firth.models.shared.pretraining import find_pretraining
+from firth.models.t5.model import T5Model
 from firth.training.optimizer import build_optimizer, set_rate
 
-SHAPE = ["hidden_dim=32", "num_heads=2", "ffn_dim=64", "num_layers=2", "num_decoder_layers=1", "row_len=32"]
-SHAPE += ["batch_rows=4", "evaluations=1"]
+SHAPE = ["hidden_dim=32", "num_heads=2", "ffn_dim=64", "num_layers=2", "num_decoder_layers=1", "seq_len=32"]
+SHAPE += ["batch_size=4", "evaluations=1"]
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +29,13 @@ def run(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def model(run: Path) -> TextToTextRepresentation:
+def model(run: Path) -> T5Model:
     loaded = firth.load(run)
-    assert isinstance(loaded, TextToTextRepresentation)
+    assert isinstance(loaded, T5Model)
     return loaded
 
 
-def test_fill(model: TextToTextRepresentation) -> None:
+def test_fill(model: T5Model) -> None:
     """Every sentinel gets a span of at least a token, in its place; all else stays as written."""
     text = "The OLD <extra_id_0> found a <extra_id_1> near the river."
     found = model.filled(text, 3)
@@ -52,12 +52,12 @@ def test_fill(model: TextToTextRepresentation) -> None:
     assert guesses[0][0].probability == pytest.approx(np.exp(found[0].score))
 
 
-def test_masks_are_sentinels(model: TextToTextRepresentation) -> None:
+def test_masks_are_sentinels(model: T5Model) -> None:
     asked = model.fill("The [MASK] found a [MASK].", 2)
     assert asked == model.fill("The <extra_id_0> found a <extra_id_1>.", 2)
 
 
-def test_the_score_is_that_of_the_whole_target(model: TextToTextRepresentation) -> None:
+def test_the_score_is_that_of_the_whole_target(model: T5Model) -> None:
     """By one pass over source and target; and no filling of one token is likelier than the first that was found."""
     assert isinstance(model.model, EncoderDecoder)
     pieces, text = model.pieces, "The old <extra_id_0> found a clock."
@@ -75,7 +75,7 @@ def test_the_score_is_that_of_the_whole_target(model: TextToTextRepresentation) 
     assert best.score == pytest.approx(float(totals.max()), abs=1e-4)
 
 
-def test_what_cannot_be_filled(model: TextToTextRepresentation) -> None:
+def test_what_cannot_be_filled(model: T5Model) -> None:
     with pytest.raises(FirthError, match="there is no <extra_id_0> in 'Nothing"):
         model.fill("Nothing is missing.")
     for text in ("<extra_id_0> and <extra_id_0>", "<extra_id_100>"):
@@ -83,7 +83,7 @@ def test_what_cannot_be_filled(model: TextToTextRepresentation) -> None:
             model.fill(text)
 
 
-def test_the_encoder_reads_for_tasks(model: TextToTextRepresentation) -> None:
+def test_the_encoder_reads_for_tasks(model: T5Model) -> None:
     """Padding changes nothing, the decoder is neither trained nor kept."""
     reader = model.reader()
     ids = torch.randint(5, 300, (2, 9), generator=torch.Generator().manual_seed(0))
@@ -125,8 +125,8 @@ def test_going_on(run: Path, corpus_folder: Path, bpe_folder: Path, tmp_path: Pa
     after = firth.pretrain(
         "t5-tiny", corpus=corpus_folder, out=tmp_path / "on", base=run, settings=["steps=1", *SHAPE[-3:]]
     )
-    assert isinstance(before, TextToTextRepresentation)
-    assert isinstance(after, TextToTextRepresentation)
+    assert isinstance(before, T5Model)
+    assert isinstance(after, T5Model)
     assert after.config == before.config
     assert after.pieces.fingerprint == before.pieces.fingerprint
     with pytest.raises(FirthError, match="made with another tokenizer"):
@@ -141,7 +141,7 @@ def test_a_corpus_without_pieces(words_folder: Path, tmp_path: Path) -> None:
 
 def test_tables_and_biases_learn_at_rates_of_their_own(corpus: Corpus) -> None:
     config = configure(find_recipe("t5-tiny").override([*SHAPE, "learning_rate=0.001"]), corpus)
-    family = find_family(config)(config, corpus)
+    family = find_pretraining(config)(config, corpus)
     optimizer = build_optimizer(family.module, config.training, family.rate_factors)
     set_rate(optimizer, 0.001)
     rates = {id(weight): group["lr"] for group in optimizer.param_groups for weight in group["params"]}

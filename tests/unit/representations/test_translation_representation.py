@@ -12,7 +12,7 @@ from firth.cli.main import main
 from firth.core.errors import FirthError
 from firth.core.run import Run
 from firth.models.shared.bleu import score_translations, tokenizer_for
-from firth.models.shared.translation_model import TranslationRepresentation
+from firth.models.shared.translation_model import TranslationModel
 from firth.training.history import read_history
 from pair_text import sentence_pairs, write_sides
 
@@ -41,9 +41,9 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def model(toy: Path) -> TranslationRepresentation:
+def model(toy: Path) -> TranslationModel:
     loaded = firth.load(toy)
-    assert isinstance(loaded, TranslationRepresentation)
+    assert isinstance(loaded, TranslationModel)
     return loaded
 
 
@@ -51,7 +51,7 @@ NEW = sentence_pairs(40, seed=9)
 SOURCES = [source for source, _ in NEW]
 
 
-def test_the_toy_language_is_learned_and_scored(toy: Path, model: TranslationRepresentation) -> None:
+def test_the_toy_language_is_learned_and_scored(toy: Path, model: TranslationModel) -> None:
     found = model.translate(SOURCES)
     right = sum(one == target for one, (_, target) in zip(found, NEW, strict=True))
     assert right >= 39
@@ -65,7 +65,7 @@ def test_the_toy_language_is_learned_and_scored(toy: Path, model: TranslationRep
     assert "<rect" in (toy / "report.html").read_text(encoding="utf-8")
 
 
-def test_batching_and_order_change_nothing(model: TranslationRepresentation) -> None:
+def test_batching_and_order_change_nothing(model: TranslationModel) -> None:
     together = model.translations(SOURCES[:10], beams=3, nbest=2)
     for text, wanted in zip(SOURCES[:10], together, strict=True):
         alone = model.translations(text, beams=3, nbest=2)[0]
@@ -76,7 +76,7 @@ def test_batching_and_order_change_nothing(model: TranslationRepresentation) -> 
     assert model.translate([]) == []
 
 
-def test_forced_beginnings(model: TranslationRepresentation) -> None:
+def test_forced_beginnings(model: TranslationModel) -> None:
     found = model.translate(SOURCES[:4], prefixes=["Taob", "", "Taob Tac", "Esuoh"])
     assert found[0].startswith("Taob")
     assert found[1] == model.translate(SOURCES[1])[0]
@@ -85,7 +85,7 @@ def test_forced_beginnings(model: TranslationRepresentation) -> None:
         model.translate("dog", prefixes=["a", "b"])
 
 
-def test_attention_shows_the_turned_order(model: TranslationRepresentation) -> None:
+def test_attention_shows_the_turned_order(model: TranslationModel) -> None:
     source, target = next(pair for pair in NEW if len(set(pair[0].split())) == len(pair[0].split()) > 4)
     maps = model.attention(source, target)
     size = len(source.split())
@@ -102,7 +102,7 @@ def test_attention_shows_the_turned_order(model: TranslationRepresentation) -> N
     assert follows >= 0.6
 
 
-def test_unknown_words_are_copied(model: TranslationRepresentation) -> None:
+def test_unknown_words_are_copied(model: TranslationModel) -> None:
     unknown = model.target_pieces.unk_id
     assert unknown is not None
     encoding = model._encode("dog 猫 bird")
@@ -115,7 +115,7 @@ def test_unknown_words_are_copied(model: TranslationRepresentation) -> None:
     assert "[UNK]" not in model.translate("dog 猫 bird", copy_unknown=True)[0]
 
 
-def test_vectors_and_layers(model: TranslationRepresentation) -> None:
+def test_vectors_and_layers(model: TranslationModel) -> None:
     layers = model.layers("dog bird")
     assert layers.hidden.shape == (2, 3, 48)
     assert layers.offsets.tolist() == [[0, 3], [4, 8], [8, 8]]
@@ -126,7 +126,7 @@ def test_vectors_and_layers(model: TranslationRepresentation) -> None:
         model.encode("dog", 5)
 
 
-def test_the_run_is_a_marian_directory(toy: Path, model: TranslationRepresentation) -> None:
+def test_the_run_is_a_marian_directory(toy: Path, model: TranslationModel) -> None:
     import torch
     from transformers import MarianMTModel
 
@@ -185,12 +185,12 @@ def test_separate_vocabularies_and_recurrent_models(work: Path) -> None:
     api.prepare_pairs(write_sides(work, sentence_pairs(100)), "c", tokens="unigram", vocab_size=300, separate=True)
     settings = ["hidden_dim=16", "batch_tokens=256"]
     model = api.pretrain("seq2seq-attention", corpus="c", out="run", steps=3, settings=settings)
-    assert isinstance(model, TranslationRepresentation)
+    assert isinstance(model, TranslationModel)
     assert model.layers("dog bird").hidden.shape[0] == 3
     assert model.encode(["dog", "dog bird"]).shape == (2, 16)
     assert model.attention("dog bird", "Drib God").between.shape[:2] == (1, 1)
     plain = api.pretrain("seq2seq", corpus="c", out="plain", steps=3, settings=settings)
-    assert isinstance(plain, TranslationRepresentation)
+    assert isinstance(plain, TranslationModel)
     with pytest.raises(FirthError, match="has no attention"):
         plain.attention("dog")
     (work / "run" / "target" / "tokenizer.json").unlink()

@@ -9,8 +9,8 @@ from firth import api
 from firth.cli.main import main
 from firth.models.registry import find_recipe
 
-SHAPE = ["num_layers=2", "hidden_dim=64", "num_heads=2", "ffn_dim=128", "max_positions=48", "row_len=40"]
-LOOP = ["batch_rows=8", "evaluations=1", "checkpoints=1"]
+SHAPE = ["num_layers=2", "hidden_dim=64", "num_heads=2", "ffn_dim=128", "max_positions=48", "seq_len=40"]
+LOOP = ["batch_size=8", "evaluations=1", "checkpoints=1"]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_fine_tuned_from_a_run_it_writes(copies: Path, tmp_path: Path) -> None:
     main(["generate", str(tmp_path / "base"), *words])
     assert (tmp_path / "tree.json").is_file()
 
-    config = find_recipe("unilm-seq2seq").override([*LOOP, "row_len=40", "steps=250", "learning_rate=3e-3"])
+    config = find_recipe("unilm-seq2seq").override([*LOOP, "seq_len=40", "steps=250", "learning_rate=3e-3"])
     model = firth.pretrain(config, corpus=copies / "pairs", out=tmp_path / "run", base=tmp_path / "base")
     texts = ["red dog", "the cat", "bird sings", "green house"]
     found = model.translate(texts, beams=3, max_tokens=8)

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from firth import api, task_api
 from firth.serve.application import Server
-from firth.serve.models import Shelf, load_shelf
+from firth.serve.models import ServedModels, load_models
 from firth.serve.settings import ServeSettings
 from sample_text import english
 
@@ -32,17 +32,17 @@ def mood_folder(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.fixture(scope="session")
-def shelf(run_folder: Path, vectors_folder: Path, gpt_folder: Path, mood_folder: Path) -> Shelf:
-    return load_shelf([run_folder, vectors_folder, gpt_folder, mood_folder])
+def models(run_folder: Path, vectors_folder: Path, gpt_folder: Path, mood_folder: Path) -> ServedModels:
+    return load_models([run_folder, vectors_folder, gpt_folder, mood_folder])
 
 
 @pytest.fixture
-def start(shelf: Shelf) -> Iterator[Start]:
+def start(models: ServedModels) -> Iterator[Start]:
     """Starts a server with some settings and gives a client."""
     begun: list[Server] = []
 
     def build(**settings: object) -> TestClient:
-        begun.append(Server(shelf, ServeSettings.build({"threads": 1, **settings}, "test")))
+        begun.append(Server(models, ServeSettings.build({"threads": 1, **settings}, "test")))
         begun[-1].start()
         return TestClient(begun[-1].app, base_url="http://localhost", raise_server_exceptions=True)
 

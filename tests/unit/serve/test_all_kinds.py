@@ -10,18 +10,18 @@ from starlette.testclient import TestClient
 from firth import api
 from firth.models.registry import find_recipe
 from firth.serve.application import Server
-from firth.serve.models import load_shelf
+from firth.serve.models import load_models
 from firth.serve.settings import ServeSettings
 
-LOOP = ["steps=2", "batch_rows=4", "evaluation_batches=1", "evaluations=1", "checkpoints=1"]
-SMALL = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "row_len=32"]
+LOOP = ["steps=2", "batch_size=4", "evaluation_batches=1", "evaluations=1", "checkpoints=1"]
+SMALL = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "seq_len=32"]
 KINDS: dict[str, tuple[str, str, list[str]]] = {
     "elmo": (
         "elmo-tiny",
         "words_folder",
-        ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "window_len=12"],
+        ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=12"],
     ),
-    "recurrent": ("lstm-lm", "corpus_folder", ["num_layers=1", "hidden_dim=32", "embed_dim=24", "row_len=8"]),
+    "recurrent": ("lstm-lm", "corpus_folder", ["num_layers=1", "hidden_dim=32", "embed_dim=24", "seq_len=8"]),
     "xlnet": ("xlnet-tiny", "corpus_folder", [*SMALL, "memory_len=8"]),
     "translator": (
         "transformer-tiny",
@@ -59,8 +59,8 @@ def test_what_a_model_says_it_can_do(kind: str, request: pytest.FixtureRequest, 
     loop = [word for word in LOOP if word.partition("=")[0] in known]
     config = config.override([*settings, *loop])
     api.pretrain(config, corpus=request.getfixturevalue(corpus), out=tmp_path / kind)
-    shelf = load_shelf([tmp_path / kind])
-    server = Server(shelf, ServeSettings(threads=1))
+    models = load_models([tmp_path / kind])
+    server = Server(models, ServeSettings(threads=1))
     server.start()
     try:
         client = TestClient(server.app, base_url="http://localhost")

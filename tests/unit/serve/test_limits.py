@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from firth.core.errors import FirthError
-from firth.serve.models import Shelf, find_runs, free_name, load_shelf
+from firth.serve.models import ServedModels, find_runs, free_name, load_models
 from firth.serve.running import listen
 
 HEADERS = {"content-type": "application/json"}
@@ -85,9 +85,9 @@ def test_answers_that_would_be_too_large(client: TestClient, monkeypatch: pytest
     assert "more than 10" in refused(client, 422, "/attention", {"text": "a b"})
 
 
-def test_a_request_that_takes_too_long(start: Any, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_takes_too_long(start: Any, models: ServedModels, monkeypatch: pytest.MonkeyPatch) -> None:
     client = start(timeout_s=0.2)
-    model = shelf.models["bert"].model
+    model = models.by_name["bert"].model
     monkeypatch.setattr(model, "fill_many", lambda texts, top: time.sleep(0.6) or [[]], raising=False)
     assert "no answer within 0.2 s" in refused(client, 504, "/fill", {"text": "a"})
     assert "no answer within 0.2 s" in refused(client, 504, "/encode", {"text": "a"})  # the worker is not free yet
@@ -96,12 +96,12 @@ def test_a_request_that_takes_too_long(start: Any, shelf: Shelf, monkeypatch: py
 
 
 def test_a_mistake_of_the_server_is_not_shown(
-    client: TestClient, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    client: TestClient, models: ServedModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(texts: list[str], top: int) -> None:
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr(shelf.models["bert"].model, "fill_many", broken, raising=False)
+    monkeypatch.setattr(models.by_name["bert"].model, "fill_many", broken, raising=False)
     assert "secret" not in refused(client, 500, "/fill", {"text": "a"})
 
 
@@ -136,10 +136,10 @@ def test_headers(client: TestClient) -> None:
 
 def test_names_of_runs(tmp_path: Any, tmp_path_factory: Any, run_folder: Any, mood_folder: Any) -> None:
     assert free_name("bert", ["bert", "bert-2"]) == "bert-3"
-    assert list(load_shelf([run_folder, run_folder]).models) == ["bert", "bert-2"]
+    assert list(load_models([run_folder, run_folder]).by_name) == ["bert", "bert-2"]
     task = tmp_path_factory.mktemp("tasks") / "bert"
     shutil.copytree(mood_folder, task)
-    assert list(load_shelf([run_folder, task]).models) == ["bert", "bert-classify"]
+    assert list(load_models([run_folder, task]).by_name) == ["bert", "bert-classify"]
     assert find_runs(tmp_path) == []
     inner = tmp_path / "en" / "bert"
     inner.mkdir(parents=True)
@@ -148,7 +148,7 @@ def test_names_of_runs(tmp_path: Any, tmp_path_factory: Any, run_folder: Any, mo
             (inner / source.name).write_bytes(source.read_bytes())
     assert find_runs(tmp_path) == [inner]
     with pytest.raises(FirthError, match="no such run or model"):
-        load_shelf([tmp_path / "nothing"])
+        load_models([tmp_path / "nothing"])
 
 
 def test_a_port_in_use() -> None:

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import firth
-from firth.serve.models import Shelf
+from firth.serve.models import ServedModels
 from sample_text import english
 
 TEXTS = ["The old doctor found a broken clock.", "An apple!", ""]
@@ -34,13 +34,13 @@ def test_health_and_models(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["bert", "word2vec", "gpt", "mood"])
-def test_encode(client: TestClient, shelf: Shelf, name: str) -> None:
+def test_encode(client: TestClient, models: ServedModels, name: str) -> None:
     answer = ask(client, "/encode", texts=TEXTS, model=name)
     assert answer["model"] == name
-    expected = shelf.models[name].model.encode(TEXTS)
+    expected = models.by_name[name].model.encode(TEXTS)
     np.testing.assert_allclose(np.asarray(answer["vectors"], np.float32), expected, atol=1e-6)
     one = ask(client, "/encode", text=TEXTS[0], model=name, layer=0)
-    np.testing.assert_allclose(one["vectors"], shelf.models[name].model.encode(TEXTS[:1], 0), atol=1e-6)
+    np.testing.assert_allclose(one["vectors"], models.by_name[name].model.encode(TEXTS[:1], 0), atol=1e-6)
 
 
 def test_the_first_model_that_can_answers(client: TestClient) -> None:
@@ -49,8 +49,8 @@ def test_the_first_model_that_can_answers(client: TestClient) -> None:
     assert ask(client, "/predict", texts=["a"])["model"] == "mood"
 
 
-def test_words(client: TestClient, shelf: Shelf) -> None:
-    model = shelf.models["word2vec"].model
+def test_words(client: TestClient, models: ServedModels) -> None:
+    model = models.by_name["word2vec"].model
     found = ask(client, "/nearest", word="river", top=3)["found"]
     assert [(one["word"], pytest.approx(one["score"])) for one in found] == model.nearest("river", 3)
     found = ask(client, "/analogy", first="river", second="book", third="map", top=2, method="mul")["found"]
@@ -62,8 +62,8 @@ def test_words(client: TestClient, shelf: Shelf) -> None:
     assert [point["word"] for point in found["points"]] == ["river", "book", "map"]
 
 
-def test_masks_attention_and_layers(client: TestClient, shelf: Shelf) -> None:
-    model = shelf.models["bert"].model
+def test_masks_attention_and_layers(client: TestClient, models: ServedModels) -> None:
+    model = models.by_name["bert"].model
     text = "The old [MASK] found a clock."
     found = ask(client, "/fill", text=text, top=3)["masks"]
     assert [one["token"] for one in found[0]] == [guess.token for guess in model.fill(text, 3)[0]]
@@ -88,28 +88,28 @@ def test_words_in_context(client: TestClient) -> None:
     assert all(one["sentence"][one["start"] : one["end"]] == one["word"] for one in found)
 
 
-def test_generate(client: TestClient, shelf: Shelf) -> None:
+def test_generate(client: TestClient, models: ServedModels) -> None:
     answer = ask(client, "/generate", text="The old", max_tokens=5, temperature=0.5, seed=3, number=2)
-    expected = shelf.models["gpt"].model.generate("The old", max_tokens=5, temperature=0.5, seed=3, num=2)
+    expected = models.by_name["gpt"].model.generate("The old", max_tokens=5, temperature=0.5, seed=3, num=2)
     assert [one["text"] for one in answer["continuations"]] == [one.text for one in expected]
     assert answer["trace"] is None
     traced = ask(client, "/generate", text="The old", max_tokens=3, beams=2, trace=True)
     assert {node["fate"] for node in traced["trace"]["nodes"]} >= {"kept"}
 
 
-def test_predict(client: TestClient, shelf: Shelf) -> None:
+def test_predict(client: TestClient, models: ServedModels) -> None:
     answer = ask(client, "/predict", texts=TEXTS[:2])
-    expected = shelf.models["mood"].model.predict(TEXTS[:2])
+    expected = models.by_name["mood"].model.predict(TEXTS[:2])
     assert [one["label"] for one in answer["predictions"]] == [one["label"] for one in expected]
     refused = client.post("/predict", json={"pairs": [{"text": "a", "second": "b"}]})
     assert refused.status_code == 422
     assert refused.json() == {"error": "the model 'mood' reads texts: give these"}
 
 
-def test_openai(client: TestClient, shelf: Shelf) -> None:
+def test_openai(client: TestClient, models: ServedModels) -> None:
     answer = ask(client, "/v1/embeddings", input=TEXTS[:2], model="bert")
     rows = np.asarray([one["embedding"] for one in answer["data"]])
-    expected = shelf.models["bert"].model.encode(TEXTS[:2])
+    expected = models.by_name["bert"].model.encode(TEXTS[:2])
     np.testing.assert_allclose(rows, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)
     assert answer["usage"]["total_tokens"] == answer["usage"]["prompt_tokens"] > 0
     packed = ask(client, "/v1/embeddings", input=TEXTS[0], encoding_format="base64")["data"][0]["embedding"]
@@ -117,7 +117,7 @@ def test_openai(client: TestClient, shelf: Shelf) -> None:
     refused = client.post("/v1/embeddings", json={"input": "a", "dimensions": 3})
     assert refused.status_code == 422
     assert "dimensions" in refused.json()["error"]["message"]
-    assert [one["id"] for one in client.get("/v1/models").json()["data"]] == list(shelf.models)
+    assert [one["id"] for one in client.get("/v1/models").json()["data"]] == list(models.by_name)
 
 
 def test_runs_and_reports(client: TestClient) -> None:

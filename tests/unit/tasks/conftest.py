@@ -31,9 +31,9 @@ def train(run_folder: Path, tmp_path: Path) -> Train:
         task: str, examples: list[Any], dev: list[Any] | None = None, **settings: Any
     ) -> tuple[TaskModel, Finetuning]:
         data = build_data(task, examples, dev or [])
-        usual = {"task": task, "learning_rate": 3e-3, "epochs": 20, "batch_rows": 8, "dropout_prob": 0.0}
+        usual = {"task": task, "learning_rate": 3e-3, "epochs": 20, "batch_size": 8, "dropout_prob": 0.0}
         config = data.configured(TaskConfig.build(usual | settings, "test"))
-        model, trainee, _ = train_model(config, load_model(run_folder), data, tmp_path, None)
-        return model, trainee
+        model, trainable, _ = train_model(config, load_model(run_folder), data, tmp_path, None)
+        return model, trainable
 
     return run

@@ -74,16 +74,16 @@ def test_padding_is_never_pointed_at(bert_reader: TextReader) -> None:
 
 def test_toy_answers_are_found(train: Train) -> None:
     examples = questions(30)
-    model, trainee = train("answer", examples, examples, epochs=60)
-    assert trainee.best is not None
-    assert trainee.best["exact"] > 0.9
+    model, trainable = train("answer", examples, examples, epochs=60)
+    assert trainable.best is not None
+    assert trainable.best["exact"] > 0.9
     assert model.config.null_threshold is not None
     found = model.predict([(one.question, one.passage) for one in examples])
     right = [
         guess["answer"] == ("" if one.impossible else one.answers[0].text)
         for guess, one in zip(found, examples, strict=True)
     ]
-    assert np.mean(right) == pytest.approx(trainee.best["exact"])
+    assert np.mean(right) == pytest.approx(trainable.best["exact"])
 
 
 def test_the_threshold_serves_the_dev_set(bert_reader: TextReader) -> None:

@@ -11,11 +11,11 @@ import firth
 from firth import api
 from firth.core.errors import FirthError
 from firth.data.examples import Answer, AnswerExample
-from firth.models.shared.static import ScratchRepresentation
+from firth.models.shared.static import ScratchModel
 from firth.tasks.answer.apart import AnswerApart, ComparingNetwork
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import build_data
-from firth.tasks.finetune import load_base, train_model, usual_settings
+from firth.tasks.finetune import default_settings, load_base, train_model
 from firth.tasks.model import TaskModel, build_task
 from task_text import questions, write, write_vectors
 
@@ -24,7 +24,7 @@ WORDS = ["who", "found", "a", "map", "the", "nurse", "sold", "clock", ".", "?"]
 
 def asker(**settings: object) -> AnswerApart:
     config = TaskConfig.build({"task": "answer", "body": "bilstm", "body_dim": 6, **settings}, "test")
-    task = build_task(config, ScratchRepresentation(WORDS, 4, seed=1).reader())
+    task = build_task(config, ScratchModel(WORDS, 4, seed=1).reader())
     assert isinstance(task, AnswerApart)
     return task
 
@@ -60,7 +60,7 @@ def test_scratch_knows_the_words_of_questions_and_passages() -> None:
     train = [example(f"The nurse sold {number} clocks.", "nurse", f"Who sold {number}?") for number in (2, 3)]
     data = build_data("answer", train, [])
     base = load_base("scratch", data, TaskConfig.build({"task": "answer"}, "test"))
-    assert isinstance(base, ScratchRepresentation)
+    assert isinstance(base, ScratchModel)
     assert {"the", "nurse", "sold", "clocks", "who"} <= set(base.words)  # what occurs twice
 
 
@@ -146,12 +146,12 @@ def test_padding_and_neighbours_change_nothing(body: str) -> None:
 
 def trained(base: str, tmp_path: Path) -> TaskModel:
     data = build_data("answer", questions(120), questions(30, seed=5))
-    config = data.configured(TaskConfig.build({"task": "answer", "batch_rows": 8, "epochs": 20}, "test"))
+    config = data.configured(TaskConfig.build({"task": "answer", "batch_size": 8, "epochs": 20}, "test"))
     loaded = load_base(base, data, config)
-    config = usual_settings(config, loaded, 120, {"batch_rows", "epochs"})
-    model, trainee, _ = train_model(config, loaded, data, tmp_path, None)
-    assert trainee.best is not None
-    assert trainee.best["exact"] > 0.9, trainee.best
+    config = default_settings(config, loaded, 120, {"batch_size", "epochs"})
+    model, trainable, _ = train_model(config, loaded, data, tmp_path, None)
+    assert trainable.best is not None
+    assert trainable.best["exact"] > 0.9, trainable.best
     return model
 
 

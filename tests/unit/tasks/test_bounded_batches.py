@@ -56,9 +56,9 @@ def test_training_and_prediction_stay_within_the_limit(
         return model
 
     monkeypatch.setattr(finetune_file, "build_model", built)
-    model, trainee = train(task, [*some, long], [*some, long], epochs=1, **WINDOWS)
+    model, trainable = train(task, [*some, long], [*some, long], epochs=1, **WINDOWS)
     learned = list(model.noted)  # type: ignore[attr-defined]
-    assert len(trainee.dev_items[-1].rows) > 50
+    assert len(trainable.dev_items[-1].rows) > 50
     assert 0 < max(learned) <= LIMIT
     model.predict_examples([long])
     assert len(model.noted) > len(learned)  # type: ignore[attr-defined]
@@ -72,12 +72,12 @@ def test_the_gradient_is_that_of_the_whole(window_pool: str, fresh_reader: TextR
         settings = {**WINDOWS, "max_batch_tokens": limit, "window_pool": window_pool, "labels": ["en", "zh"]}
         config = TaskConfig.build(settings, "test")
         task = Classify(config, fresh_reader)
-        trainee = Finetuning(config, task, task.build(False), [TextExample(LONG, None, "en")], [])
-        trainee.network.start(torch.Generator().manual_seed(1))
-        trainee.network.eval()
-        trainee.network.zero_grad()
-        trainee.loss(trainee.batch(0).to("cpu")).sums["task"].backward()
-        found.append({name: parameter.grad.clone() for name, parameter in trainee.network.named_parameters()})  # type: ignore[union-attr]
+        trainable = Finetuning(config, task, task.build(False), [TextExample(LONG, None, "en")], [])
+        trainable.network.start(torch.Generator().manual_seed(1))
+        trainable.network.eval()
+        trainable.network.zero_grad()
+        trainable.loss(trainable.batch(0).to("cpu")).sums["task"].backward()
+        found.append({name: parameter.grad.clone() for name, parameter in trainable.network.named_parameters()})  # type: ignore[union-attr]
     torch.testing.assert_close(found[0], found[1], atol=1e-6, rtol=1e-4)
 
 
@@ -85,21 +85,21 @@ def test_dropout_is_the_same_on_the_way_back(fresh_reader: TextReader) -> None:
     """What is computed twice drops the same numbers twice: a step along the gradient lowers the very loss that it is of."""
     config = TaskConfig.build({**WINDOWS, "dropout_prob": 0.5, "labels": ["en", "zh"]}, "test")
     task = Classify(config, fresh_reader)
-    trainee = Finetuning(config, task, task.build(False), [TextExample(LONG, None, "en")], [])
-    trainee.network.start(torch.Generator().manual_seed(1))
-    trainee.network.train()
-    batch = trainee.batch(0).to("cpu")
+    trainable = Finetuning(config, task, task.build(False), [TextExample(LONG, None, "en")], [])
+    trainable.network.start(torch.Generator().manual_seed(1))
+    trainable.network.train()
+    batch = trainable.batch(0).to("cpu")
 
     def loss() -> torch.Tensor:
         torch.manual_seed(5)
-        return trainee.loss(batch).sums["task"]
+        return trainable.loss(batch).sums["task"]
 
     before = loss()
     before.backward()
     with torch.no_grad():
-        squares = sum(float(parameter.grad.square().sum()) for parameter in trainee.network.parameters())  # type: ignore[union-attr]
+        squares = sum(float(parameter.grad.square().sum()) for parameter in trainable.network.parameters())  # type: ignore[union-attr]
         rate = 1e-4
-        for parameter in trainee.network.parameters():
+        for parameter in trainable.network.parameters():
             parameter -= rate * parameter.grad  # type: ignore[operator]
         drop = float(before) - float(loss())
     assert drop == pytest.approx(rate * squares, rel=0.05)
@@ -108,13 +108,13 @@ def test_dropout_is_the_same_on_the_way_back(fresh_reader: TextReader) -> None:
 def test_a_frozen_model_keeps_no_windows_of_giants(fresh_reader: TextReader) -> None:
     config = TaskConfig.build({**WINDOWS, "tune": False, "labels": ["en", "zh"]}, "test")
     task = Classify(config, fresh_reader)
-    trainee = Finetuning(config, task, task.build(False), [TextExample(LONG, None, "en"), *texts(3)], [])
+    trainable = Finetuning(config, task, task.build(False), [TextExample(LONG, None, "en"), *texts(3)], [])
     seen = noted(fresh_reader.module)
-    for number in range(trainee.steps):
-        trainee.loss(trainee.batch(number).to("cpu"))
-    assert trainee.cache is not None
-    assert len(trainee.cache) == 3  # the short ones
+    for number in range(trainable.steps):
+        trainable.loss(trainable.batch(number).to("cpu"))
+    assert trainable.cache is not None
+    assert len(trainable.cache) == 3  # the short ones
     assert max(seen) <= LIMIT
     items = [task.item(TextExample(LONG), 0)]
-    predict_items(task, trainee.network, [TextExample(LONG)], items)
+    predict_items(task, trainable.network, [TextExample(LONG)], items)
     assert max(seen) <= LIMIT

@@ -37,7 +37,7 @@ def teachers(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
 
 def distillation(kind: str, run_folder: Path, teacher: Path, **settings: Any) -> Distillation:
     data = build_data(kind, MAKERS[kind](10), MAKERS[kind](4, seed=1))
-    given = {"task": kind, "batch_rows": 4, "dropout_prob": 0.0, "learning_rate": 1e-3, **settings}
+    given = {"task": kind, "batch_size": 4, "dropout_prob": 0.0, "learning_rate": 1e-3, **settings}
     config = data.configured(TaskConfig.build(given, "test"))
     base = load_base(str(run_folder), data, config)
     model = build_model(config, base, data.pairs)
@@ -86,7 +86,7 @@ def test_the_losses_against_numpy(kind: str, run_folder: Path, teachers: dict[st
         with torch.no_grad():
             sums = found.loss(batch.to("cpu")).sums
             tensors = batch.to("cpu").tensors
-            tokens = found.network.reader_module(tensors["ids"], tensors["blocks"], None, tensors["segments"]).hidden  # type: ignore[operator]
+            tokens = found.network.reader_module(tensors["ids"], tensors["doc_ids"], None, tensors["segments"]).hidden  # type: ignore[operator]
             own = found.task.loss(found.network, batch.to("cpu")).sums["task"]
             text = kind in ("classify", "score")
             scores = (
@@ -96,7 +96,7 @@ def test_the_losses_against_numpy(kind: str, run_folder: Path, teachers: dict[st
             ).numpy()
             project = found.module.project.weight.numpy()  # type: ignore[union-attr]
         assert float(sums["task"]) == pytest.approx(float(own), rel=1e-4)
-        seen = batch.arrays["blocks"] > 0
+        seen = batch.arrays["doc_ids"] > 0
         difference = tokens.numpy() @ project.T - batch.arrays["taught_layers"]
         assert float(sums["hidden"]) == pytest.approx((difference**2).mean(-1)[:, seen].sum(), rel=1e-3)
         assert batch.counts["hidden"] == seen.sum()
@@ -156,7 +156,7 @@ def people(count: int, wrong: bool) -> list[TextExample]:
 def test_a_teacher_helps_where_labels_are_few_and_poor(run_folder: Path, tmp_path: Path) -> None:
     good, few = write(tmp_path / "good", people(48, False)), write(tmp_path / "few", people(18, True))
     dev = write(tmp_path / "dev", people(40, False)[::-1])
-    usual: dict[str, Any] = {"epochs": 30, "learning_rate": 3e-3, "batch_rows": 6, "dropout_prob": 0.0}
+    usual: dict[str, Any] = {"epochs": 30, "learning_rate": 3e-3, "batch_size": 6, "dropout_prob": 0.0}
     teacher = firth.finetune("classify", base=run_folder, train=good, out=tmp_path / "teacher", **usual)
     alone = firth.finetune("classify", base=run_folder, train=few, out=tmp_path / "alone", **usual)
     taught = firth.finetune(

@@ -21,15 +21,15 @@ from firth.training.loop import Loop
 from task_text import files, tagged, texts
 
 
-def trainee(reader: TextReader, **settings: Any) -> Finetuning:
-    config = TaskConfig.build({"labels": ["en", "zh"], "batch_rows": 4, "epochs": 2, **settings}, "test")
+def trainable(reader: TextReader, **settings: Any) -> Finetuning:
+    config = TaskConfig.build({"labels": ["en", "zh"], "batch_size": 4, "epochs": 2, **settings}, "test")
     task = Classify(config, reader)
     return Finetuning(config, task, task.build(False), texts(10), texts(4, seed=1))
 
 
 @pytest.mark.parametrize("layers", ["last", "mix"])
 def test_cached_features_change_nothing(layers: str, bert_reader: TextReader) -> None:
-    found = trainee(bert_reader, tune=False, layers=layers)
+    found = trainable(bert_reader, tune=False, layers=layers)
     assert found.cache is not None
     found.network.eval()
     for number in range(found.steps):
@@ -47,16 +47,16 @@ def test_cached_features_change_nothing(layers: str, bert_reader: TextReader) ->
 
 
 def test_every_example_once_an_epoch(bert_reader: TextReader) -> None:
-    found = trainee(bert_reader)
+    found = trainable(bert_reader)
     for epoch in found.epochs:
         assert sorted(np.concatenate(epoch).tolist()) == list(range(10))
-    again = trainee(bert_reader)
+    again = trainable(bert_reader)
     for number in range(found.steps):
         np.testing.assert_array_equal(found.batch(number).arrays["ids"], again.batch(number).arrays["ids"])
 
 
 def test_lower_layers_learn_slower(bert_reader: TextReader) -> None:
-    network = trainee(bert_reader).network
+    network = trainable(bert_reader).network
     rates = layer_rates(network, 0.5)
     by_part = {
         part: {rate for name, rate in rates.items() if f".{part}." in name}
@@ -68,7 +68,7 @@ def test_lower_layers_learn_slower(bert_reader: TextReader) -> None:
 
 
 def test_the_best_weights_are_kept(bert_reader: TextReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = trainee(bert_reader, patience=2)
+    found = trainable(bert_reader, patience=2)
     values = iter([0.5, 0.9, 0.9, 0.7])
     monkeypatch.setattr(found.task, "score", lambda *_: {"accuracy": next(values)})
     bias = found.network.out.bias
@@ -85,7 +85,7 @@ def test_the_best_weights_are_kept(bert_reader: TextReader, monkeypatch: pytest.
 
 def test_patience_begins_with_the_first_thing_found(bert_reader: TextReader, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tagger finds nothing in its first epochs."""
-    found = trainee(bert_reader, patience=2)
+    found = trainable(bert_reader, patience=2)
     values = iter([0.0, 0.0, 0.0, 0.0, 0.3, 0.2, 0.1])
     monkeypatch.setattr(found.task, "score", lambda *_: {"accuracy": next(values)})
     ended = []
@@ -97,11 +97,11 @@ def test_patience_begins_with_the_first_thing_found(bert_reader: TextReader, mon
 
 def test_an_unknown_metric(bert_reader: TextReader) -> None:
     with pytest.raises(FirthError, match="'acuracy' is no score of this task; choose among accuracy"):
-        trainee(bert_reader, metric="acuracy").evaluate()
+        trainable(bert_reader, metric="acuracy").evaluate()
 
 
 def test_a_metric_that_is_best_when_small(bert_reader: TextReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = trainee(bert_reader, metric="mean_squared_error")
+    found = trainable(bert_reader, metric="mean_squared_error")
     monkeypatch.setattr(found.task, "score", lambda *_: {"pearson": 0.5, "mean_squared_error": 0.1})
     with pytest.raises(FirthError, match=r"'mean_squared_error' is best when it is small; choose among pearson$"):
         found.evaluate()
@@ -185,7 +185,7 @@ def test_one_process_a_run(run_folder: Path, tmp_path: Path, monkeypatch: pytest
 
 def test_the_published_grid() -> None:
     assert len(task_run.GRID) == 12
-    assert {tuple(point) for point in task_run.GRID} == {("batch_rows", "learning_rate", "epochs")}
+    assert {tuple(point) for point in task_run.GRID} == {("batch_size", "learning_rate", "epochs")}
 
 
 def test_a_task_as_base(run_folder: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from firth.core.types import TextReader
-from firth.models.shared.static import ScratchRepresentation
+from firth.models.shared.static import ScratchModel
 from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork
 
@@ -14,7 +14,7 @@ DIM = 6
 
 @pytest.fixture
 def reader() -> TextReader:
-    return ScratchRepresentation(["a", "b", "c"], DIM, seed=1).reader()
+    return ScratchModel(["a", "b", "c"], DIM, seed=1).reader()
 
 
 def tensors(ids: list[list[int]], owner: list[int], part: list[int] | None = None) -> dict[str, torch.Tensor]:
@@ -23,7 +23,7 @@ def tensors(ids: list[list[int]], owner: list[int], part: list[int] | None = Non
     padded = [row + [0] * (longest - len(row)) for row in ids]
     return {
         "ids": torch.tensor(padded),
-        "blocks": torch.tensor(blocks),
+        "doc_ids": torch.tensor(blocks),
         "segments": torch.zeros(len(ids), longest, dtype=torch.long),
         "owner": torch.tensor(owner),
         "part": torch.tensor(part or [0] * len(ids)),
@@ -34,18 +34,18 @@ def table(network: TaskNetwork) -> np.ndarray:
     return network.reader_module.table.weight.detach().numpy()  # type: ignore[union-attr,operator,no-any-return]
 
 
-@pytest.mark.parametrize("pool", ["first", "last", "mean", "max"])
+@pytest.mark.parametrize("pool", ["cls", "last", "mean", "max"])
 def test_pools(pool: str, reader: TextReader) -> None:
     network = TaskNetwork(TaskConfig(pool=pool, labels=("x", "y")), reader, 2).eval()  # type: ignore[arg-type]
     network.pooler = None
     rows = table(network)[[2, 4, 3]]
-    wanted = {"first": rows[0], "last": rows[2], "mean": rows.mean(0), "max": rows.max(0)}[pool]
+    wanted = {"cls": rows[0], "last": rows[2], "mean": rows.mean(0), "max": rows.max(0)}[pool]
     found = network.texts(tensors([[2, 4, 3], [2]], [0, 1]), 2, "mean").detach().numpy()
     np.testing.assert_allclose(found[0], wanted, atol=1e-6)
     np.testing.assert_allclose(found[1], table(network)[2], atol=1e-6)
 
 
-@pytest.mark.parametrize("pool", ["first", "last", "mean", "max"])
+@pytest.mark.parametrize("pool", ["cls", "last", "mean", "max"])
 @pytest.mark.parametrize("body", ["none", "bilstm"])
 def test_an_empty_text_has_finite_scores(pool: str, body: str, reader: TextReader) -> None:
     network = TaskNetwork(TaskConfig(pool=pool, body=body, body_dim=4), reader, 3)  # type: ignore[arg-type]
@@ -114,8 +114,8 @@ def test_a_frozen_model_gets_no_gradient(bert_reader: TextReader) -> None:
 def test_first_token_computed_alone(bert_reader: TextReader) -> None:
     """The last block is computed at the first token only; that changes no number."""
     network = TaskNetwork(TaskConfig(), bert_reader, 2).eval()
-    assert network.pool == "first"
+    assert network.pool == "cls"
     batch = tensors([[5, 6, 9], [7]], [0, 1])
-    inputs = batch["ids"], batch["blocks"], None, batch["segments"]
+    inputs = batch["ids"], batch["doc_ids"], None, batch["segments"]
     whole = network.pooler(network.reader_module.last(*inputs)[:, 0])  # type: ignore[operator,misc]
     torch.testing.assert_close(network.texts(batch, 2, "mean"), whole)

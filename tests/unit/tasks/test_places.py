@@ -13,12 +13,12 @@ from firth.core.errors import FirthError
 from firth.core.run import Run
 from firth.core.types import TextReader
 from firth.models.loading import load_model
-from firth.models.shared.extra_vectors import read_beside
+from firth.models.shared.extra_vectors import read_with_vectors
 from firth.tasks.batches import collate, frame_row
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
-from firth.tasks.finetune import usual_settings
-from firth.tasks.model import load_beside
+from firth.tasks.finetune import default_settings
+from firth.tasks.model import load_extra_vectors
 from firth.tasks.network import TaskNetwork
 from firth.tasks.training import Finetuning
 from task_text import files, texts, write_vectors
@@ -33,7 +33,7 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def both(bert_reader: TextReader, vectors: Path) -> TextReader:
-    return read_beside(bert_reader, load_beside(vectors).vectors)
+    return read_with_vectors(bert_reader, load_extra_vectors(vectors).vectors)
 
 
 def tensors(reader: TextReader, some: list[str]) -> dict[str, torch.Tensor]:
@@ -53,9 +53,9 @@ TEXTS = ["The doctor found a boat.", "a map"]
 
 
 @pytest.mark.parametrize("place", ["input", "output", "both"])
-@pytest.mark.parametrize("beside", [False, True])
-def test_what_stands_where(place: str, beside: bool, bert_reader: TextReader, both: TextReader) -> None:
-    reader = both if beside else bert_reader
+@pytest.mark.parametrize("extra_vectors", [False, True])
+def test_what_stands_where(place: str, extra_vectors: bool, bert_reader: TextReader, both: TextReader) -> None:
+    reader = both if extra_vectors else bert_reader
     config = TaskConfig.build({"layers": "mix", "place": place, "body": "bilstm", "body_dim": 3, "tune": False}, "test")
     network = TaskNetwork(config, reader, 2).eval()
     assert sorted(network.mixes) == (["input", "output"] if place == "both" else [place])
@@ -66,8 +66,8 @@ def test_what_stands_where(place: str, beside: bool, bert_reader: TextReader, bo
     batch = tensors(reader, TEXTS[:1])
     with torch.no_grad():
         found = network.tokens(batch).numpy()
-        hidden = reader.module(batch["ids"], batch["blocks"], None, batch["segments"]).hidden.numpy()
-        below = [reader.module.vectors(batch["ids"]).numpy()] if beside else []  # type: ignore[operator]
+        hidden = reader.module(batch["ids"], batch["doc_ids"], None, batch["segments"]).hidden.numpy()
+        below = [reader.module.vectors(batch["ids"]).numpy()] if extra_vectors else []  # type: ignore[operator]
         if place != "output":
             below.append(mixed(hidden, *learned["input"]))
         assert network.body is not None
@@ -87,7 +87,7 @@ def test_what_stands_where(place: str, beside: bool, bert_reader: TextReader, bo
 def test_the_last_layer_may_enter_above(both: TextReader) -> None:
     network = TaskNetwork(TaskConfig(place="output", body="bilstm", body_dim=3), both, 2).eval()
     batch = tensors(both, TEXTS)
-    last = both.module.last(batch["ids"], batch["blocks"], None, batch["segments"])  # type: ignore[operator]
+    last = both.module.last(batch["ids"], batch["doc_ids"], None, batch["segments"])  # type: ignore[operator]
     assert network.body is not None
     assert network.body.input_size == DIM
     torch.testing.assert_close(network.tokens(batch)[..., 6:], last)
@@ -97,7 +97,7 @@ def test_without_a_body_there_is_one_place(run_folder: Path, tmp_path: Path) -> 
     """So there is one, unless it is told not to be there."""
     config = TaskConfig(place="both", labels=("en", "zh"))
     base = load_model(run_folder)
-    assert usual_settings(config, base, 20, {"place"}).body == "bilstm"
+    assert default_settings(config, base, 20, {"place"}).body == "bilstm"
     with pytest.raises(FirthError, match="place=both is behind a body, and there is none: set body=bilstm"):
         firth.finetune(
             "classify",
@@ -111,7 +111,7 @@ def test_without_a_body_there_is_one_place(run_folder: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("text", ["The doctor found ¿ boats.", ["The", "doctor", "found", "¿", "boats"]])
 def test_every_piece_has_the_vector_of_its_word(text: Any, both: TextReader, vectors: Path) -> None:
-    static = load_beside(vectors).vectors
+    static = load_extra_vectors(vectors).vectors
     encoding = both.tokenize(text)
     row = frame_row(both.frame, encoding.ids, None, np.arange(len(encoding.ids)))
     found = both.module.vectors(torch.from_numpy(row.ids)[None])[0].numpy()  # type: ignore[operator]
@@ -127,7 +127,7 @@ def test_every_piece_has_the_vector_of_its_word(text: Any, both: TextReader, vec
 
 def test_layers_are_those_of_the_base(bert_reader: TextReader, both: TextReader) -> None:
     first, second = tensors(bert_reader, TEXTS), tensors(both, TEXTS)
-    names = ("ids", "blocks", "segments")
+    names = ("ids", "doc_ids", "segments")
     hidden = [
         reader.module(*(batch[name] for name in names[:2]), None, batch["segments"]).hidden
         for reader, batch in ((bert_reader, first), (both, second))
@@ -152,15 +152,15 @@ def test_the_penalty_is_added_once_to_the_mean(bert_reader: TextReader) -> None:
             "body_dim": 3,
             "labels": ["en", "zh"],
         }
-        config = TaskConfig.build({**settings, "batch_rows": 4, "tune": False}, "test")
+        config = TaskConfig.build({**settings, "batch_size": 4, "tune": False}, "test")
         task = Classify(config, bert_reader)
-        trainee = Finetuning(config, task, task.build(False), texts(8), [])
-        trainee.network.start(torch.Generator().manual_seed(0))
-        trainee.network.eval()
-        for number, mix in enumerate(trainee.network.mixes.values()):
+        trainable = Finetuning(config, task, task.build(False), texts(8), [])
+        trainable.network.start(torch.Generator().manual_seed(0))
+        trainable.network.eval()
+        for number, mix in enumerate(trainable.network.mixes.values()):
             mix.scalars.data = torch.tensor([1.0, -2.0, 0.5 + number])  # type: ignore[union-attr]
-        batch = trainee.batch(0).to("cpu")
-        return float(trainee.loss(batch).sums["task"].detach()) / batch.counts["task"]
+        batch = trainable.batch(0).to("cpu")
+        return float(trainable.loss(batch).sums["task"].detach()) / batch.counts["task"]
 
     try:
         wanted = (1 + 4 + 0.25) + (1 + 4 + 2.25)
@@ -197,7 +197,7 @@ def test_stored_shown_and_read_again(
     copied.write_bytes(vectors.read_bytes())
     data = files(tmp_path, "tag", 12, 6)
     words = ["finetune", "tag", f"place={place}", "layers=mix", "body=bilstm", "body_dim=6", "tune=false"]
-    named = {"base": run_folder, "beside": copied, "out": tmp_path / "run", "epochs": 1, **data}
+    named = {"base": run_folder, "extra_vectors": copied, "out": tmp_path / "run", "epochs": 1, **data}
     assert not main([*words, *(part for name, value in named.items() for part in (f"--{name}", str(value)))])
     places = ["input", "output"] if place == "both" else [place]
     shown = capsys.readouterr().out
@@ -210,13 +210,13 @@ def test_stored_shown_and_read_again(
         assert f"at the {name}" in report
     copied.unlink()
     model = firth.load(tmp_path / "run")
-    assert model.beside is not None  # type: ignore[attr-defined]
+    assert model.extra_vectors is not None  # type: ignore[attr-defined]
     assert len(model.predict([["the", "old", "nurse"]])[0]["tags"]) == 3
 
 
 def test_estimators_take_vectors_beside(vectors: Path) -> None:
     some = texts(12)
-    found = firth.Classifier(beside=str(vectors), epochs=1, settings={"body_dim": 4}).fit(
+    found = firth.Classifier(extra_vectors=str(vectors), epochs=1, settings={"body_dim": 4}).fit(
         [one.text for one in some], [one.label for one in some]
     )
     assert found.model_.network.body is not None
@@ -225,11 +225,11 @@ def test_estimators_take_vectors_beside(vectors: Path) -> None:
 
 
 def test_only_vectors_stand_beside(run_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(FirthError, match=r"no word vectors \(encoder\); what stands beside a base"):
+    with pytest.raises(FirthError, match=r"no word vectors \(encoder\); --extra-vectors takes"):
         firth.finetune(
             "classify",
             base=run_folder,
-            beside=run_folder,
+            extra_vectors=run_folder,
             **files(tmp_path, "classify", 12, 6),  # type: ignore[arg-type]
             out=tmp_path / "run",
         )

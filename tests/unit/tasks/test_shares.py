@@ -15,7 +15,7 @@ from firth.reports.charts import line_chart
 from firth.tasks.config import TaskConfig
 from firth.tasks.curve import learn_from_shares, points_of
 from firth.tasks.data import build_data, check_shares, nested_order, strata, take_share
-from firth.tasks.finetune import usual_settings
+from firth.tasks.finetune import default_settings
 from task_text import files, questions, scores, tagged, texts
 
 
@@ -154,7 +154,7 @@ def test_in_memory(base: str, run_folder: Path) -> None:
     name = "scratch" if base == "scratch" else str(run_folder)
     config = data.configured(TaskConfig.build({"epochs": 1, "body_dim": 4}, "test"))
     if base == "bert":
-        config = usual_settings(config, load_model(run_folder), 20, {"epochs"})
+        config = default_settings(config, load_model(run_folder), 20, {"epochs"})
     asked: list[int] = []
 
     def settings(num_train: int) -> TaskConfig:
@@ -171,9 +171,9 @@ def test_shares_have_the_settings_for_so_many(tmp_path: Path, monkeypatch: pytes
     """Few examples are read more often, also where they are a share of more."""
 
     def by_number(config: TaskConfig, base: Any, num_train: int, given: Any) -> TaskConfig:
-        return usual_settings(config, base, num_train, given).replace(epochs=3 if num_train == 5 else 1)
+        return default_settings(config, base, num_train, given).replace(epochs=3 if num_train == 5 else 1)
 
-    monkeypatch.setattr("firth.tasks.run.usual_settings", by_number)
+    monkeypatch.setattr("firth.tasks.run.default_settings", by_number)
     data = files(tmp_path, "classify", 20, 6)
     firth.finetune(
         "classify",

@@ -65,14 +65,14 @@ def test_padding() -> None:
     rows = [frame_row(BERT, np.arange(size), None, np.arange(size)) for size in (3, 1)]
     arrays = collate(rows, pad_id=50)
     assert arrays["ids"].tolist() == [[101, 0, 1, 2, 102], [101, 0, 102, 50, 50]]
-    assert arrays["blocks"].tolist() == [[1] * 5, [1, 1, 1, 0, 0]]
+    assert arrays["doc_ids"].tolist() == [[1] * 5, [1, 1, 1, 0, 0]]
 
 
 def test_empty_texts_have_a_column() -> None:
     empty = frame_row(Frame(), np.zeros(0, np.int64), None, np.arange(0))
     arrays = collate([empty], 0)
     assert arrays["ids"].shape == (1, 1)
-    assert arrays["blocks"].sum() == 0
+    assert arrays["doc_ids"].sum() == 0
 
 
 def test_rows_of_an_example() -> None:

@@ -93,14 +93,14 @@ class Scripted:
 
 
 def build(losses: list[float], folder: Path) -> tuple[Scripted, Loop]:
-    settings = {"optimizer": "averaged_sgd", "learning_rate": 1.0, "schedule": "constant", "warmup_share": 0.0}
+    settings = {"optimizer": "averaged_sgd", "learning_rate": 1.0, "schedule": "constant", "warmup_ratio": 0.0}
     config = TrainingConfig.build(
         {**settings, "weight_decay": 0.0, "clip_norm": 0.0, "evaluations": 6, "checkpoints": 6, "average_patience": 1},
         "test",
     )
-    trainee = Scripted(losses)
+    trainable = Scripted(losses)
     folder.mkdir(exist_ok=True)
-    return trainee, Loop(trainee, config, folder)
+    return trainable, Loop(trainable, config, folder)
 
 
 LOSSES = [3.0, 2.0, 3.5, 1.0, 1.0, 1.0]
@@ -108,13 +108,15 @@ LOSSES = [3.0, 2.0, 3.5, 1.0, 1.0, 1.0]
 
 def test_in_the_loop(tmp_path: Path) -> None:
     """Batch k adds k + 1 (the third, at half the rate, 1.5); the third test triggers; later tests see the mean."""
-    trainee, loop = build(LOSSES, tmp_path / "run")
+    trainable, loop = build(LOSSES, tmp_path / "run")
     loop.run(6, "")
     weights = np.cumsum([1, 2, 1.5, 4, 5, 6])
-    assert trainee.seen == pytest.approx([*weights[:3], weights[2:4].mean(), weights[2:5].mean(), weights[2:6].mean()])
-    assert float(trainee.module.weight) == weights[-1]  # type: ignore[arg-type]
+    assert trainable.seen == pytest.approx(
+        [*weights[:3], weights[2:4].mean(), weights[2:5].mean(), weights[2:6].mean()]
+    )
+    assert float(trainable.module.weight) == weights[-1]  # type: ignore[arg-type]
     loop.take_average()
-    assert float(trainee.module.weight) == pytest.approx(weights[2:6].mean())  # type: ignore[arg-type]
+    assert float(trainable.module.weight) == pytest.approx(weights[2:6].mean())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("stop", [2, 3, 4, 5])
@@ -124,12 +126,12 @@ def test_resumed_it_ends_alike(stop: int, tmp_path: Path) -> None:
     _, first = build(LOSSES, tmp_path / "parts")
     first.config = first.config.replace(evaluations=stop)
     first.run(stop, "")
-    trainee, second = build(LOSSES[stop:], tmp_path / "parts")
+    trainable, second = build(LOSSES[stop:], tmp_path / "parts")
     assert second.resume()
     second.run(6, "")
     for loop in (whole, second):
         loop.take_average()
-    assert torch.equal(trainee.module.weight, whole.trainee.module.weight)  # type: ignore[arg-type]
+    assert torch.equal(trainable.module.weight, whole.trainable.module.weight)  # type: ignore[arg-type]
     assert second.tested == whole.tested == LOSSES[:3]
 
 

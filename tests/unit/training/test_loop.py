@@ -15,9 +15,9 @@ from firth.core.errors import FirthError, Interrupted
 from firth.core.run import Run
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Corpus
-from firth.models.bert.pretraining import MaskedEncoder
+from firth.models.bert.pretraining import BertPretraining
 from firth.models.pretrain import configure
-from firth.models.shared.pretraining import find_family
+from firth.models.shared.pretraining import find_pretraining
 from firth.training.checkpoints import list_checkpoints, read_state
 from firth.training.history import prefetched
 from firth.training.loop import Loop, Timing
@@ -26,13 +26,13 @@ from firth.training.loop import Loop, Timing
 def build_loop(config: RunConfig, corpus: Corpus, folder: Path, *settings: str) -> Loop:
     config = configure(config.override(list(settings)), corpus)
     folder.mkdir(exist_ok=True)
-    return Loop(find_family(config)(config, corpus), config.training, folder)
+    return Loop(find_pretraining(config)(config, corpus), config.training, folder)
 
 
 def train(loop: Loop, steps: int) -> list[float]:
     """The mean loss of every step."""
     losses = []
-    with prefetched(loop.trainee.batch, loop._numbers(0, steps)) as batches:
+    with prefetched(loop.trainable.batch, loop._numbers(0, steps)) as batches:
         for step in range(steps):
             facts = loop._step(batches, step, steps)
             losses.append(facts["sums"]["masked"] / facts["counts"]["masked"])
@@ -45,9 +45,9 @@ def test_accumulation_equals_the_big_batch(
 ) -> None:
     """The rows, masks and weights of the sum are the same; only the order of float32 additions
     differs, so the numbers agree to rounding (not to the last bit)."""
-    big = build_loop(tiny_config, corpus, tmp_path, "batch_rows=8", "learning_rate=1e-3")
+    big = build_loop(tiny_config, corpus, tmp_path, "batch_size=8", "learning_rate=1e-3")
     small = build_loop(
-        tiny_config, corpus, tmp_path, f"batch_rows={rows}", f"accumulation={accumulation}", "learning_rate=1e-3"
+        tiny_config, corpus, tmp_path, f"batch_size={rows}", f"accumulation={accumulation}", "learning_rate=1e-3"
     )
     assert train(big, 3) == pytest.approx(train(small, 3), abs=1e-6)
     for name, value in big.module.state_dict().items():
@@ -75,7 +75,7 @@ def test_clipping(
         seen.append(math.sqrt(sum(float(gradient.pow(2).sum()) for gradient in gradients)))
 
     monkeypatch.setattr(loop.optimizer, "step", look)
-    with prefetched(loop.trainee.batch, loop._numbers(0, 1)) as batches:
+    with prefetched(loop.trainable.batch, loop._numbers(0, 1)) as batches:
         facts = loop._step(batches, 0, 1)
     assert facts["norm"] > 0.01  # what is reported is the norm before
     assert seen[0] == pytest.approx(clip_norm or facts["norm"], rel=1e-3)
@@ -98,7 +98,7 @@ def test_speed_is_that_of_steps(
 
     monkeypatch.setattr("firth.training.loop.time.perf_counter", look)
     monkeypatch.setattr("firth.training.loop._REPORT_S", 0)
-    monkeypatch.setattr(loop.trainee, "evaluate", evaluate)
+    monkeypatch.setattr(loop.trainable, "evaluate", evaluate)
     loop.run(3, "resume")
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     trained = [line for line in lines if line["event"] == "train"]
@@ -109,7 +109,7 @@ def test_speed_is_that_of_steps(
     assert len(trained) == 3
 
 
-class Poisoned(MaskedEncoder):
+class Poisoned(BertPretraining):
     """The loss turns to NaN in batch number 4."""
 
     def batch(self, number: int) -> Batch:
@@ -138,20 +138,20 @@ def test_nan_stops_at_the_last_good_checkpoint(tiny_config: RunConfig, corpus: C
 def test_a_huge_rate_is_noticed(tiny_config: RunConfig, corpus_folder: Path, tmp_path: Path) -> None:
     """Weights that overflow in the last step of all are noticed by the evaluation after it."""
     for steps in (1, 6):
-        config = tiny_config.override(["learning_rate=1e38", "warmup_share=0", f"steps={steps}"])
+        config = tiny_config.override(["learning_rate=1e38", "warmup_ratio=0", f"steps={steps}"])
         with pytest.raises(FirthError, match=r"loss or gradient became NaN or infinite at step [12];"):
             api.pretrain(config, corpus=corpus_folder, out=tmp_path / str(steps))
         assert not (tmp_path / str(steps) / "config.json").exists()
 
 
 def test_evaluation_is_repeatable_and_changes_nothing(tiny_config: RunConfig, corpus: Corpus, tmp_path: Path) -> None:
-    trainee = build_loop(tiny_config, corpus, tmp_path).trainee
-    before = {name: value.clone() for name, value in trainee.module.state_dict().items()}
-    first = trainee.evaluate()
+    trainable = build_loop(tiny_config, corpus, tmp_path).trainable
+    before = {name: value.clone() for name, value in trainable.module.state_dict().items()}
+    first = trainable.evaluate()
     assert 0 <= first["masked_accuracy"] <= 1
     assert first.get("masked", first["loss"]) == pytest.approx(math.log(corpus.info.vocab_size), rel=0.1)
-    assert trainee.evaluate() == first
-    assert all(torch.equal(value, before[name]) for name, value in trainee.module.state_dict().items())
+    assert trainable.evaluate() == first
+    assert all(torch.equal(value, before[name]) for name, value in trainable.module.state_dict().items())
 
 
 class StopAt:
@@ -225,17 +225,17 @@ def test_best_and_last_are_kept(
 ) -> None:
     loop = build_loop(tiny_config, corpus, tmp_path, "evaluations=6", "keep=2")
     scores = iter([5.0, 3.0, 4.0, 4.5, 4.2, 4.1])
-    monkeypatch.setattr(loop.trainee, "evaluate", lambda: {"loss": next(scores)})
+    monkeypatch.setattr(loop.trainable, "evaluate", lambda: {"loss": next(scores)})
     assert loop.run(6, "resume") == {"loss": 4.1}
     assert [step for step, _ in list_checkpoints(loop.checkpoints)] == [2, 5, 6]
     assert loop.best == {"loss": 3.0, "step": 2}
 
 
 def test_epochs_become_steps(tiny_config: RunConfig, corpus_folder: Path, corpus: Corpus, tmp_path: Path) -> None:
-    config = tiny_config.override(["steps=null", "epochs=0.5", "batch_rows=16"])
+    config = tiny_config.override(["steps=null", "epochs=0.5", "batch_size=16"])
     api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
     facts = json.loads((tmp_path / "run" / "firth.json").read_text())
-    rows = len(find_family(config)(configure(config, corpus), corpus).rows)
+    rows = len(find_pretraining(config)(configure(config, corpus), corpus).rows)
     assert facts["steps"] == round(0.5 * rows / 16)
     assert facts["epochs"] == pytest.approx(0.5, abs=16 / rows)
 

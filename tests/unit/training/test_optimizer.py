@@ -16,30 +16,30 @@ def rates(steps: int, **options: object) -> list[float]:
 
 
 def test_linear() -> None:
-    assert rates(10, warmup_share=0.2) == pytest.approx([0.5, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
+    assert rates(10, warmup_ratio=0.2) == pytest.approx([0.5, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
 
 
 def test_cosine() -> None:
-    found = rates(6, schedule="cosine", warmup_share=1 / 3)
+    found = rates(6, schedule="cosine", warmup_ratio=1 / 3)
     assert found == pytest.approx([0.5, 1, 1, 0.5 + 0.5**0.5 / 2, 0.5, 0.5 - 0.5**0.5 / 2])
 
 
 def test_inverse_sqrt() -> None:
-    found = rates(100, schedule="inverse_sqrt", warmup_share=0.04)
+    found = rates(100, schedule="inverse_sqrt", warmup_ratio=0.04)
     assert found[:4] == pytest.approx([0.25, 0.5, 0.75, 1])
     assert [found[4], found[15], found[63]] == pytest.approx([(4 / 5) ** 0.5, 0.5, 0.25])
-    assert rates(4, schedule="inverse_sqrt", warmup_share=0)[3] == pytest.approx(0.5)
+    assert rates(4, schedule="inverse_sqrt", warmup_ratio=0)[3] == pytest.approx(0.5)
 
 
 def test_constant() -> None:
-    assert rates(4, schedule="constant", warmup_share=0.5) == [0.5, 1, 1, 1]
+    assert rates(4, schedule="constant", warmup_ratio=0.5) == [0.5, 1, 1, 1]
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "inverse_sqrt", "constant"])
 @pytest.mark.parametrize("share", [0, 0.06, 0.5, 1])
 @pytest.mark.parametrize("steps", [1, 2, 7, 50])
 def test_every_rate_is_useful(schedule: str, share: float, steps: int) -> None:
-    found = rates(steps, schedule=schedule, warmup_share=share)
+    found = rates(steps, schedule=schedule, warmup_ratio=share)
     assert all(0 < rate <= 1 for rate in found)
     peak = found.index(max(found))
     assert found[:peak] == sorted(found[:peak])

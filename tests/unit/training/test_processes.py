@@ -78,7 +78,7 @@ def test_two_ranks_equal_accumulation(
 ) -> None:
     out = tmp_path / "ranks"
     run_ranks(recipe, "--corpus", corpus_folder, "--out", out, "--steps", 6, *tiny_settings)
-    config = find_recipe(recipe).override([*tiny_settings, "steps=6", "accumulation=2"])
+    config = find_recipe(recipe).override([*tiny_settings, "steps=6", "gradient_accumulation=2"])
     api.pretrain(config, corpus=corpus_folder, out=tmp_path / "alone")
     together, alone = (load_file(folder / "model.safetensors") for folder in (out, tmp_path / "alone"))
     assert together.keys() == alone.keys()
@@ -94,11 +94,11 @@ def test_two_ranks_of_a_recurrent_model(words_folder: Path, tmp_path: Path) -> N
     """Windows of different lengths have other rates, and a cluster of rare words may occur on one rank alone."""
     settings = "embed_dim=16 hidden_dim=16 num_layers=1 dropout_prob=0 output_dropout_prob=0 tied=false output=adaptive"
     settings += (
-        " carry=false random_windows=true row_len=3 batch_rows=2 evaluations=1 evaluation_batches=2 checkpoints=1"
+        " carry_state=false random_windows=true seq_len=3 batch_size=2 evaluations=1 evaluation_batches=2 checkpoints=1"
     )
     words = settings.split()
     run_ranks("lstm-lm", "--corpus", words_folder, "--out", tmp_path / "ranks", "--steps", 8, *words)
-    config = find_recipe("lstm-lm").override([*words, "steps=8", "accumulation=2"])
+    config = find_recipe("lstm-lm").override([*words, "steps=8", "gradient_accumulation=2"])
     api.pretrain(config, corpus=words_folder, out=tmp_path / "alone")
     together, alone = (load_file(tmp_path / name / "model.safetensors") for name in ("ranks", "alone"))
     for name, value in alone.items():

@@ -18,7 +18,7 @@ from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
 from firth.data.readers import ReadingConfig
 from firth.data.sources import find_sources
-from firth.evaluation.compare.cache import Book, Cell
+from firth.evaluation.compare.cache import Cache, Cell
 from firth.models.elmo.format import require_h5py
 from firth.models.pretrain import resume_run, start_run
 from firth.models.registry import VECTOR_RECIPES, find_recipe
@@ -129,7 +129,7 @@ class Corpora:
     def _ready(self, need: str) -> Path | None:
         return next((path for path in self.prepared if self.kinds[path] in _FITS[need]), None)
 
-    def find(self, base: Base, book: Book, progress: Progress | None) -> Path:
+    def find(self, base: Base, cache: Cache, progress: Progress | None) -> Path:
         """The corpus of a base; prepared if need be."""
         found = self._ready(base.need)
         if found is not None:
@@ -138,9 +138,9 @@ class Corpora:
         tokens = TokensConfig.build(
             {"kind": kind, "vocab_size": self.vocab_size, "lowercase": self.lowercase}, "tokens"
         )
-        cell = book.cell("corpora", kind, self._inputs(tokens))
+        cell = cache.cell("corpora", kind, self._inputs(tokens))
         if not (cell.folder / "corpus.json").is_file():
-            book.choose(cell)
+            cache.choose(cell)
             cell.folder.parent.mkdir(parents=True, exist_ok=True)
             prepare(self.raw, cell.folder, tokens, self.reading, progress=progress)
         return cell.folder
@@ -174,7 +174,7 @@ def is_finished(cell: Cell) -> bool:
     return (cell.folder / "firth.json").is_file() and Run.open(cell.folder).facts["status"] == "finished"
 
 
-def pretrain_base(base: Base, cell: Cell, corpus: Path, book: Book, seconds: float, progress: Progress | None) -> Run:
+def pretrain_base(base: Base, cell: Cell, corpus: Path, cache: Cache, seconds: float, progress: Progress | None) -> Run:
     """A run in the cell's folder; one that was begun goes on, a finished one is left as it is."""
     if (cell.folder / "firth.json").is_file():
         run = Run.open(cell.folder)
@@ -185,12 +185,12 @@ def pretrain_base(base: Base, cell: Cell, corpus: Path, book: Book, seconds: flo
         if not base.has_length:
             brief = seconds < _LONG_S and config.training.optimizer != "averaged_sgd"  # which goes by its tests
             config = config.override([f"training.budget={max(seconds, 1):.0f}s", *(_BRIEF if brief else ())])
-        book.choose(cell, seconds=None if base.has_length else seconds)
+        cache.choose(cell, seconds=None if base.has_length else seconds)
         run = start_run(config, corpus, cell.folder, progress=progress)
     else:
         assert base.config is not None
         vectors = fitted_vectors(base.config, corpus, None if base.has_length else seconds)
-        book.choose(cell, seconds=None if base.has_length else seconds)
+        cache.choose(cell, seconds=None if base.has_length else seconds)
         run = start_vectors(base.name.split()[0], vectors, corpus, cell.folder, progress=progress)
     shutil.rmtree(cell.folder / "checkpoints", ignore_errors=True)  # it is finished: they are of no more use
     return run

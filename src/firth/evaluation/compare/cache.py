@@ -35,7 +35,7 @@ class Cell:
         return f"{', '.join(self.changed)} changed: made anew in {self.folder}" if self.changed else ""
 
 
-class Book:
+class Cache:
     """All cells of a comparison."""
 
     def __init__(self, folder: Path) -> None:

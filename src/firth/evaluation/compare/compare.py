@@ -22,8 +22,8 @@ from firth.core.run import Run, versions
 from firth.core.types import Progress
 from firth.core.units import parse_duration, show_duration
 from firth.evaluation.compare.bases import Base, Corpora, base_inputs, find_base, is_finished, pretrain_base, spent_s
-from firth.evaluation.compare.cache import Book, Cell, lock_folder
-from firth.evaluation.compare.config import Note, Wish, read_labels
+from firth.evaluation.compare.cache import Cache, Cell, lock_folder
+from firth.evaluation.compare.config import CompareConfig, Note, read_labels
 from firth.evaluation.compare.ranking import PRETRAIN_SHARE, Row, Shares, mark, share_budget
 from firth.evaluation.compare.tasks import Trainings, fit_to_time, model_files
 from firth.evaluation.floors import floor_rows
@@ -47,29 +47,29 @@ class Place:
 
 
 class Comparison:
-    """A wish being carried out below a folder; what is finished there is not made again."""
+    """A options being carried out below a folder; what is finished there is not made again."""
 
-    def __init__(self, wish: Wish, out: Path, stage: Stage | None = None, note: Note | None = None) -> None:
-        wish.check()
-        self.wish, self.out = wish, out
+    def __init__(self, options: CompareConfig, out: Path, stage: Stage | None = None, note: Note | None = None) -> None:
+        options.check()
+        self.options, self.out = options, out
         self.stage: Stage = _without_tests(stage) if stage else lambda title: nullcontext(None)
         self.note: Note = note or (lambda text: None)
-        self.budget_s = parse_duration(wish.budget)
-        self.labels = read_labels(wish, self.note)
-        self.corpora = Corpora(wish.corpus, wish.raw, wish.vocab_size, lowercase=not wish.cased)
+        self.budget_s = parse_duration(options.budget)
+        self.labels = read_labels(options, self.note)
+        self.corpora = Corpora(options.corpus, options.raw, options.vocab_size, lowercase=not options.cased)
         self.bases = self._find_bases()
         self.made = 0
 
     def _find_bases(self) -> list[Base]:
-        wish, small = self.wish, self.budget_s < _SMALL_S
+        options, small = self.options, self.budget_s < _SMALL_S
         bases = (
             self._usual(SMALL if small else USUAL)
-            if wish.recipes is None
-            else [find_base(word) for word in dict.fromkeys(wish.recipes)]
+            if options.recipes is None
+            else [find_base(word) for word in dict.fromkeys(options.recipes)]
         )
         for base in bases:
             if not self.corpora.serves(base):
-                if wish.recipes is not None:
+                if options.recipes is not None:
                     raise FirthError(self.corpora.refusal(base))
                 self.note(f"left out: {self.corpora.refusal(base)}")
         bases = [base for base in bases if self.corpora.serves(base)]
@@ -97,7 +97,7 @@ class Comparison:
             self.out.mkdir(parents=True, exist_ok=True)
         started = time.perf_counter()
         with lock_folder(self.out):
-            self.book = Book(self.out)
+            self.cache = Cache(self.out)
             try:
                 places = self._pretrain()
                 metric, rows = floor_rows(self.labels, self.out)
@@ -121,13 +121,13 @@ class Comparison:
         trained = [base for base in self.bases if base.config is not None]
         for base in sorted(trained, key=lambda base: not base.static):
             with self.stage(f"{base.name}: text") as progress:
-                corpus = self.corpora.find(base, self.book, progress)
-            cell = self.book.cell("bases", base.name, base_inputs(base, corpus, self.wish.budget))
+                corpus = self.corpora.find(base, self.cache, progress)
+            cell = self.cache.cell("bases", base.name, base_inputs(base, corpus, self.options.budget))
             self._say_changed(base.name, cell)
             if not is_finished(cell):
                 seconds = self._seconds(base, trained, [place.pretrain_s for place in found.values()])
                 with self.stage(base.name) as progress:
-                    run = pretrain_base(base, cell, corpus, self.book, seconds, progress)
+                    run = pretrain_base(base, cell, corpus, self.cache, seconds, progress)
                 self.made += 1
                 self.note(f"{base.name}: pre-trained in {show_duration(spent_s(run.facts))}")
             spent = spent_s(Run.open(cell.folder).facts)
@@ -146,7 +146,7 @@ class Comparison:
         equal = self._shares().pretrain_s
         if base.static:
             return equal
-        known = [cell["chosen"].get("seconds") for cell in self.book.cells.values() if self._alike(cell)]
+        known = [cell["chosen"].get("seconds") for cell in self.cache.cells.values() if self._alike(cell)]
         if any(known):
             return float(next(seconds for seconds in known if seconds))
         static = [one for one in free if one.static]
@@ -156,7 +156,7 @@ class Comparison:
     def _alike(self, cell: dict[str, Any]) -> bool:
         """Whether a cell is a base that the loop trained under the same budget."""
         inputs = cell["inputs"]
-        return "objective" in (inputs.get("recipe") or {}) and inputs.get("budget") == self.wish.budget
+        return "objective" in (inputs.get("recipe") or {}) and inputs.get("budget") == self.options.budget
 
     def _shares(self) -> Shares:
         num_pretrained = sum(base.config is not None and not base.has_length for base in self.bases)
@@ -165,23 +165,23 @@ class Comparison:
     @property
     def _num_trainings(self) -> int:
         """Of each base."""
-        return self.wish.seeds * (1 + len(self.wish.small_shares))
+        return self.options.seeds * (1 + len(self.options.small_shares))
 
     # -- fine-tuning
 
     def _task_inputs(self, base: dict[str, Any], share: float) -> dict[str, Any]:
-        wish = self.wish
-        files = {"train": wish.train, "dev": wish.dev, "test": wish.test}
+        options = self.options
+        files = {"train": options.train, "dev": options.dev, "test": options.test}
         return {
             "base": base,
             **{name: None if path is None else fingerprint(path) for name, path in files.items()},
-            "settings": wish.config.model_dump(mode="json"),
-            "given": sorted(wish.given),
-            "reading": vars(wish.reading),
-            "seeds": wish.seeds,
-            "budget": wish.budget,
+            "settings": options.config.model_dump(mode="json"),
+            "given": sorted(options.given),
+            "reading": vars(options.reading),
+            "seeds": options.seeds,
+            "budget": options.budget,
             "share": share,
-            "limits": [wish.max_dev, wish.max_test],
+            "limits": [options.max_dev, options.max_test],
         }
 
     def _finetune(self, places: dict[str, Place]) -> list[Row]:
@@ -197,36 +197,36 @@ class Comparison:
     def _finetune_one(self, base: Base, place: Place, seconds: float) -> tuple[Row, float]:
         """A row of the table, and the seconds that its trainings took."""
         num_train = len(self.labels.data.train)
-        cell = self.book.cell("tasks", base.name, self._task_inputs(place.inputs, 1.0))
+        cell = self.cache.cell("tasks", base.name, self._task_inputs(place.inputs, 1.0))
         self._say_changed(base.name, cell)
         if not is_finished(cell):
             self._choose(cell, place, num_train, seconds)
-            with self.stage(f"{base.name}: {self.wish.task}") as progress:
+            with self.stage(f"{base.name}: {self.options.task}") as progress:
                 self._trainings(cell, place).finetune(progress)
             self.made += 1
         if cell.chosen["num_train"] < num_train:
             used = f"{cell.chosen['num_train']:,} of {num_train:,}"
             self.note(f"{base.name}: only {used} labelled examples fitted into its time")
         run = Run.open(cell.folder)
-        shares = {f"{share:g}": self._share(base, place, share, seconds) for share in self.wish.small_shares}
+        shares = {f"{share:g}": self._share(base, place, share, seconds) for share in self.options.small_shares}
         by_share = {share: tuple(one["test"]["score"] for one in results) for share, results in shares.items()}
         trained = [*run.facts["results"], *(one for results in shares.values() for one in results)]
         return _row(base, run, place.pretrain_s, by_share, self.out), sum(result["seconds"] for result in trained)
 
     def _trainings(self, cell: Cell, place: Place) -> Trainings:
-        source = Source(place.base, self.wish.train, self.wish.dev, self.wish.reading)
-        return Trainings(cell, self.labels, source, self.wish.seeds)
+        source = Source(place.base, self.options.train, self.options.dev, self.options.reading)
+        return Trainings(cell, self.labels, source, self.options.seeds)
 
     def _choose(self, cell: Cell, place: Place, num_train: int, seconds: float) -> None:
         """How long a fine-tuning is; said once, so that it is the same when it goes on."""
         if not cell.chosen:
             base = load_base(place.base, self.labels.data, self.labels.config)
-            self.book.choose(cell, **fit_to_time(self.labels, base, num_train, seconds))
+            self.cache.choose(cell, **fit_to_time(self.labels, base, num_train, seconds))
 
     def _share(self, base: Base, place: Place, share: float, seconds: float) -> list[dict[str, Any]]:
-        cell = self.book.cell("shares", f"{base.name}-{share:g}", self._task_inputs(place.inputs, share))
+        cell = self.cache.cell("shares", f"{base.name}-{share:g}", self._task_inputs(place.inputs, share))
         total = len(self.labels.data.train)
-        self._choose(cell, place, min(total, max(self.labels.config.batch_rows, round(share * total))), seconds)
+        self._choose(cell, place, min(total, max(self.labels.config.batch_size, round(share * total))), seconds)
         with self.stage(f"{base.name}: {share:.0%} of the labels") as progress:
             results, made = self._trainings(cell, place).share(progress)
         self.made += made
@@ -237,13 +237,13 @@ class Comparison:
     def _finish(self, metric: str, rows: list[Row], seconds: float) -> dict[str, Any]:
         marks = mark(rows)
         found: dict[str, Any] = {
-            "task": self.wish.task,
+            "task": self.options.task,
             "metric": metric,
-            "scored_on": "test" if self.wish.test is not None else "dev",
+            "scored_on": "test" if self.options.test is not None else "dev",
             "num_train": len(self.labels.data.train),
             "num_scored": len(self.labels.test),
-            "budget": self.wish.budget,
-            "seeds": self.wish.seeds,
+            "budget": self.options.budget,
+            "seeds": self.options.seeds,
             "best": marks.best,
             "cheapest": marks.cheapest,
             "rows": [row.told() for row in rows],

@@ -16,7 +16,7 @@ Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Wish:
+class CompareConfig:
     """What the user asked for."""
 
     config: TaskConfig
@@ -55,28 +55,28 @@ class Wish:
             raise FirthError("compare needs text to learn from: name it with --corpus")
 
 
-def read_labels(wish: Wish, note: Note) -> Labels:
+def read_labels(options: CompareConfig, note: Note) -> Labels:
     """The examples in an order that is the same every time and of which every beginning has its part of each label; many
     dev or test examples are cut to a sample."""
-    data = read_task(wish.task, wish.train, wish.dev, wish.reading)
+    data = read_task(options.task, options.train, options.dev, options.reading)
     data.check.refuse()
     _say_problems(data, note)
     scored = data.dev
-    if wish.test is not None:
-        more = read_examples(wish.task, wish.test, wish.reading, for_scoring=True)
+    if options.test is not None:
+        more = read_examples(options.task, options.test, options.reading, for_scoring=True)
         if not more:
-            raise FirthError(f"{wish.test}: no examples in it; check the file")
-        tested = build_data(wish.task, data.train, more, wish.reading.repair_tags)
+            raise FirthError(f"{options.test}: no examples in it; check the file")
+        tested = build_data(options.task, data.train, more, options.reading.repair_tags)
         tested.check.refuse()
         _say_problems(tested, note, "test")
         scored = tested.dev
-    test = _sample(scored, wish.max_test, 0x7E57)
+    test = _sample(scored, options.max_test, 0x7E57)
     if len(test) < len(scored):
         note(f"scores are those of {len(test):,} of the {len(scored):,} examples (--max-test)")
-    config = data.configured(wish.config)
+    config = data.configured(options.config)
     train = [data.train[number] for number in nested_order(strata(data.train), 0).tolist()]
-    ordered = replace(data, train=train, dev=_sample(data.dev, wish.max_dev, 0xDE))
-    return Labels(ordered, test, config, wish.given)
+    ordered = replace(data, train=train, dev=_sample(data.dev, options.max_dev, 0xDE))
+    return Labels(ordered, test, config, options.given)
 
 
 def _say_problems(data: TaskData, note: Note, part: str = "dev") -> None:

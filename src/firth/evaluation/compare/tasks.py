@@ -14,12 +14,12 @@ from firth.core.run import Run
 from firth.core.types import Progress
 from firth.evaluation.compare.cache import Cell
 from firth.evaluation.compare.ranking import fit_length
-from firth.models.shared.model import Representation
+from firth.models.shared.model import Model
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData
-from firth.tasks.finetune import load_base, usual_settings
+from firth.tasks.finetune import default_settings, load_base
 from firth.tasks.model import TaskModel, build_model
-from firth.tasks.run import PREDICTIONS, RESULT, Ground, Source, finish_run, train_cell
+from firth.tasks.run import PREDICTIONS, RESULT, Source, TaskContext, finish_run, train_cell
 from firth.tasks.run import Cell as Training
 from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
@@ -43,22 +43,22 @@ class Labels:
         return replace(self.data, train=self.data.train[:num_train], dev=self.data.dev[:num_dev])
 
 
-def fit_to_time(labels: Labels, base: Representation, num_train: int, seconds: float) -> dict[str, Any]:
+def fit_to_time(labels: Labels, base: Model, num_train: int, seconds: float) -> dict[str, Any]:
     """How many epochs, and of how many examples, a training may take to keep to its seconds."""
-    config = usual_settings(labels.config, base, num_train, labels.given)
+    config = default_settings(labels.config, base, num_train, labels.given)
     sample = labels.some(min(num_train, _TIMED_TRAIN), _TIMED_DEV)
     model = build_model(config, base, sample.pairs)
     model.network.start(torch.Generator().manual_seed(config.seed))
     model.task.learn_from(labels.data.train)
-    trainee = Finetuning(config.replace(epochs=1), model.task, model.network, sample.train, sample.dev)
-    training = TrainingConfig(batch_rows=config.batch_rows, steps=trainee.steps, device=config.device)
+    trainable = Finetuning(config.replace(epochs=1), model.task, model.network, sample.train, sample.dev)
+    training = TrainingConfig(batch_size=config.batch_size, steps=trainable.steps, device=config.device)
     with tempfile.TemporaryDirectory() as folder:
-        timing = Loop(trainee, training, Path(folder), saves=False).time_steps(0.05 * seconds)
-    epoch_steps = max(1, round(trainee.steps * num_train / len(sample.train)))
+        timing = Loop(trainable, training, Path(folder), saves=False).time_steps(0.05 * seconds)
+    epoch_steps = max(1, round(trainable.steps * num_train / len(sample.train)))
     text_s = timing.evaluation_s / len(sample.dev)
     num_dev = min(len(labels.data.dev), max(_TIMED_DEV, int(0.1 * seconds / max(text_s, 1e-9))))
     epochs, steps = fit_length(seconds, timing.step_s, text_s * num_dev, epoch_steps, config.epochs)
-    part = num_train if steps >= epoch_steps else max(config.batch_rows, num_train * steps // epoch_steps)
+    part = num_train if steps >= epoch_steps else max(config.batch_size, num_train * steps // epoch_steps)
     return {"epochs": epochs, "num_train": min(part, num_train), "num_dev": num_dev}
 
 
@@ -94,20 +94,22 @@ class Trainings:
     def data(self) -> TaskData:
         return self.labels.some(self.cell.chosen["num_train"], self.cell.chosen["num_dev"])
 
-    def ground(self) -> Ground:
-        return Ground(self.source, self.data(), None, load_base(self.source.base, self.data(), self.labels.config))
+    def context(self) -> TaskContext:
+        return TaskContext(self.source, self.data(), None, load_base(self.source.base, self.data(), self.labels.config))
 
-    def config(self, base: Representation) -> TaskConfig:
-        config = usual_settings(self.labels.config, base, self.cell.chosen["num_train"], self.labels.given)
+    def config(self, base: Model) -> TaskConfig:
+        config = default_settings(self.labels.config, base, self.cell.chosen["num_train"], self.labels.given)
         return config.replace(epochs=self.cell.chosen["epochs"])
 
-    def train(self, folder: Path, ground: Ground, config: TaskConfig, keep: bool, progress: Progress | None) -> Any:
+    def train(
+        self, folder: Path, context: TaskContext, config: TaskConfig, keep: bool, progress: Progress | None
+    ) -> Any:
         """All seeds; those that are there are not trained again."""
         return [
             train_cell(
                 folder / str(number),
                 Training(config.replace(seed=config.seed + number)),
-                ground,
+                context,
                 progress,
                 keep,
                 lambda model, place: {"test": test_model(model, self.labels.test, place / PREDICTIONS)},
@@ -117,9 +119,9 @@ class Trainings:
 
     def finetune(self, progress: Progress | None) -> Run:
         """A run of ``firth finetune``'s kind: every seed is trained, the best on dev is kept."""
-        ground = self.ground()
-        assert ground.base is not None
-        config = self.config(ground.base)
+        context = self.context()
+        assert context.base is not None
+        config = self.config(context.base)
         folder = self.cell.folder
         if (folder / "firth.json").is_file():
             run = Run.open(folder)
@@ -134,7 +136,7 @@ class Trainings:
             }
             run = Run.create(folder, facts | self.source.facts())
         with run.lock():
-            finish_run(run, self.train(folder / "seeds", ground, config, True, progress), ground)
+            finish_run(run, self.train(folder / "seeds", context, config, True, progress), context)
         return run
 
     def share(self, progress: Progress | None) -> tuple[list[dict[str, Any]], int]:
@@ -142,9 +144,9 @@ class Trainings:
         places = [self.cell.folder / str(number) / RESULT for number in range(self.seeds)]
         missing = sum(not place.is_file() for place in places)
         if missing:
-            ground = self.ground()
-            assert ground.base is not None
-            self.train(self.cell.folder, ground, self.config(ground.base), False, progress)
+            context = self.context()
+            assert context.base is not None
+            self.train(self.cell.folder, context, self.config(context.base), False, progress)
         return [read_json(place) for place in places], missing
 
 

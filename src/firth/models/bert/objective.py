@@ -44,9 +44,9 @@ class MaskedTokens(nn.Module):
 
     def rows(self, split: Split, seed: int) -> PackedRows | PairRows:
         if self.config.pairs == "none":
-            rows: PackedRows | PairRows = PackedRows.of_documents(split, self.config.row_len, 2, seed)
+            rows: PackedRows | PairRows = PackedRows.of_documents(split, self.config.seq_len, 2, seed)
         else:
-            rows = PairRows(split, self.config.row_len, self.config.short_prob, seed)
+            rows = PairRows(split, self.config.seq_len, self.config.short_prob, seed)
         need_text(split, len(rows))
         return rows
 
@@ -71,7 +71,7 @@ class MaskedTokens(nn.Module):
         """Cross-entropy at the chosen tokens and pairs; the last block computes nothing else."""
         tensors = batch.tensors
         hidden_BPD = model.picked(
-            tensors["picks"], tensors["ids"], tensors["blocks"], tensors["positions"], tensors.get("segments")
+            tensors["picks"], tensors["ids"], tensors["doc_ids"], tensors["positions"], tensors.get("segments")
         )
         hidden_ND = hidden_BPD.flatten(0, 1)
         scores_NV = self.head(hidden_ND[tensors["masked"]], model.embeddings.tokens.weight)

@@ -14,8 +14,8 @@ from firth.models.ernie.objective import KnowledgeMasking
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
 from firth.models.shared.encoder_format import load_encoder, save_encoder
-from firth.models.shared.encoder_model import EncoderRepresentation
-from firth.models.shared.pretraining import Family
+from firth.models.shared.encoder_model import EncoderModel
+from firth.models.shared.pretraining import Pretraining
 from firth.models.shared.rows import Specials
 from firth.models.unilm.objective import UnifiedMasks
 from firth.models.unilm.targets import MaskedTargets
@@ -34,7 +34,7 @@ def specials_of(pieces: Pieces, where: Path) -> Specials:
     return Specials(ordinary=ordinary, **{name: int(number) for name, number in wanted.items() if number is not None})
 
 
-class MaskedEncoder(Family):
+class BertPretraining(Pretraining):
     """An encoder that predicts hidden tokens, and pairs of segments if asked."""
 
     published = (
@@ -79,7 +79,7 @@ class MaskedEncoder(Family):
 
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
         """Pseudo-perplexity over the first sentences of held-out documents, each token hidden in turn."""
-        model = EncoderRepresentation.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
+        model = EncoderModel.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
         split, pieces = self.corpus.heldout, model.pieces
         assert pieces.cls_id is not None
         assert pieces.sep_id is not None

@@ -54,7 +54,7 @@ def bert_tiny_modern() -> RunConfig:
     return tiny.replace(
         recipe="bert-tiny-modern",
         model=tiny.model.replace(positions="rotary", norm_first=True).model_dump(),
-        objective=MaskedTokensConfig(mask_share=0.3, row_len=64).model_dump(),
+        objective=MaskedTokensConfig(mask_prob=0.3, seq_len=64).model_dump(),
     )
 
 
@@ -75,7 +75,7 @@ def bert_mini_modern() -> RunConfig:
         recipe="bert-mini-modern",
         model=mini.model.replace(**later).model_dump(),
         objective=MaskedTokensConfig().model_dump(),
-        training=TrainingConfig(batch_rows=8, learning_rate=7e-4).model_dump(),
+        training=TrainingConfig(batch_size=8, learning_rate=7e-4).model_dump(),
     )
 
 

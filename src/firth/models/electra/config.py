@@ -13,5 +13,5 @@ class ReplacedTokensConfig(MaskingConfig):
     kind: Literal["replaced_tokens"] = "replaced_tokens"
     mask_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.85
     random_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.0
-    generator_share: Annotated[float, Field(gt=0, le=1)] = 0.25  # the generator's width
+    generator_ratio: Annotated[float, Field(gt=0, le=1)] = 0.25  # the generator's width
     replaced_weight: Annotated[float, Field(ge=0)] = 50.0

@@ -63,12 +63,12 @@ class ReplacedTokens(nn.Module):
         self.config = config
         self.specials = specials
         self.generator: Any = generator
-        self.head = TokenHead(generator_config(model, config.generator_share))
+        self.head = TokenHead(generator_config(model, config.generator_ratio))
         self.replaced_head = ReplacedHead(model)
         self.weights = {"generator": 1.0, "replaced": config.replaced_weight}
 
     def rows(self, split: Split, seed: int) -> PackedRows:
-        rows = PackedRows.of_documents(split, self.config.row_len, 2, seed)
+        rows = PackedRows.of_documents(split, self.config.seq_len, 2, seed)
         need_text(split, len(rows))
         return rows
 
@@ -87,7 +87,7 @@ class ReplacedTokens(nn.Module):
     def loss(self, model: Any, batch: Batch) -> Losses:
         """Cross-entropy of the generator at the masks; binary cross-entropy of the model at every token."""
         tensors = batch.tensors
-        ids, blocks, positions, labels = (tensors[name] for name in ("ids", "blocks", "positions", "labels"))
+        ids, blocks, positions, labels = (tensors[name] for name in ("ids", "doc_ids", "positions", "labels"))
         hidden_BPD = self.generator.picked(tensors["picks"], ids, blocks, positions)
         scores_NV = self.head(hidden_BPD.flatten(0, 1)[tensors["masked"]], model.embeddings.tokens.weight)
         guesses_N = sample(scores_NV, tensors["draws"])

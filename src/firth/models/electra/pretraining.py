@@ -13,13 +13,13 @@ from firth.models.electra.objective import ReplacedTokens, generator_config
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
 from firth.models.shared.encoder_format import load_encoder, save_encoder
-from firth.models.shared.pretraining import Family
+from firth.models.shared.pretraining import Pretraining
 from firth.tokenizers.pieces import Pieces
 
 _GENERATOR = "generator"
 
 
-class ReplacedEncoder(Family):
+class ElectraPretraining(Pretraining):
     """The discriminator is the model; the generator belongs to the objective and lies beside it in the run."""
 
     published = (
@@ -38,7 +38,7 @@ class ReplacedEncoder(Family):
         assert isinstance(config.model, EncoderConfig)
         assert isinstance(config.objective, ReplacedTokensConfig)
         model = Encoder(config.model)
-        generator = Encoder(generator_config(config.model, config.objective.generator_share), model.embeddings)
+        generator = Encoder(generator_config(config.model, config.objective.generator_ratio), model.embeddings)
         specials = specials_of(corpus.pieces, corpus.folder)
         return model, ReplacedTokens(config.objective, config.model, generator, specials)
 
@@ -59,7 +59,7 @@ class ReplacedEncoder(Family):
         theirs, encoder, heads = load_encoder(base / _GENERATOR)
         if theirs.hidden_dim != self.objective.generator.config.hidden_dim:
             raise FirthError(
-                f"{base / _GENERATOR}: a generator {theirs.hidden_dim} wide where generator_share asks for {self.objective.generator.config.hidden_dim}: use the share that the base was trained with"
+                f"{base / _GENERATOR}: a generator {theirs.hidden_dim} wide where generator_ratio asks for {self.objective.generator.config.hidden_dim}: use the share that the base was trained with"
             )
         own = {name: tensor for name, tensor in encoder.items() if not name.startswith("embeddings.")}
         self.objective.generator.load_state_dict(own)

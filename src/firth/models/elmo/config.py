@@ -51,14 +51,14 @@ class ElmoConfig(Config):
 
 
 class BothDirectionsConfig(Config):
-    """The next word and the one before, jointly (Peters et al. 2018). ``batch_rows`` of training is the number of lanes."""
+    """The next word and the one before, jointly (Peters et al. 2018). ``batch_size`` of training is the number of lanes."""
 
     kind: Literal["both_directions"] = "both_directions"
-    window_len: Positive = 20  # words until backpropagation is cut; the state goes on
+    seq_len: Positive = 20  # words until backpropagation is cut; the state goes on
     max_vocab: Positive | None = None  # of the softmax; the characters of every word are read
     min_count: Positive = 1
     softmax: Literal["table", "characters"] = "table"
     num_samples: Annotated[int, Field(ge=0)] = 8192  # noise words of a batch; 0: the whole vocabulary
     softmax_network: Literal["own", "shared"] = "own"  # for characters: a network apart, or the token layer
     correction_dim: Positive = 128
-    forget_between_sentences: bool = False
+    reset_between_sentences: bool = False

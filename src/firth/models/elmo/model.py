@@ -19,7 +19,7 @@ from firth.core.errors import FirthError
 from firth.core.types import Encoding, Frame, TextReader
 from firth.models.elmo.config import ElmoConfig
 from firth.models.elmo.network import BEGIN, END, PADDING, Elmo, ElmoWords
-from firth.models.shared.model import Found, Representation, TextLayers, require_layer, require_pool
+from firth.models.shared.model import Found, Model, TextLayers, require_layer, require_pool
 from firth.tokenizers.characters import PADDING as CHARACTER_PADDING
 from firth.tokenizers.characters import border_ids, character_ids, trimmed
 from firth.tokenizers.sentences import split_sentences
@@ -64,7 +64,7 @@ class TokenCache:
         return np.fromiter((self.places[word] for word in words), np.int64, len(words))
 
 
-class ElmoRepresentation(Representation):
+class ElmoModel(Model):
     """What ``firth.load`` gives for ELMo."""
 
     kind = "bidirectional language model"
@@ -81,7 +81,7 @@ class ElmoRepresentation(Representation):
     @classmethod
     def from_weights(
         cls, config: ElmoConfig, weights: dict[str, torch.Tensor], rules: TokensConfig, known: list[str], where: Path
-    ) -> "ElmoRepresentation":
+    ) -> "ElmoModel":
         found = cls(config, rules, known)
         try:
             found.model.load_state_dict(weights)

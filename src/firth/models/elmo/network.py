@@ -119,19 +119,19 @@ class ElmoWords(nn.Module):
     def forward(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
     ) -> Layers:
-        mask = ids_BT != PADDING if blocks_BT is None else blocks_BT > 0
+        mask = ids_BT != PADDING if doc_ids_BT is None else doc_ids_BT > 0
         found: Layers = self.elmo(self._vectors(ids_BT), mask)
         return found
 
     def last(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        return self(ids_BT, blocks_BT).last
+        return self(ids_BT, doc_ids_BT).last

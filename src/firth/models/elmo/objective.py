@@ -35,7 +35,7 @@ NAMES = ("forward", "backward")
 Ids = NDArray[np.int64]
 
 
-def read_both_ways(split: Split, window: Window, spellings: Spellings) -> tuple[Ids, Ids]:
+def read_both_directions(split: Split, window: Window, spellings: Spellings) -> tuple[Ids, Ids]:
     """Types that are read and types that come next, both [G, B, T]: the sentence, and the sentence turned around."""
     place, size = window.places, window.lens
     last = len(split.tokens) - 1
@@ -103,7 +103,7 @@ class BothDirections(nn.Module):
     # -- batches
 
     def rows(self, split: Split, seed: int) -> Lanes:
-        lanes = Lanes(split, self.num_lanes, self.config.window_len, seed)
+        lanes = Lanes(split, self.num_lanes, self.config.seq_len, seed)
         need_text(split, lanes.num_places)
         return lanes
 
@@ -113,7 +113,8 @@ class BothDirections(nn.Module):
         number = first // count
         window = rows.window(number)
         inputs, targets = (
-            np.ascontiguousarray(part.transpose(0, 2, 1)) for part in read_both_ways(split, window, self.spellings)
+            np.ascontiguousarray(part.transpose(0, 2, 1))
+            for part in read_both_directions(split, window, self.spellings)
         )
         live = np.ascontiguousarray(window.live.T)
         distinct, places = self.distinct(inputs)
@@ -124,7 +125,7 @@ class BothDirections(nn.Module):
         arrays["characters"] = self.spell(distinct)
         if not live.all():
             arrays["live"] = np.stack((live, live))
-        fresh = (window.places == 0).T if self.config.forget_between_sentences else np.zeros_like(live)
+        fresh = (window.places == 0).T if self.config.reset_between_sentences else np.zeros_like(live)
         fresh[0] |= window.opens
         if fresh.any():
             arrays["fresh"] = np.stack((fresh, fresh))

@@ -21,11 +21,11 @@ from firth.corpus.format import Corpus
 from firth.corpus.word_view import MARKS, Spellings
 from firth.models.elmo.config import BothDirectionsConfig, ElmoConfig
 from firth.models.elmo.format import OPTIONS, WEIGHTS, find_pair, load_elmo, require_h5py, save_elmo
-from firth.models.elmo.model import ElmoRepresentation
+from firth.models.elmo.model import ElmoModel
 from firth.models.elmo.network import Elmo, build_token_layer
 from firth.models.elmo.objective import NAMES, BothDirections
-from firth.models.shared.model import Representation
-from firth.models.shared.pretraining import Family
+from firth.models.shared.model import Model
+from firth.models.shared.pretraining import Pretraining
 from firth.vectors.vocabulary import read_words, view_vocabulary
 
 VOCABULARY, SOFTMAX, WORDS = "vocab.txt", "softmax.safetensors", "words.json"
@@ -38,7 +38,7 @@ def pair_of(path: Path) -> tuple[Path, Path]:
     return found
 
 
-def load_elmo_model(path: Path) -> Representation:
+def load_elmo_model(path: Path) -> Model:
     """A run, or a published pair: its folder or its weights."""
     options, weights = pair_of(path)
     config, tensors = load_elmo(options, weights)
@@ -49,10 +49,10 @@ def load_elmo_model(path: Path) -> Representation:
         else TokensConfig(kind="words", lowercase=False)
     )
     words = read_words(folder / VOCABULARY)[len(MARKS) :] if (folder / VOCABULARY).is_file() else []
-    return ElmoRepresentation.from_weights(config, tensors, rules, words, weights)
+    return ElmoModel.from_weights(config, tensors, rules, words, weights)
 
 
-class ElmoFamily(Family):
+class ElmoPretraining(Pretraining):
     """A bidirectional language model over words."""
 
     published = (OPTIONS, WEIGHTS, VOCABULARY, SOFTMAX, WORDS)
@@ -78,7 +78,7 @@ class ElmoFamily(Family):
         spellings = Spellings(read_words(corpus.folder / "tokenizer" / "words.txt"), known, model.max_chars)
         own = objective.softmax == "characters" and objective.softmax_network == "own"
         network = build_token_layer(model) if own else None
-        return BothDirections(objective, model, spellings, config.training.batch_rows, network)
+        return BothDirections(objective, model, spellings, config.training.batch_size, network)
 
     @classmethod
     def configure(cls, config: RunConfig, corpus: Corpus, from_base: bool = False) -> RunConfig:

@@ -13,13 +13,13 @@ def elmo_tiny() -> RunConfig:
         cell_dim=256,
         dropout_prob=0.0,
     )
-    return _elmo("elmo-tiny", model, 8e-3, 1024, 20_000, batch_rows=16, evaluation_batches=64)
+    return _elmo("elmo-tiny", model, 8e-3, 1024, 20_000, batch_size=16, evaluation_batches=64)
 
 
 def elmo_small() -> RunConfig:
     """1024 cells, 128 numbers a direction: the published small size."""
     model = ElmoConfig(num_highway=1, projection_dim=128, cell_dim=1024, dropout_prob=0.0)
-    return _elmo("elmo-small", model, 4e-3, 2048, 50_000, batch_rows=16, evaluation_batches=64)
+    return _elmo("elmo-small", model, 4e-3, 2048, 50_000, batch_size=16, evaluation_batches=64)
 
 
 def elmo_medium() -> RunConfig:
@@ -30,7 +30,7 @@ def elmo_medium() -> RunConfig:
 
 def elmo_original() -> RunConfig:
     """4096 cells, 512 numbers a direction: the published size."""
-    return _elmo("elmo-original", ElmoConfig(), 1e-3, 8192, 800_000, batch_rows=128)
+    return _elmo("elmo-original", ElmoConfig(), 1e-3, 8192, 800_000, batch_size=128)
 
 
 def _elmo(
@@ -39,7 +39,7 @@ def _elmo(
     learning_rate: float,
     num_samples: int,
     max_vocab: int,
-    batch_rows: int = 64,
+    batch_size: int = 64,
     evaluation_batches: int = 16,
 ) -> RunConfig:
     return RunConfig(
@@ -47,7 +47,7 @@ def _elmo(
         model=model,
         objective=BothDirectionsConfig(num_samples=num_samples, max_vocab=max_vocab),
         training=TrainingConfig(
-            batch_rows=batch_rows,
+            batch_size=batch_size,
             learning_rate=learning_rate,
             weight_decay=0.0,
             clip_norm=10.0,

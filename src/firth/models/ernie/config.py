@@ -13,14 +13,14 @@ class KnowledgeMaskingConfig(MaskingConfig):
 
     kind: Literal["knowledge_masking"] = "knowledge_masking"
     schedule: Literal["mixed", "stages"] = "mixed"
-    basic_share: Annotated[float, Field(ge=0)] = 1.0  # mixed: shares of the rows
-    phrase_share: Annotated[float, Field(ge=0)] = 1.0
-    entity_share: Annotated[float, Field(ge=0)] = 1.0  # counts only with a list of entities
+    basic_weight: Annotated[float, Field(ge=0)] = 1.0  # mixed: shares of the rows
+    phrase_weight: Annotated[float, Field(ge=0)] = 1.0
+    entity_weight: Annotated[float, Field(ge=0)] = 1.0  # counts only with a list of entities
     stage_epochs: Annotated[float, Field(gt=0)] = 1.0  # stages: so long basic, so long phrases, then entities
     entities: str | None = None  # a file with an entity a line
     phrase_score: Annotated[float, Field(gt=-1, lt=1)] = 0.3  # normalised mutual information of two words
     phrase_count: Annotated[int, Field(ge=1)] = 5  # how often they must have met
-    longest_phrase: Annotated[int, Field(ge=2)] = 4  # in words
+    max_phrase_len: Annotated[int, Field(ge=2)] = 4  # in words
     sample_tokens: Positive = 4_000_000  # of which phrases are found
     next_sentence: bool = True
     sentence_order: bool = True
@@ -30,6 +30,8 @@ class KnowledgeMaskingConfig(MaskingConfig):
 
     @model_validator(mode="after")
     def _something_is_hidden(self) -> "KnowledgeMaskingConfig":
-        if self.basic_share + self.phrase_share + (self.entity_share if self.entities else 0) == 0:
-            raise ValueError("nothing would be hidden: raise basic_share or phrase_share, or give entities and a share")
+        if self.basic_weight + self.phrase_weight + (self.entity_weight if self.entities else 0) == 0:
+            raise ValueError(
+                "nothing would be hidden: raise basic_weight or phrase_weight, or give entities and a share"
+            )
         return self

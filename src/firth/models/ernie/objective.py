@@ -79,7 +79,7 @@ class KnowledgeMasking(nn.Module):
         self.with_tasks = model.num_tasks > 0
         self.weights = {"masked": 1.0, **dict.fromkeys(self.tasks, config.pair_weight)}
         shares = np.asarray(
-            [config.basic_share, config.phrase_share, config.entity_share if entities is not None else 0.0]
+            [config.basic_weight, config.phrase_weight, config.entity_weight if entities is not None else 0.0]
         )
         self.limits = np.cumsum(shares / shares.sum())[:-1]
 
@@ -92,9 +92,9 @@ class KnowledgeMasking(nn.Module):
 
     def rows(self, split: Split, seed: int) -> PackedRows:
         if self.tasks:
-            rows: PackedRows = PairRows(split, self.config.row_len, self.config.short_prob, seed)
+            rows: PackedRows = PairRows(split, self.config.seq_len, self.config.short_prob, seed)
         else:
-            rows = PackedRows.of_documents(split, self.config.row_len, 2, seed)
+            rows = PackedRows.of_documents(split, self.config.seq_len, 2, seed)
         need_text(split, len(rows))
         return rows
 
@@ -116,13 +116,13 @@ class KnowledgeMasking(nn.Module):
     def _join(self, ids: NDArray[np.int64], units: NDArray[np.int64], level: int) -> NDArray[np.int64]:
         """From words to what this level hides as one."""
         if level == BASIC:
-            return units if self.config.whole_words else np.where(units >= 0, np.arange(len(units)), -1)
-        joined = join_phrases(ids, units, self.phrases, self.config.longest_phrase)
+            return units if self.config.whole_word_mask else np.where(units >= 0, np.arange(len(units)), -1)
+        joined = join_phrases(ids, units, self.phrases, self.config.max_phrase_len)
         return self.entities.join(ids, joined) if level == ENTITY and self.entities is not None else joined
 
     def _plain(self, split: Split, rows: PackedRows, turns: Turns) -> tuple[Rows, list[int]]:
         """Rows with words as units, and the task of each pair."""
-        config = self.config.replace(whole_words=True, max_ngram=1)
+        config = self.config.replace(whole_word_mask=True, max_ngram=1)
         tasks: list[int] = []
         if not isinstance(rows, PairRows):
             return build_rows(split, rows, turns, config, self.specials), tasks
@@ -165,7 +165,7 @@ class KnowledgeMasking(nn.Module):
     def loss(self, model: Any, batch: Batch) -> Losses:
         """Cross-entropy at the hidden tokens and for each question; the last block computes nothing else."""
         tensors = batch.tensors
-        inputs = (tensors[name] for name in ("picks", "ids", "blocks", "positions", "segments"))
+        inputs = (tensors[name] for name in ("picks", "ids", "doc_ids", "positions", "segments"))
         hidden_ND = model.picked(*inputs, tasks_BT=tensors.get("tasks")).flatten(0, 1)
         found = {"masked": (self.head(hidden_ND[tensors["masked"]], model.embeddings.tokens.weight), tensors["labels"])}
         for name in self.tasks:

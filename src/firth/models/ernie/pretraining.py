@@ -7,7 +7,7 @@ from torch import nn
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
-from firth.models.bert.pretraining import MaskedEncoder, specials_of
+from firth.models.bert.pretraining import BertPretraining, specials_of
 from firth.models.ernie.config import KnowledgeMaskingConfig
 from firth.models.ernie.objective import NUM_TASKS, TASKS, KnowledgeMasking
 from firth.models.ernie.phrases import Entities, find_phrases
@@ -47,7 +47,7 @@ def _inside(pieces: Pieces, name: list[int]) -> list[int]:
     return name[1:] if first == _SPACE else [] if bare is None else [bare, *name[1:]]
 
 
-class KnowledgeEncoder(MaskedEncoder):
+class ErniePretraining(BertPretraining):
     """Written, read and scored as BERT is; only what is learned differs."""
 
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:

@@ -42,5 +42,5 @@ class NextTokenConfig(Config):
     """Next-token prediction: what a row of training text is."""
 
     kind: Literal["next_token"] = "next_token"
-    row_len: Annotated[int, Field(ge=2)] = 128
+    seq_len: Annotated[int, Field(ge=2)] = 128
     rows: Literal["documents", "stream"] = "documents"

@@ -25,7 +25,7 @@ from firth.models.shared.batching import of_like_length, pool_tokens, pool_windo
 from firth.models.shared.generation import Continuation, Generation, generate
 from firth.models.shared.model import (
     Attention,
-    Representation,
+    Model,
     TextLayers,
     loading,
     require_layer,
@@ -85,7 +85,7 @@ class DecoderStepper:
 POOLS = ("mean", "last", "max")
 
 
-class DecoderRepresentation(Representation):
+class DecoderModel(Model):
     """What ``firth.load`` gives for GPT-2-shaped models. A text is read as the beginning of a document
     wherever it is scored or continued: the token that ends texts stands before it."""
 
@@ -102,7 +102,7 @@ class DecoderRepresentation(Representation):
     @classmethod
     def from_weights(
         cls, config: DecoderConfig, weights: dict[str, torch.Tensor], pieces: Pieces, where: Path
-    ) -> "DecoderRepresentation":
+    ) -> "DecoderModel":
         if pieces.eos_id is None:
             raise FirthError(f"{where}: its tokenizer has no token that ends a text; copy the files of the model again")
         model = cls(config, pieces)
@@ -164,9 +164,11 @@ class DecoderRepresentation(Representation):
         last = layer in (-1, num_layers - 1)
         with torch.inference_mode():
             for numbers, ids, blocks in of_like_length(windows):
-                ids_BT, blocks_BT = torch.from_numpy(ids), torch.from_numpy(blocks)
-                hidden = self.decoder.last(ids_BT, blocks_BT) if last else self.decoder(ids_BT, blocks_BT).hidden[layer]
-                pooled[numbers] = pool_tokens(hidden, blocks_BT > 0, pool).numpy()
+                ids_BT, doc_ids_BT = torch.from_numpy(ids), torch.from_numpy(blocks)
+                hidden = (
+                    self.decoder.last(ids_BT, doc_ids_BT) if last else self.decoder(ids_BT, doc_ids_BT).hidden[layer]
+                )
+                pooled[numbers] = pool_tokens(hidden, doc_ids_BT > 0, pool).numpy()
         lens = np.asarray([len(window) for window in windows])
         return pool_windows(pooled, np.asarray(owner), lens, len(texts), pool)
 

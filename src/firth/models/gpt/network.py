@@ -42,38 +42,38 @@ class Decoder(nn.Module):
         hidden = self.tokens(ids_BT) + (where if positions_BT is None else self.positions(positions_BT))
         return dropout(hidden, self.config.dropout_prob, self.training)
 
-    def _mask(self, blocks_BT: torch.Tensor | None) -> torch.Tensor | None:
+    def _mask(self, doc_ids_BT: torch.Tensor | None) -> torch.Tensor | None:
         """[B, 1, T, T] where rows hold several documents; None where order alone decides. Padding
         comes last, so nothing that counts ever sees it."""
-        if blocks_BT is None or not bool((blocks_BT > 1).any()):
+        if doc_ids_BT is None or not bool((doc_ids_BT > 1).any()):
             return None
-        return (blocks_BT[:, :, None] == blocks_BT[:, None, :]).tril()[:, None]
+        return (doc_ids_BT[:, :, None] == doc_ids_BT[:, None, :]).tril()[:, None]
 
     def forward(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
     ) -> Layers:
         """Every layer, for features, probes and mixes; segments mean nothing to this model."""
-        mask = self._mask(blocks_BT)
+        mask = self._mask(doc_ids_BT)
         hidden = [self.embed(ids_BT, positions_BT)]
         for block in self.blocks:
             hidden.append(block(hidden[-1], mask, None, True))
         hidden[-1] = self.final_norm(hidden[-1])
-        tokens = torch.ones_like(ids_BT, dtype=torch.bool) if blocks_BT is None else blocks_BT > 0
+        tokens = torch.ones_like(ids_BT, dtype=torch.bool) if doc_ids_BT is None else doc_ids_BT > 0
         return Layers(torch.stack(hidden), tokens)
 
     def last(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The last layer only, [B, T, D]."""
-        mask = self._mask(blocks_BT)
+        mask = self._mask(doc_ids_BT)
         hidden = self.embed(ids_BT, positions_BT)
         for block in self.blocks:
             hidden = block(hidden, mask, None, True)

@@ -28,9 +28,9 @@ LOSS = "next_token"
 class DocumentRows:
     """Documents packed into rows, by their places in the stream."""
 
-    def __init__(self, stream: TokenStream, row_len: int, seed: int) -> None:
-        self.stream, self.row_len = stream, row_len
-        self.packed = PackedRows(*cut_documents(stream.starts, row_len), row_len, 0, seed)
+    def __init__(self, stream: TokenStream, seq_len: int, seed: int) -> None:
+        self.stream, self.seq_len = stream, seq_len
+        self.packed = PackedRows(*cut_documents(stream.starts, seq_len), seq_len, 0, seed)
 
     def __len__(self) -> int:
         return len(self.packed)
@@ -48,21 +48,21 @@ class NextToken(nn.Module):
     def rows(self, split: Split, seed: int) -> DocumentRows | StreamRows:
         stream = TokenStream(split, self.eos_id)
         kind = StreamRows if self.config.rows == "stream" else DocumentRows
-        rows: DocumentRows | StreamRows = kind(stream, self.config.row_len, seed)
+        rows: DocumentRows | StreamRows = kind(stream, self.config.seq_len, seed)
         need_text(split, len(rows))
         return rows
 
     def batch(self, split: Split, rows: DocumentRows | StreamRows, seed: int, first: int, count: int) -> Batch:
         """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
         if isinstance(rows, StreamRows):
-            length = min(rows.row_len, len(rows.stream) - 1)
+            length = min(rows.seq_len, len(rows.stream) - 1)
             places = rows.places(first, count)[:, None] + np.arange(length + 1)
             tokens = rows.stream.read(places)
             arrays = {"ids": tokens[:, :-1], "labels": tokens[:, 1:].reshape(-1)}
             return Batch(arrays, {LOSS: count * length}, count * length)
         places, blocks, positions = _lay_out(rows, first, count)
         there = blocks > 0
-        arrays = {"ids": rows.stream.read(np.where(there, places, 0)), "blocks": blocks, "positions": positions}
+        arrays = {"ids": rows.stream.read(np.where(there, places, 0)), "doc_ids": blocks, "positions": positions}
         arrays["labels"] = rows.stream.read(places[there] + 1)
         if not there.all():
             arrays["read"] = np.flatnonzero(there)
@@ -71,7 +71,7 @@ class NextToken(nn.Module):
     def loss(self, model: Any, batch: Batch) -> Losses:
         """Cross-entropy wherever there is text; the head is one matrix product."""
         tensors = batch.tensors
-        hidden_BTD = model.last(tensors["ids"], tensors.get("blocks"), tensors.get("positions"))
+        hidden_BTD = model.last(tensors["ids"], tensors.get("doc_ids"), tensors.get("positions"))
         hidden_ND, labels_N = hidden_BTD.flatten(0, 1), tensors["labels"]
         if "read" in tensors:
             hidden_ND = hidden_ND[tensors["read"]]
@@ -88,7 +88,7 @@ def _lay_out(
     """Places in the stream, blocks and positions, all [B, T], no wider than the fullest row."""
     packed = rows.packed
     numbers, _ = packed.numbers(first, count)
-    places, blocks, positions = np.zeros((3, count, rows.row_len), np.int64)
+    places, blocks, positions = np.zeros((3, count, rows.seq_len), np.int64)
     used = 0
     for row, number in enumerate(numbers.tolist()):
         at = 0

@@ -11,14 +11,14 @@ from firth.core.errors import FirthError
 from firth.corpus.format import Corpus, require_same_tokens
 from firth.models.gpt.config import DecoderConfig, NextTokenConfig
 from firth.models.gpt.format import load_gpt2, save_gpt2
-from firth.models.gpt.model import DecoderRepresentation, name_perplexities
+from firth.models.gpt.model import DecoderModel, name_perplexities
 from firth.models.gpt.network import Decoder
 from firth.models.gpt.objective import NextToken
-from firth.models.shared.pretraining import Family
+from firth.models.shared.pretraining import Pretraining
 from firth.tokenizers.pieces import Pieces
 
 
-class NextTokenDecoder(Family):
+class GptPretraining(Pretraining):
     """A decoder that predicts each next token."""
 
     published = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
@@ -57,7 +57,7 @@ class NextTokenDecoder(Family):
 
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
         """Perplexities over whole held-out documents, their ends included."""
-        model = DecoderRepresentation.from_weights(*load_gpt2(folder), Pieces.load(folder), folder)
+        model = DecoderModel.from_weights(*load_gpt2(folder), Pieces.load(folder), folder)
         split, starts = self.corpus.heldout, self.corpus.heldout.document_starts
         loss, counts = 0.0, np.zeros(3)
         for document in range(min(num_texts, split.num_documents)):

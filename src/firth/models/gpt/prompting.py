@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from firth.core.errors import FirthError
-from firth.models.gpt.model import DecoderRepresentation
+from firth.models.gpt.model import DecoderModel
 
 TEMPLATE = "{text}\nLabel: {label}\n\n"
 _BATCH_TOKENS = 4096
@@ -28,7 +28,7 @@ class PromptedLabel:
 
 
 def classify_by_prompt(
-    model: DecoderRepresentation,
+    model: DecoderModel,
     examples: Sequence[tuple[str, str]],
     texts: Sequence[str],
     template: str = TEMPLATE,
@@ -75,7 +75,7 @@ def _shared(rows: list[list[int]]) -> list[int]:
     return first[:same]
 
 
-def _scores(model: DecoderRepresentation, head: list[int], rows: list[tuple[list[int], list[int]]]) -> list[float]:
+def _scores(model: DecoderModel, head: list[int], rows: list[tuple[list[int], list[int]]]) -> list[float]:
     """log p of each answer after the head and its text."""
     decoder, found = model.decoder, []
     size = max(1, _BATCH_TOKENS // max((len(text) + len(answer) for text, answer in rows), default=1))

@@ -17,9 +17,9 @@ def _gpt(name: str, num_layers: int, hidden_dim: int, max_positions: int, learni
     return RunConfig(
         recipe=name,
         model=model,
-        objective=NextTokenConfig(row_len=max_positions),  # every position is learned
+        objective=NextTokenConfig(seq_len=max_positions),  # every position is learned
         training=TrainingConfig(
-            batch_rows=4096 // max_positions, learning_rate=learning_rate, schedule="cosine", weight_decay=0.1
+            batch_size=4096 // max_positions, learning_rate=learning_rate, schedule="cosine", weight_decay=0.1
         ),
     )
 
@@ -39,7 +39,7 @@ def gpt_small() -> RunConfig:
     small = _gpt("gpt-small", 12, 768, 1024, 6e-4)
     return small.replace(
         model=small.model.replace(dropout_prob=0.1, attention_dropout_prob=0.1).model_dump(),
-        training=small.training.replace(batch_rows=16).model_dump(),
+        training=small.training.replace(batch_size=16).model_dump(),
     )
 
 
@@ -48,6 +48,6 @@ def gpt_char() -> RunConfig:
     char = _gpt("gpt-char", 4, 128, 64, 2e-3)
     return char.replace(
         model=char.model.replace(num_heads=4).model_dump(),
-        objective=NextTokenConfig(row_len=64, rows="stream").model_dump(),
-        training=char.training.replace(batch_rows=12).model_dump(),
+        objective=NextTokenConfig(seq_len=64, rows="stream").model_dump(),
+        training=char.training.replace(batch_size=12).model_dump(),
     )

@@ -56,9 +56,9 @@ class NextTokenStreamsConfig(Config):
     """Each token from all before it, in streams with carried state."""
 
     kind: Literal["next_token_streams"] = "next_token_streams"
-    row_len: Annotated[int, Field(ge=2)] = 70  # how far gradients reach back
-    random_windows: bool = False  # of varying length about row_len, so that borders fall elsewhere in every epoch
-    carry: bool = True  # the state goes on from one window to the next
+    seq_len: Annotated[int, Field(ge=2)] = 70  # how far gradients reach back
+    random_windows: bool = False  # of varying length about seq_len, so that borders fall elsewhere in every epoch
+    carry_state: bool = True  # the state goes on from one window to the next
     unit: Literal["document", "sentence"] = "document"  # what ends with an end token
     min_count: Positive = 1  # of words, where the corpus is one of words
     max_vocab: Positive | None = 50_000
@@ -66,4 +66,4 @@ class NextTokenStreamsConfig(Config):
     noise: Literal["unigram", "uniform", "log_uniform"] = "unigram"
     num_noise: Positive = 1024  # drawn once a batch
     activation_penalty: Annotated[float, Field(ge=0)] = 0.0  # on large outputs (AR)
-    change_penalty: Annotated[float, Field(ge=0)] = 0.0  # on outputs that change from step to step (TAR)
+    temporal_activation_penalty: Annotated[float, Field(ge=0)] = 0.0  # on outputs that change from step to step (TAR)

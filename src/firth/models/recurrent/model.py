@@ -17,7 +17,7 @@ from firth.decoding.steps import Trace
 from firth.models.recurrent.config import RecurrentConfig
 from firth.models.recurrent.network import Recurrent
 from firth.models.shared.generation import Continuation, Generation, generate
-from firth.models.shared.model import Representation, TextLayers, loading, require_layer, require_pool, require_room
+from firth.models.shared.model import Model, TextLayers, loading, require_layer, require_pool, require_room
 from firth.nn.outputs.softmax import AdaptiveOutput, TokenOutput
 from firth.tokenizers.word_tokens import AnyTokens
 
@@ -53,7 +53,7 @@ _BATCH_TOKENS = 4096
 POOLS = ("mean", "last", "max")
 
 
-class RecurrentRepresentation(Representation):
+class RecurrentModel(Model):
     """What ``firth.load`` gives for recurrent language models."""
 
     kind = "recurrent language model"
@@ -75,7 +75,7 @@ class RecurrentRepresentation(Representation):
         head_weights: dict[str, torch.Tensor],
         tokens: AnyTokens,
         where: Path,
-    ) -> "RecurrentRepresentation":
+    ) -> "RecurrentModel":
         require_room(tokens.vocab_size, config.vocab_size, where)
         if tokens.eos_id is None:
             raise FirthError(f"{where}: its tokenizer has no token that ends a text; copy the files of the model again")

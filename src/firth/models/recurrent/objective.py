@@ -75,7 +75,7 @@ class NextTokenStreams(nn.Module):
     def rows(self, split: Split, seed: int) -> Streams:
         sequence = TokenSequence(split, self.view, self.config.unit)
         need_text(split, len(sequence))
-        return Streams(sequence, self.num_streams, self.config.row_len, seed if self.config.random_windows else None)
+        return Streams(sequence, self.num_streams, self.config.seq_len, seed if self.config.random_windows else None)
 
     def batch(self, split: Split, rows: Streams, seed: int, first: int, count: int) -> Batch:
         """Window ``first / B`` of the endless sequence; a pure function of its arguments."""
@@ -85,7 +85,7 @@ class NextTokenStreams(nn.Module):
         arrays = {"ids": window.ids, "labels": window.labels, "opens": np.asarray([window.opens])}
         num_tokens = int((window.labels >= 0).sum())
         # every token weighs the same however long its window is (Merity et al. 2018, §5)
-        rate = window.ids.shape[1] / self.config.row_len if self.config.random_windows else 1.0
+        rate = window.ids.shape[1] / self.config.seq_len if self.config.random_windows else 1.0
         return Batch(arrays, {LOSS: num_tokens}, num_tokens, rate=rate)
 
     def loss(self, model: Any, batch: Batch) -> Losses:
@@ -110,7 +110,7 @@ class NextTokenStreams(nn.Module):
         """A pass that goes on from the state of the batch before; held-out text has a state of its own."""
         own = [getattr(self, name) for name in self.state_names]
         before = own if self.training else self._heldout_state
-        if not before or not self.config.carry or bool(batch.arrays["opens"][0]):
+        if not before or not self.config.carry_state or bool(batch.arrays["opens"][0]):
             before = [torch.zeros_like(part) for part in own]
         reading = model.read(batch.tensors["ids"], [part.clone() for part in before])
         after = [part.detach() for part in reading.state]
@@ -128,7 +128,7 @@ class NextTokenStreams(nn.Module):
         total: torch.Tensor | float = 0.0
         if self.config.activation_penalty:
             total = total + self.config.activation_penalty * num_tokens * hidden_TBD.square().mean()
-        if self.config.change_penalty and len(raw_TBD) > 1:
+        if self.config.temporal_activation_penalty and len(raw_TBD) > 1:
             changes = raw_TBD[1:] - raw_TBD[:-1]
-            total = total + self.config.change_penalty * num_tokens * changes.square().mean()
+            total = total + self.config.temporal_activation_penalty * num_tokens * changes.square().mean()
         return total

@@ -19,13 +19,13 @@ from firth.models.recurrent.config import NextTokenStreamsConfig, RecurrentConfi
 from firth.models.recurrent.format import RecurrentFolder, load_recurrent, save_recurrent
 from firth.models.recurrent.network import Recurrent
 from firth.models.recurrent.objective import LOSS, NextTokenStreams, build_output
-from firth.models.shared.pretraining import HELDOUT_SEED, Family
+from firth.models.shared.pretraining import HELDOUT_SEED, Pretraining
 from firth.nn.outputs.softmax import TokenOutput
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.word_tokens import WordTokens, join_words, load_tokens
 
 
-class RecurrentLanguageModel(Family):
+class RecurrentPretraining(Pretraining):
     """A recurrent network and its output layer, on words or on pieces."""
 
     published = (
@@ -43,16 +43,16 @@ class RecurrentLanguageModel(Family):
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
         assert isinstance(config.model, RecurrentConfig)
         assert isinstance(config.objective, NextTokenStreamsConfig)
-        if config.objective.carry and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if config.objective.carry_state and int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise FirthError(
-                "a state that is carried from batch to batch cannot be shared out: train in one process, or with objective.carry=false"
+                "a state that is carried from batch to batch cannot be shared out: train in one process, or with objective.carry_state=false"
             )
         view = _view(config, corpus)
         model = Recurrent(config.model)
         head = build_output(
             config.objective, config.model.hidden_dims[-1], config.model.tied, config.model.vocab_size, view
         )
-        return model, NextTokenStreams(config.objective, head, view, model.zero_state(config.training.batch_rows))
+        return model, NextTokenStreams(config.objective, head, view, model.zero_state(config.training.batch_size))
 
     def initialize(self, generator: torch.Generator) -> None:
         self.model.start(generator)

@@ -4,13 +4,13 @@ from firth.core.configs import RunConfig, TrainingConfig
 from firth.models.recurrent.config import NextTokenStreamsConfig, RecurrentConfig
 
 _TRAINING = TrainingConfig(
-    batch_rows=32, learning_rate=5e-3, schedule="cosine", warmup_share=0.02, weight_decay=0.0, clip_norm=0.5
+    batch_size=32, learning_rate=5e-3, schedule="cosine", warmup_ratio=0.02, weight_decay=0.0, clip_norm=0.5
 )
 
 
 def _language_model(name: str, model: RecurrentConfig, objective: NextTokenStreamsConfig | None = None) -> RunConfig:
     return RunConfig(
-        recipe=name, model=model, objective=objective or NextTokenStreamsConfig(row_len=35), training=_TRAINING
+        recipe=name, model=model, objective=objective or NextTokenStreamsConfig(seq_len=35), training=_TRAINING
     )
 
 
@@ -31,7 +31,7 @@ def gru_lm() -> RunConfig:
 
 def lstm_lm_nce() -> RunConfig:
     """lstm-lm that never adds up its vocabulary while training."""
-    objective = NextTokenStreamsConfig(row_len=35, output="nce")
+    objective = NextTokenStreamsConfig(seq_len=35, output="nce")
     model = RecurrentConfig(cell="lstm", dropout_prob=0.1, output_dropout_prob=0.1)
     return _language_model("lstm-lm-nce", model, objective)
 
@@ -53,7 +53,7 @@ def lstm_lm_regularised() -> RunConfig:
         variational=True,
     )
     objective = NextTokenStreamsConfig(
-        row_len=35, output="sampled", num_noise=2048, activation_penalty=2.0, change_penalty=1.0
+        seq_len=35, output="sampled", num_noise=2048, activation_penalty=2.0, temporal_activation_penalty=1.0
     )
     return _language_model("lstm-lm-regularised", model, objective)
 
@@ -73,13 +73,15 @@ def lstm_lm_awd() -> RunConfig:
         weight_drop_prob=0.5,
         variational=True,
     )
-    objective = NextTokenStreamsConfig(row_len=70, random_windows=True, activation_penalty=2.0, change_penalty=1.0)
+    objective = NextTokenStreamsConfig(
+        seq_len=70, random_windows=True, activation_penalty=2.0, temporal_activation_penalty=1.0
+    )
     training = TrainingConfig(
-        batch_rows=80,
+        batch_size=80,
         optimizer="averaged_sgd",
         learning_rate=30.0,
         schedule="constant",
-        warmup_share=0.0,
+        warmup_ratio=0.0,
         weight_decay=1.2e-6,
         clip_norm=0.25,
         evaluations=100,

@@ -104,13 +104,13 @@ class EncoderDecoderConfig(Config):
 class MaskingConfig(Config):
     """Which tokens are hidden, and how."""
 
-    row_len: Annotated[int, Field(ge=8)] = 128
-    mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    seq_len: Annotated[int, Field(ge=8)] = 128
+    mask_prob: Annotated[float, Field(gt=0, lt=1)] = 0.15
     mask_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.8
     random_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
-    whole_words: bool = False
+    whole_word_mask: bool = False
     max_ngram: Annotated[int, Field(ge=1, le=8)] = 1  # above 1: runs of that many whole words are hidden together
-    copies: Annotated[int, Field(ge=0)] = 0  # 0: new masks in every epoch; k: the same k in turn
+    dupe_factor: Annotated[int, Field(ge=0)] = 0  # 0: new masks in every epoch; k: the same k in turn
 
     @model_validator(mode="after")
     def _shares_fit(self) -> Self:

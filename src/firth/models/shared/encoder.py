@@ -90,7 +90,7 @@ class Encoder(nn.Module):
     def _prepare(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None,
+        doc_ids_BT: torch.Tensor | None,
         positions_BT: torch.Tensor | None,
         order_BT: torch.Tensor | None = None,
         alone_BT: torch.Tensor | None = None,
@@ -99,8 +99,8 @@ class Encoder(nn.Module):
         if positions_BT is None:
             positions_BT = torch.arange(ids_BT.shape[1], device=ids_BT.device).expand_as(ids_BT)
         mask = None
-        if blocks_BT is not None and not bool((blocks_BT == blocks_BT[:, :1]).all()):
-            mask = (blocks_BT[:, :, None] == blocks_BT[:, None, :])[:, None]
+        if doc_ids_BT is not None and not bool((doc_ids_BT == doc_ids_BT[:, :1]).all()):
+            mask = (doc_ids_BT[:, :, None] == doc_ids_BT[:, None, :])[:, None]
         if order_BT is not None:
             earlier = order_BT[:, None, :] <= order_BT[:, :, None]
             if alone_BT is not None:
@@ -121,17 +121,17 @@ class Encoder(nn.Module):
     def forward(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
         order_BT: torch.Tensor | None = None,
     ) -> Layers:
         """Every layer, for features, probes and mixes. Where rows are padded it may be 0 at the padding."""
-        tokens = torch.ones_like(ids_BT, dtype=torch.bool) if blocks_BT is None else blocks_BT > 0
-        unpadded = self._unpadded(ids_BT, blocks_BT, positions_BT, segments_BT, order_BT)
+        tokens = torch.ones_like(ids_BT, dtype=torch.bool) if doc_ids_BT is None else doc_ids_BT > 0
+        unpadded = self._unpadded(ids_BT, doc_ids_BT, positions_BT, segments_BT, order_BT)
         if unpadded is not None:
             return Layers(torch.stack([_spread(layer, unpadded[0], ids_BT) for layer in unpadded[1]]), tokens)
-        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
+        positions_BT, mask, angles = self._prepare(ids_BT, doc_ids_BT, positions_BT, order_BT)
         hidden = [self.embed(ids_BT, positions_BT, segments_BT)]
         for block in self.blocks:
             hidden.append(block(hidden[-1], mask, angles))
@@ -142,18 +142,18 @@ class Encoder(nn.Module):
     def last(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
         order_BT: torch.Tensor | None = None,
         tasks_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The last layer only, [B, T, D]. Where rows are padded it may be 0 at the padding."""
-        unpadded = self._unpadded(ids_BT, blocks_BT, positions_BT, segments_BT, order_BT, tasks_BT)
+        unpadded = self._unpadded(ids_BT, doc_ids_BT, positions_BT, segments_BT, order_BT, tasks_BT)
         if unpadded is not None:
             *_, last_ND = unpadded[1]
             return _spread(last_ND, unpadded[0], ids_BT)
-        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT)
+        positions_BT, mask, angles = self._prepare(ids_BT, doc_ids_BT, positions_BT, order_BT)
         hidden = self.embed(ids_BT, positions_BT, segments_BT, tasks_BT)
         for block in self.blocks:
             hidden = block(hidden, mask, angles)
@@ -162,7 +162,7 @@ class Encoder(nn.Module):
     def _unpadded(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None,
+        doc_ids_BT: torch.Tensor | None,
         positions_BT: torch.Tensor | None,
         segments_BT: torch.Tensor | None,
         order_BT: torch.Tensor | None,
@@ -171,18 +171,18 @@ class Encoder(nn.Module):
         """Rows that hold a sequence each, where they are so unlike in length that padding weighs: the places of their
         tokens among those of all rows, [N], and the layers of these, as they are asked for."""
         if (
-            blocks_BT is None
+            doc_ids_BT is None
             or not self.can_pack
             or any(part is not None for part in (positions_BT, order_BT, tasks_BT))
         ):
             return None
-        if blocks_BT.device.type != "cpu":  # a call for every length pays where calls are cheap
+        if doc_ids_BT.device.type != "cpu":  # a call for every length pays where calls are cheap
             return None
-        num_rows, longest = blocks_BT.shape
-        lens_B = (blocks_BT > 0).sum(1)
+        num_rows, longest = doc_ids_BT.shape
+        lens_B = (doc_ids_BT > 0).sum(1)
         if int(lens_B.sum()) > _FILLED * num_rows * longest or not bool(lens_B.all()):
             return None
-        if not torch.equal(blocks_BT, (torch.arange(longest) < lens_B[:, None]).to(blocks_BT.dtype)):
+        if not torch.equal(doc_ids_BT, (torch.arange(longest) < lens_B[:, None]).to(doc_ids_BT.dtype)):
             return None  # several sequences in a row
         rows = lens_B.argsort(stable=True).tolist()  # those of equal length side by side
         lens = lens_B[rows].tolist()
@@ -218,7 +218,7 @@ class Encoder(nn.Module):
         self,
         picks_BP: torch.Tensor,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
         order_BT: torch.Tensor | None = None,
@@ -227,8 +227,8 @@ class Encoder(nn.Module):
     ) -> torch.Tensor:
         """The last layer at some tokens of each row, [B, P, D]: what ``last`` gives there, without
         the last block's queries and feed-forward anywhere else."""
-        unpadded = self._unpadded(ids_BT, blocks_BT, positions_BT, segments_BT, order_BT, tasks_BT)
-        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, positions_BT, order_BT, alone_BT)
+        unpadded = self._unpadded(ids_BT, doc_ids_BT, positions_BT, segments_BT, order_BT, tasks_BT)
+        positions_BT, mask, angles = self._prepare(ids_BT, doc_ids_BT, positions_BT, order_BT, alone_BT)
         if unpadded is None:
             hidden = self.embed(ids_BT, positions_BT, segments_BT, tasks_BT)
             for block in self.blocks[:-1]:
@@ -248,10 +248,10 @@ class Encoder(nn.Module):
         return hidden if self.final_norm is None else self.final_norm(hidden)
 
     def attention(
-        self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None = None, segments_BT: torch.Tensor | None = None
+        self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None = None, segments_BT: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Attention weights of every layer and head, [L, B, H, T, T]."""
-        positions_BT, mask, angles = self._prepare(ids_BT, blocks_BT, None)
+        positions_BT, mask, angles = self._prepare(ids_BT, doc_ids_BT, None)
         hidden = self.embed(ids_BT, positions_BT, segments_BT)
         found = []
         for block in self.blocks:

@@ -64,7 +64,7 @@ class EncoderDecoder(nn.Module):
         self.decoder_blocks = nn.ModuleList(DecoderBlock(config) for _ in range(config.num_decoder_layers))
         relative = config.positions == "relative"
         self.encoder_relative = RelativeBias(config.num_heads) if relative else None
-        self.decoder_relative = RelativeBias(config.num_heads, both_ways=False) if relative else None
+        self.decoder_relative = RelativeBias(config.num_heads, bidirectional=False) if relative else None
         norm = (config.norm, config.hidden_dim, config.norm_eps, config.bias)
         self.encoder_norm = build_norm(*norm) if config.norm_first else None
         self.decoder_norm = build_norm(*norm) if config.norm_first else None

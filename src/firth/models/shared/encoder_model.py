@@ -21,7 +21,7 @@ from firth.models.shared.encoder import Encoder
 from firth.models.shared.model import (
     Attention,
     Guess,
-    Representation,
+    Model,
     TextLayers,
     loading,
     require_layer,
@@ -37,7 +37,7 @@ _BATCH_TOKENS = 4096
 POOLS = ("mean", "cls", "max")
 
 
-class EncoderRepresentation(Representation):
+class EncoderModel(Model):
     """What ``firth.load`` gives for BERT-shaped models."""
 
     kind = "encoder"
@@ -60,7 +60,7 @@ class EncoderRepresentation(Representation):
         heads: dict[str, dict[str, torch.Tensor]],
         pieces: Pieces,
         where: Path,
-    ) -> "EncoderRepresentation":
+    ) -> "EncoderModel":
         model = cls(config, pieces)
         if "token_head" in heads:
             model.token_head = TokenHead(config)
@@ -110,7 +110,7 @@ class EncoderRepresentation(Representation):
             max_len=self.config.max_positions,
             frame=Frame(summary, ends, ends),
             pad_id=pieces.pad_id or 0,
-            summary="first" if summary else "mean",
+            summary="cls" if summary else "mean",
             joins_pairs=bool(ends),
             pooler=self.pooler,
         )
@@ -120,8 +120,8 @@ class EncoderRepresentation(Representation):
 
     def _batches(self, windows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
         """(numbers, ids, blocks) of windows of like length."""
-        for numbers, ids_BT, blocks_BT in of_like_length(windows, self.pieces.pad_id or 0):
-            yield numbers, torch.from_numpy(ids_BT), torch.from_numpy(blocks_BT)
+        for numbers, ids_BT, doc_ids_BT in of_like_length(windows, self.pieces.pad_id or 0):
+            yield numbers, torch.from_numpy(ids_BT), torch.from_numpy(doc_ids_BT)
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """A vector a text, float32 [N, D]; texts longer than the model go through in windows."""
@@ -153,10 +153,10 @@ class EncoderRepresentation(Representation):
                 hidden_ND = next(islice(self.encoder.packed(ids_N, lens), layer, None))
                 yield numbers, pool_packed(hidden_ND, lens, pool)
             return
-        for numbers, ids_BT, blocks_BT in self._batches(windows):
+        for numbers, ids_BT, doc_ids_BT in self._batches(windows):
             last = layer == self.config.num_layers
-            hidden_BTD = self._last(ids_BT, blocks_BT) if last else self._all(ids_BT, blocks_BT)[layer]
-            yield numbers, self._pool(hidden_BTD, blocks_BT > 0, pool)
+            hidden_BTD = self._last(ids_BT, doc_ids_BT) if last else self._all(ids_BT, doc_ids_BT)[layer]
+            yield numbers, self._pool(hidden_BTD, doc_ids_BT > 0, pool)
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """Every layer for every token; a list is taken as words."""
@@ -179,8 +179,8 @@ class EncoderRepresentation(Representation):
     def _read(self, windows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[int, torch.Tensor]]:
         """(number, [L+1, T, D]) of every window."""
         if not isinstance(self.encoder, Encoder) or not self.encoder.can_pack:
-            for numbers, ids_BT, blocks_BT in self._batches(windows):
-                hidden_LBTD = self._all(ids_BT, blocks_BT)
+            for numbers, ids_BT, doc_ids_BT in self._batches(windows):
+                hidden_LBTD = self._all(ids_BT, doc_ids_BT)
                 for row, number in enumerate(numbers):
                     yield number, hidden_LBTD[:, row, : len(windows[number])]
             return
@@ -304,12 +304,12 @@ class EncoderRepresentation(Representation):
         """Whether masked tokens can be guessed."""
         return self.token_head is not None
 
-    def _last(self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None) -> torch.Tensor:
-        hidden_BTD: torch.Tensor = self.encoder.last(ids_BT, blocks_BT)
+    def _last(self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None) -> torch.Tensor:
+        hidden_BTD: torch.Tensor = self.encoder.last(ids_BT, doc_ids_BT)
         return hidden_BTD
 
-    def _all(self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None) -> torch.Tensor:
-        hidden_LBTD: torch.Tensor = self.encoder(ids_BT, blocks_BT).hidden
+    def _all(self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None) -> torch.Tensor:
+        hidden_LBTD: torch.Tensor = self.encoder(ids_BT, doc_ids_BT).hidden
         return hidden_LBTD
 
     def _looks(self, ids_BT: torch.Tensor, segments_T: NDArray[np.int64]) -> torch.Tensor:

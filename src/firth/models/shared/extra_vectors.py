@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.types import Encoding, Layers, TextReader
-from firth.models.shared.static import Lookup, StaticRepresentation
+from firth.models.shared.static import Lookup, StaticModel
 
 _SHIFT = 32
 
@@ -26,51 +26,51 @@ def join_ids(model_ids: NDArray[np.int64], word_ids: NDArray[np.int64]) -> NDArr
     return model_ids + (word_ids << _SHIFT)
 
 
-class Beside(nn.Module):
+class WithExtraVectors(nn.Module):
     """Layers come from the model alone; ``vectors`` are the words' own."""
 
-    def __init__(self, base: nn.Module, beside: Lookup) -> None:
+    def __init__(self, base: nn.Module, extra_vectors: Lookup) -> None:
         super().__init__()
         self.base = base
-        self.beside = beside.requires_grad_(False)
+        self.extra_vectors = extra_vectors.requires_grad_(False)
 
     def forward(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
     ) -> Layers:
-        found: Layers = self.base(_own(ids_BT), blocks_BT, positions_BT, segments_BT)
+        found: Layers = self.base(_own(ids_BT), doc_ids_BT, positions_BT, segments_BT)
         return found
 
     def last(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        found: torch.Tensor = self.base.last(_own(ids_BT), blocks_BT, positions_BT, segments_BT)  # type: ignore[operator]
+        found: torch.Tensor = self.base.last(_own(ids_BT), doc_ids_BT, positions_BT, segments_BT)  # type: ignore[operator]
         return found
 
     def vectors(self, ids_BT: torch.Tensor) -> torch.Tensor:
         """[B, T, E]."""
-        return self.beside.last(ids_BT >> _SHIFT)
+        return self.extra_vectors.last(ids_BT >> _SHIFT)
 
 
 def _own(ids_BT: torch.Tensor) -> torch.Tensor:
     return ids_BT & ((1 << _SHIFT) - 1)
 
 
-class WordsBeside(NamedTuple):
+class ExtraVectors(NamedTuple):
     """Word vectors, and where they were read from."""
 
-    vectors: StaticRepresentation
+    vectors: StaticModel
     path: Path
 
 
-def read_beside(reader: TextReader, vectors: StaticRepresentation) -> TextReader:
+def read_with_vectors(reader: TextReader, vectors: StaticModel) -> TextReader:
     """The reader with a word's vector for each of its tokens; the vectors do not learn."""
     words = vectors.reader()
     assert isinstance(words.module, Lookup)
@@ -80,8 +80,8 @@ def read_beside(reader: TextReader, vectors: StaticRepresentation) -> TextReader
         spelt = words.tokenize(_spelt(found, text)).ids
         return replace(found, ids=join_ids(found.ids, spelt[np.cumsum(_first(found.words)) - 1]))
 
-    module = Beside(reader.module, words.module)
-    return replace(reader, module=module, tokenize=tokenize, pooler=None, beside_dim=vectors.dim)
+    module = WithExtraVectors(reader.module, words.module)
+    return replace(reader, module=module, tokenize=tokenize, pooler=None, extra_dim=vectors.dim)
 
 
 def _first(words_T: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -100,7 +100,7 @@ class HiddenRows:
 
 def hide_tokens(plain: Rows, config: MaskingConfig, specials: Specials, key: tuple[Any, ...]) -> HiddenRows:
     """Chooses tokens of the rows and hides them; the beginnings of pairs are read, too."""
-    chosen = choose(plain.units, config.mask_share, key)
+    chosen = choose(plain.units, config.mask_prob, key)
     read = chosen.copy()
     read[plain.pair_rows, plain.pair_columns] = True
     picks, where = picked_columns(read)
@@ -108,7 +108,7 @@ def hide_tokens(plain: Rows, config: MaskingConfig, specials: Specials, key: tup
     arrays = {
         "ids": hide(plain.ids, chosen, config, specials, key)[:, :used],
         "positions": plain.positions[:, :used],
-        "blocks": plain.blocks[:, :used],
+        "doc_ids": plain.blocks[:, :used],
         "picks": picks,
         "masked": where[chosen],
         "labels": plain.ids[chosen],

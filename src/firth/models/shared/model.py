@@ -53,7 +53,7 @@ class Translated:
 Found = tuple[str, float]
 
 
-class Representation:
+class Model:
     """``encode`` and ``layers`` are for all; the rest is for those that can."""
 
     kind = "representation"

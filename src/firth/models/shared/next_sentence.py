@@ -28,8 +28,8 @@ FOLLOWS, OTHER = 0, 1  # labels as published
 class PairRows(PackedRows):
     """Chunks of sentences, packed into rows."""
 
-    def __init__(self, split: Split, row_len: int, short_prob: float, seed: int) -> None:
-        self.room = row_len - 3
+    def __init__(self, split: Split, seq_len: int, short_prob: float, seed: int) -> None:
+        self.room = seq_len - 3
         self.segments, _ = cut_documents(np.asarray(split.sentences), self.room)
         self.segments = np.append(self.segments, split.sentences[-1:])
         borders = np.searchsorted(self.segments, split.document_starts)
@@ -37,7 +37,7 @@ class PairRows(PackedRows):
         first, last, document = _chunks(self.segments, borders, self.room, short_prob, seed)
         self.chunk_first, self.chunk_last, self.chunk_document = first, last, document
         sizes = np.minimum(self.segments[last] - self.segments[first], self.room)
-        super().__init__(self.segments[first], sizes, row_len, 3, seed)
+        super().__init__(self.segments[first], sizes, seq_len, 3, seed)
         if len(borders) < 3:
             raise FirthError(f"{split.folder}: pairs need at least two documents; prepare more text or set pairs=none")
 

@@ -1,6 +1,6 @@
 """A family: one kind of model under its objective, how it is built, tested, written and read again.
 
-To add one: subclass ``Family`` in a file of its own, and enter it in ``FAMILIES``.
+To add one: subclass ``Pretraining`` in a file of its own, and enter it in ``PRETRAININGS``.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ if TYPE_CHECKING:
 
 HELDOUT_SEED = 1_000_003
 
-FAMILIES: dict[tuple[str, str], str] = {
-    ("encoder", "masked_tokens"): "firth.models.bert.pretraining:MaskedEncoder",
-    ("elmo", "both_directions"): "firth.models.elmo.pretraining:ElmoFamily",
-    ("recurrent", "next_token_streams"): "firth.models.recurrent.pretraining:RecurrentLanguageModel",
-    ("encoder", "replaced_tokens"): "firth.models.electra.pretraining:ReplacedEncoder",
-    ("encoder", "knowledge_masking"): "firth.models.ernie.pretraining:KnowledgeEncoder",
-    ("encoder", "masked_targets"): "firth.models.unilm.pretraining:TargetWriter",
-    ("encoder", "unified_masks"): "firth.models.unilm.pretraining:UnifiedEncoder",
-    ("two_stream", "permuted_order"): "firth.models.xlnet.pretraining:PermutedTwoStream",
-    ("decoder", "next_token"): "firth.models.gpt.pretraining:NextTokenDecoder",
-    ("encoder_decoder", "translation"): "firth.models.shared.translation:TranslationFamily",
-    ("encoder_decoder", "corrupted_spans"): "firth.models.t5.pretraining:TextToText",
-    ("seq2seq", "translation"): "firth.models.shared.translation:TranslationFamily",
+PRETRAININGS: dict[tuple[str, str], str] = {
+    ("encoder", "masked_tokens"): "firth.models.bert.pretraining:BertPretraining",
+    ("elmo", "both_directions"): "firth.models.elmo.pretraining:ElmoPretraining",
+    ("recurrent", "next_token_streams"): "firth.models.recurrent.pretraining:RecurrentPretraining",
+    ("encoder", "replaced_tokens"): "firth.models.electra.pretraining:ElectraPretraining",
+    ("encoder", "knowledge_masking"): "firth.models.ernie.pretraining:ErniePretraining",
+    ("encoder", "masked_targets"): "firth.models.unilm.pretraining:UnilmWriting",
+    ("encoder", "unified_masks"): "firth.models.unilm.pretraining:UnilmPretraining",
+    ("two_stream", "permuted_order"): "firth.models.xlnet.pretraining:XlnetPretraining",
+    ("decoder", "next_token"): "firth.models.gpt.pretraining:GptPretraining",
+    ("encoder_decoder", "translation"): "firth.models.shared.translation:TranslationPretraining",
+    ("encoder_decoder", "corrupted_spans"): "firth.models.t5.pretraining:T5Pretraining",
+    ("seq2seq", "translation"): "firth.models.shared.translation:TranslationPretraining",
 }
 """(kind of model, kind of objective) to where its family lives; it is loaded when it is asked for."""
 
 
-def find_family(config: RunConfig) -> type[Family]:
+def find_pretraining(config: RunConfig) -> type[Pretraining]:
     """The family of these settings."""
     kinds = (config.model.kind, config.objective.kind)
-    if kinds not in FAMILIES:
-        known = sorted(objective for model, objective in FAMILIES if model == kinds[0])
+    if kinds not in PRETRAININGS:
+        known = sorted(objective for model, objective in PRETRAININGS if model == kinds[0])
         raise FirthError(
             f"a model of kind '{kinds[0]}' cannot be trained with '{kinds[1]}': choose {' or '.join(known) or 'another model'}"
         )
-    place, _, name = FAMILIES[kinds].partition(":")
-    found: type[Family] = getattr(import_module(place), name)
+    place, _, name = PRETRAININGS[kinds].partition(":")
+    found: type[Pretraining] = getattr(import_module(place), name)
     return found
 
 
-class Family:
-    """What the loop trains (``Trainee``): a model, its objective and a corpus.
+class Pretraining:
+    """What the loop trains (``Trainable``): a model, its objective and a corpus.
 
     A family says how its model and objective are built (``build``), how the finished model is written
     (``export``) and how weights come back (``start_from``); the rest is the same for all.
@@ -153,10 +153,10 @@ class Family:
 
     @property
     def rows_per_step(self) -> int:
-        return self.config.training.batch_rows * self.config.training.accumulation
+        return self.config.training.batch_size * self.config.training.gradient_accumulation
 
     def batch(self, number: int) -> Batch:
-        size = self.config.training.batch_rows
+        size = self.config.training.batch_size
         found: Batch = self.objective.batch(
             self.corpus.train, self.rows, self.config.training.seed, number * size, size
         )
@@ -176,7 +176,7 @@ class Family:
         return self._score(self.corpus.heldout, self.heldout_rows)
 
     def _score(self, split: Split, rows: SizedRows) -> dict[str, float]:
-        size = self.config.training.batch_rows
+        size = self.config.training.batch_size
         left = min(len(rows), self.config.training.evaluation_batches * size)
         totals: dict[str, float] = {}
         counts: dict[str, float] = {}

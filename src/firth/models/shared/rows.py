@@ -41,7 +41,7 @@ class Turns:
     def of(cls, rows: PackedRows, config: MaskingConfig, seed: int, first: int, count: int) -> "Turns":
         """Rows ``first`` to ``first + count`` of the endless sequence of epochs."""
         numbers, epochs = rows.numbers(first, count)
-        return cls(numbers, epochs % config.copies if config.copies else epochs, seed)
+        return cls(numbers, epochs % config.dupe_factor if config.dupe_factor else epochs, seed)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -71,8 +71,8 @@ class Rows:
         return int((self.blocks > 0).sum())
 
     @classmethod
-    def empty(cls, num_rows: int, row_len: int, pad_id: int) -> "Rows":
-        shape = (num_rows, row_len)
+    def empty(cls, num_rows: int, seq_len: int, pad_id: int) -> "Rows":
+        shape = (num_rows, seq_len)
         return cls(
             ids=np.full(shape, pad_id),
             positions=np.zeros(shape, np.int64),
@@ -118,7 +118,7 @@ class RowWriter:
         return begin
 
     def _units(self, start: int, length: int) -> NDArray[np.int64]:
-        if not (self.config.whole_words or self.config.max_ngram > 1):
+        if not (self.config.whole_word_mask or self.config.max_ngram > 1):
             return np.arange(length)
         begins = self.split.word_starts(start, start + length)
         begins[:1] = True
@@ -149,7 +149,7 @@ def fill_rows(
     write: Callable[[RowWriter, int, int], None],
 ) -> Rows:
     """These rows; ``write(writer, sequence, turn)`` adds each sequence of a row to it."""
-    out = Rows.empty(len(turns.numbers), config.row_len, specials.pad_id)
+    out = Rows.empty(len(turns.numbers), config.seq_len, specials.pad_id)
     for place, (row, turn) in enumerate(zip(turns.numbers.tolist(), turns.turns.tolist(), strict=True)):
         writer = RowWriter(out, split, config, specials, place, (turns.seed, row, turn))
         for sequence in rows.sequences(row).tolist():

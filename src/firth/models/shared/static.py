@@ -17,7 +17,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.seeds import generator
 from firth.core.types import Encoding, Layers, TextReader
-from firth.models.shared.model import Found, Representation, TextLayers, require_pool
+from firth.models.shared.model import Found, Model, TextLayers, require_pool
 from firth.tokenizers.word_tokens import white_spans
 from firth.tokenizers.words import split_words
 from firth.vectors.word_vectors import WordVectors
@@ -41,7 +41,7 @@ class Lookup(nn.Module):
     def last(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
@@ -59,11 +59,11 @@ class Lookup(nn.Module):
     def forward(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
     ) -> Layers:
-        mask = torch.ones_like(ids_BT, dtype=torch.bool) if blocks_BT is None else blocks_BT > 0
+        mask = torch.ones_like(ids_BT, dtype=torch.bool) if doc_ids_BT is None else doc_ids_BT > 0
         return Layers(self.last(ids_BT)[None], mask)
 
 
@@ -80,7 +80,7 @@ def words_of(text: str | list[str], whitespace_only: bool = False) -> tuple[list
     return text, np.stack((starts, ends), axis=1).astype(np.int64)
 
 
-class StaticRepresentation(Representation):
+class StaticModel(Model):
     """What ``firth.load`` gives for word2vec, fastText, GloVe and files of vectors."""
 
     kind = "static vectors"
@@ -164,7 +164,7 @@ _FILE = "words.json"
 _SPREAD = 0.1
 
 
-class ScratchRepresentation(Representation):
+class ScratchModel(Model):
     """What every other one has to beat."""
 
     kind = "scratch"
@@ -175,7 +175,7 @@ class ScratchRepresentation(Representation):
     @classmethod
     def of_texts(
         cls, texts: Iterable[str | list[str]], dim: int = 100, seed: int = 0, max_words: int = 50_000
-    ) -> "ScratchRepresentation":
+    ) -> "ScratchModel":
         """Words that occur at least twice, the most frequent first."""
         counts = Counter(word.lower() for text in texts for word in words_of(text)[0])
         often = sorted((word for word, count in counts.items() if count > 1), key=lambda word: (-counts[word], word))
@@ -202,7 +202,7 @@ class ScratchRepresentation(Representation):
         write_json(folder / _FILE, {"dim": self.dim, "seed": self.seed, "words": self.words})
 
     @classmethod
-    def load(cls, folder: Path) -> "ScratchRepresentation":
+    def load(cls, folder: Path) -> "ScratchModel":
         data = read_json(folder / _FILE)
         if not isinstance(data, dict) or not isinstance(data.get("words"), list):
             raise FirthError(f"{folder / _FILE}: not a list of words; train the task again")

@@ -27,9 +27,9 @@ from firth.models.seq2seq.network import Seq2Seq
 from firth.models.shared.bleu import score_translations
 from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
-from firth.models.shared.pretraining import Family
+from firth.models.shared.pretraining import Pretraining
 from firth.models.shared.published import Weights
-from firth.models.shared.translation_model import TranslationRepresentation
+from firth.models.shared.translation_model import TranslationModel
 from firth.models.t5.format import is_t5, load_t5, save_t5
 from firth.models.transformer.format import is_marian, load_marian, save_marian
 from firth.nn.outputs.softmax import cross_entropy_sum
@@ -201,9 +201,9 @@ _DRAWN = 2
 _BIAS_FACTOR = 20.0
 
 
-def load_translation(folder: Path) -> TranslationRepresentation:
+def load_translation(folder: Path) -> TranslationModel:
     """A run or a Marian directory."""
-    return TranslationRepresentation(*load_translator(folder), folder)
+    return TranslationModel(*load_translator(folder), folder)
 
 
 def scaled(model: TranslatorConfig) -> dict[str, float]:
@@ -226,7 +226,7 @@ def rate_factors(config: EncoderDecoderConfig) -> dict[str, float]:
     return found
 
 
-class TranslationFamily(Family):
+class TranslationPretraining(Pretraining):
     """Sentence pairs in, a translator out."""
 
     published = (

@@ -55,30 +55,30 @@ class SourceReader(nn.Module):
     def forward(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
     ) -> Layers:
         """Every layer; blocks are 0 where there is no token. Positions and segments are told by the text alone."""
-        found = self.model.layers(ids_BT, _padding(blocks_BT))
-        return found if blocks_BT is None else Layers(found.hidden, blocks_BT > 0)
+        found = self.model.layers(ids_BT, _padding(doc_ids_BT))
+        return found if doc_ids_BT is None else Layers(found.hidden, doc_ids_BT > 0)
 
     def last(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The last layer only, [B, T, D]."""
-        return self.model.encode(ids_BT, _padding(blocks_BT))
+        return self.model.encode(ids_BT, _padding(doc_ids_BT))
 
 
-def _padding(blocks_BT: torch.Tensor | None) -> torch.Tensor | None:
+def _padding(doc_ids_BT: torch.Tensor | None) -> torch.Tensor | None:
     """Where there are tokens; None where they are everywhere. An empty row looks at its padding, not at nothing."""
-    if blocks_BT is None or bool((blocks_BT > 0).all()):
+    if doc_ids_BT is None or bool((doc_ids_BT > 0).all()):
         return None
-    tokens = blocks_BT > 0
+    tokens = doc_ids_BT > 0
     return tokens | ~tokens.any(1, keepdim=True)
 
 
@@ -107,7 +107,7 @@ class AttentionMaps(Attention):
         return found
 
 
-class TranslationRepresentation(Translator):
+class TranslationModel(Translator):
     """What ``firth.load`` gives for models that translate."""
 
     def __init__(

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.core.types import Encoding
 from firth.decoding.steps import Beam, Hypothesis, Rules
-from firth.models.shared.model import Representation, Translated
+from firth.models.shared.model import Model, Translated
 from firth.tokenizers.pieces import Pieces
 
 _BATCH_TOKENS = 2048
 _SAME_LEN = 8  # sources whose lengths agree up to this are searched together
 
 
-class Translator(Representation, ABC):
+class Translator(Model, ABC):
     """A source is its pieces and the end; what is ``search``ed and how is for those that can."""
 
     kind = "translator"

@@ -14,7 +14,7 @@ from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Rules
 from firth.models.shared.encoder_decoder import DecoderState, EncoderDecoder, EncoderDecoderStepper
 from firth.models.shared.model import Guess
-from firth.models.shared.translation_model import SourceReader, TranslationRepresentation
+from firth.models.shared.translation_model import SourceReader, TranslationModel
 from firth.tokenizers.sentinels import PATTERN, sentinel, sentinel_ids, spans_of
 
 
@@ -71,7 +71,7 @@ class Filled:
     score: float
 
 
-class TextToTextRepresentation(TranslationRepresentation):
+class T5Model(TranslationModel):
     """What ``firth.load`` gives for T5 directories."""
 
     kind = "text-to-text"

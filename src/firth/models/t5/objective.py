@@ -4,7 +4,7 @@
 target is every sentinel with its span. How many tokens and spans are taken out depends on the length alone; where,
 is drawn: kept and taken tokens are each cut into as many parts as there are spans, every way to cut them equally
 likely, and the parts take turns, a kept one first. So all rows of a batch have the same lengths, nothing is padded,
-and a row of text is as long as makes its input fill ``row_len`` (512: 568 tokens, 114 in the target).
+and a row of text is as long as makes its input fill ``seq_len`` (512: 568 tokens, 114 in the target).
 
 Rows are cut from one stream of all documents with the token that ends a text between them.
 
@@ -34,7 +34,7 @@ Key = tuple[Any, ...]
 
 def count_taken(num_tokens: int, config: CorruptedSpansConfig) -> tuple[int, int]:
     """How many tokens of a text are taken out, and in how many spans."""
-    taken = min(max(round(num_tokens * config.noise_share), 1), num_tokens - 1)
+    taken = min(max(round(num_tokens * config.noise_density), 1), num_tokens - 1)
     spans = max(round(taken / config.mean_span_len), 1)
     return taken, min(spans, num_tokens - taken)  # between two spans something stays
 
@@ -48,7 +48,7 @@ def row_lens(num_tokens: int, config: CorruptedSpansConfig) -> tuple[int, int]:
 def text_len(config: CorruptedSpansConfig) -> int:
     """The longest text whose input fits into a row."""
     num_tokens = 2
-    while row_lens(num_tokens + 1, config)[0] <= config.row_len:
+    while row_lens(num_tokens + 1, config)[0] <= config.seq_len:
         num_tokens += 1
     return num_tokens
 
@@ -109,7 +109,7 @@ class CorruptedSpans(nn.Module):
         spans = count_taken(self.text_len, config)[1]
         if spans > len(sentinels):
             raise FirthError(
-                f"a row of {config.row_len} tokens has {spans} spans but there are {len(sentinels)} sentinels: raise num_sentinels or mean_span_len, or lower row_len"
+                f"a row of {config.seq_len} tokens has {spans} spans but there are {len(sentinels)} sentinels: raise num_sentinels or mean_span_len, or lower seq_len"
             )
         self.weights = {LOSS: 1.0}
 

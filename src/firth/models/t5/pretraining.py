@@ -10,18 +10,18 @@ from firth.core.errors import FirthError
 from firth.corpus.format import Corpus, same_tokens
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
-from firth.models.shared.pretraining import Family
+from firth.models.shared.pretraining import Pretraining
 from firth.models.shared.translation import load_translator, rate_factors, save_translator, scaled
 from firth.models.t5.config import CorruptedSpansConfig
-from firth.models.t5.model import TextToTextRepresentation
+from firth.models.t5.model import T5Model
 from firth.models.t5.objective import CorruptedSpans
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.sentinels import sentinel_ids, with_sentinels
 
 
-def load_text_to_text(folder: Path) -> TextToTextRepresentation:
+def load_text_to_text(folder: Path) -> T5Model:
     """A T5 run or a published T5 directory."""
-    return TextToTextRepresentation(*load_translator(folder), folder)
+    return T5Model(*load_translator(folder), folder)
 
 
 def pieces_of(corpus: Corpus, config: CorruptedSpansConfig) -> Pieces:
@@ -37,7 +37,7 @@ def pieces_of(corpus: Corpus, config: CorruptedSpansConfig) -> Pieces:
     return with_sentinels(pieces, config.num_sentinels)
 
 
-class TextToText(Family):
+class T5Pretraining(Pretraining):
     """Plain text in, a model out that fills in and can be taught to write."""
 
     published = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")

@@ -45,7 +45,7 @@ def t5_mini() -> RunConfig:
 def t5_small() -> RunConfig:
     """6 + 6 layers of 512 that read 512 tokens, the published small size."""
     small = _t5("t5-small", 6, 512, 1e-3, 0.1)
-    return small.replace(objective=CorruptedSpansConfig(row_len=512).model_dump())
+    return small.replace(objective=CorruptedSpansConfig(seq_len=512).model_dump())
 
 
 def t5_write() -> RunConfig:
@@ -54,5 +54,5 @@ def t5_write() -> RunConfig:
     return mini.replace(
         recipe="t5-write",
         objective=TranslationConfig(batch_tokens=4096, label_smoothing=0.0).model_dump(),
-        training=mini.training.replace(batch_rows=1, learning_rate=5e-4, warmup_share=0.1).model_dump(),
+        training=mini.training.replace(batch_size=1, learning_rate=5e-4, warmup_ratio=0.1).model_dump(),
     )

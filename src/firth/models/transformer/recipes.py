@@ -8,10 +8,10 @@ def _training(learning_rate: float, schedule: str = "cosine", average: int = 1) 
     """A row is a whole batch of pairs here."""
     return TrainingConfig.build(
         {
-            "batch_rows": 1,
+            "batch_size": 1,
             "learning_rate": learning_rate,
             "schedule": schedule,
-            "warmup_share": 0.1,
+            "warmup_ratio": 0.1,
             "weight_decay": 0.0,
             "adam_eps": 1e-9,
             "checkpoints": 20,

@@ -11,14 +11,14 @@ class UnifiedMasksConfig(MaskingConfig):
     """Hidden tokens under four kinds of attention mask, each with its share of the rows (UniLM, Dong et al. 2019)."""
 
     kind: Literal["unified_masks"] = "unified_masks"
-    both_ways_share: Annotated[float, Field(ge=0)] = 2.0
-    leftward_share: Annotated[float, Field(ge=0)] = 1.0
-    rightward_share: Annotated[float, Field(ge=0)] = 1.0
-    sequence_share: Annotated[float, Field(ge=0)] = 2.0
+    bidirectional_weight: Annotated[float, Field(ge=0)] = 2.0
+    left_to_right_weight: Annotated[float, Field(ge=0)] = 1.0
+    right_to_left_weight: Annotated[float, Field(ge=0)] = 1.0
+    seq2seq_weight: Annotated[float, Field(ge=0)] = 2.0
 
     @model_validator(mode="after")
     def _something_is_trained(self) -> "UnifiedMasksConfig":
-        if self.both_ways_share + self.leftward_share + self.rightward_share + self.sequence_share == 0:
+        if self.bidirectional_weight + self.left_to_right_weight + self.right_to_left_weight + self.seq2seq_weight == 0:
             raise ValueError("all four shares of masks are 0: raise one of them")
         return self
 
@@ -29,11 +29,11 @@ class MaskedTargetsConfig(MaskingConfig):
 
     kind: Literal["masked_targets"] = "masked_targets"
     targets: Literal["each", "share"] = "each"
-    mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.7
+    mask_prob: Annotated[float, Field(gt=0, lt=1)] = 0.7
 
     @model_validator(mode="after")
     def _settings_do_something(self) -> Self:
-        chances = ("mask_share", "mask_token_prob", "random_token_prob", "copies")
+        chances = ("mask_prob", "mask_token_prob", "random_token_prob", "dupe_factor")
         idle = [name for name in chances if getattr(self, name) != type(self).model_fields[name].default]
         if self.targets == "each" and idle:
             raise ValueError(f"{idle[0]} is for targets=share: with targets=each every token has a mask of its own")
@@ -41,6 +41,6 @@ class MaskedTargetsConfig(MaskingConfig):
 
     @model_validator(mode="after")
     def _tokens_are_hidden_singly(self) -> Self:
-        if self.whole_words or self.max_ngram > 1:
-            raise ValueError("tokens of a target are hidden one by one: leave out whole_words and max_ngram")
+        if self.whole_word_mask or self.max_ngram > 1:
+            raise ValueError("tokens of a target are hidden one by one: leave out whole_word_mask and max_ngram")
         return self

@@ -1,6 +1,6 @@
 """An encoder that writes: the next token is what fills a [MASK] at the end (Dong et al. 2019).
 
-The text so far sees itself leftward (a source before it all ways), never the [MASK], so its keys and
+The text so far is read left to right (a source before it in both directions), never the [MASK], so its keys and
 values are kept. A step reads two tokens: the one that was chosen and a new [MASK].
 
 N rows, S source tokens, T tokens so far, V vocabulary, D hidden size.
@@ -19,7 +19,7 @@ from firth.core.errors import FirthError
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Rules, Trace
 from firth.models.shared.encoder import Encoder
-from firth.models.shared.encoder_model import EncoderRepresentation
+from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.generation import Continuation, Generation, generate
 from firth.models.shared.model import Translated
 from firth.nn.attention.cache import Past
@@ -121,12 +121,12 @@ _LEFTWARD, _SOURCE, _TARGET = 2, 4, 5  # segments, as in pre-training
 _TOGETHER = 16
 
 
-class UnifiedRepresentation(EncoderRepresentation):
+class UnilmModel(EncoderModel):
     """What ``firth.load`` gives for encoders with UniLM's six segments."""
 
     kind = "unified encoder"
     source_len: int | None = None  # tokens of a source that are read, where it was taught so
-    row_len: int | None = None  # tokens of source and target together in rows of pairs, where it learned from such
+    seq_len: int | None = None  # tokens of source and target together in rows of pairs, where it learned from such
 
     def _scores(self, hidden_ND: torch.Tensor) -> torch.Tensor:
         assert self.token_head is not None
@@ -167,8 +167,8 @@ class UnifiedRepresentation(EncoderRepresentation):
         if room + 3 > most:
             raise FirthError(f"max_tokens={room} leaves no room for the text: the model has {most} positions")
         longest = min(most - room - 2, self.source_len or most)
-        if self.row_len is not None:  # as in training, where the source gives way, down to half the room
-            longest = min(longest, max(self.row_len - 3 - room, (self.row_len - 3) // 2))
+        if self.seq_len is not None:  # as in training, where the source gives way, down to half the room
+            longest = min(longest, max(self.seq_len - 3 - room, (self.seq_len - 3) // 2))
         beam = Beam.build({"width": beams, "num_best": nbest, "alpha": length_penalty}, "beam search")
         silent = {*self.pieces.special_ids, *range(self.pieces.vocab_size, self.config.vocab_size)} - {sep_id}
         rules = Rules(banned=tuple(sorted(silent)), no_repeat_ngram=no_repeat_ngram)
@@ -203,7 +203,7 @@ class UnifiedRepresentation(EncoderRepresentation):
     def generate_many(
         self, texts: Sequence[str], trace: Trace | None = None, **settings: Any
     ) -> list[list[Continuation]]:
-        """Each text continued, leftward, in one batch; see ``Generation`` for the settings."""
+        """Each text continued left to right in one batch; see ``Generation`` for the settings."""
         cls_id, _, mask_id = self._check_writes()
         chosen = Generation.build(settings, "generate")
         room = self.config.max_positions - max((len(self._plain_ids(text)) for text in texts), default=0) - 2

@@ -1,4 +1,4 @@
-"""Unified masks: one encoder learns to see both ways, leftward, rightward, and from a source to a target
+"""Unified masks: one encoder learns to see in both directions, left to right, right to left, and from a source to a target
 (Dong et al. 2019).
 
 In each row hidden tokens are predicted as BERT does, but the row says who sees whom: all see all; each
@@ -28,7 +28,7 @@ from firth.models.shared.rows import Rows, RowWriter, Specials, Turns, fill_rows
 from firth.models.unilm.config import UnifiedMasksConfig
 from firth.nn.outputs.heads import TokenHead
 
-KINDS = ("both_ways", "leftward", "rightward", "sequence")
+KINDS = ("bidirectional", "left_to_right", "right_to_left", "seq2seq")
 BOTH_WAYS, LEFTWARD, RIGHTWARD, SEQUENCE = range(4)
 _KIND, _CUT = 40, 41  # what a random number is for
 
@@ -59,7 +59,12 @@ class UnifiedMasks(nn.Module):
         self.first_segments = first_segments(model.num_segments)
         self.weights = {"masked": 1.0}
         shares = np.asarray(
-            [config.both_ways_share, config.leftward_share, config.rightward_share, config.sequence_share]
+            [
+                config.bidirectional_weight,
+                config.left_to_right_weight,
+                config.right_to_left_weight,
+                config.seq2seq_weight,
+            ]
         )
         self.limits = np.cumsum(shares / shares.sum())[:-1]
 
@@ -68,7 +73,7 @@ class UnifiedMasks(nn.Module):
         return {"token_head": self.head}
 
     def rows(self, split: Split, seed: int) -> PackedRows:
-        rows = PackedRows.of_documents(split, self.config.row_len, 3, seed)
+        rows = PackedRows.of_documents(split, self.config.seq_len, 3, seed)
         need_text(split, len(rows))
         return rows
 
@@ -101,7 +106,7 @@ class UnifiedMasks(nn.Module):
     def loss(self, model: Any, batch: Batch) -> Losses:
         """Cross-entropy at the hidden tokens; the last block computes nothing else."""
         tensors = batch.tensors
-        inputs = (tensors[name] for name in ("picks", "ids", "blocks", "positions", "segments", "order"))
+        inputs = (tensors[name] for name in ("picks", "ids", "doc_ids", "positions", "segments", "order"))
         hidden_ND = model.picked(*inputs).flatten(0, 1)[tensors["masked"]]
         scores_NV = self.head(hidden_ND, model.embeddings.tokens.weight)
         labels, kinds = tensors["labels"], tensors["kinds"]

@@ -9,7 +9,7 @@ from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
 from firth.corpus.pairs import PairsCorpus
-from firth.models.bert.pretraining import MaskedEncoder, specials_of
+from firth.models.bert.pretraining import BertPretraining, specials_of
 from firth.models.loading import load_model
 from firth.models.shared.bleu import score_translations
 from firth.models.shared.configs import EncoderConfig
@@ -20,7 +20,7 @@ from firth.models.unilm.targets import MaskedTargets
 from firth.tasks.write.model import score_heldout
 
 
-class UnifiedEncoder(MaskedEncoder):
+class UnilmPretraining(BertPretraining):
     """Written, read and scored as BERT is; only what is learned differs."""
 
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
@@ -34,7 +34,7 @@ _SCORED = 200  # held-out sources for which targets are written at the end
 _NUM_SEGMENTS = 6
 
 
-class TargetWriter(MaskedEncoder):
+class UnilmWriting(BertPretraining):
     """Pairs in, a model that writes out; best begun with the weights of a UniLM run."""
 
     uses = ('translate {name} "A text."', "translate {name} texts.txt --beams 5")

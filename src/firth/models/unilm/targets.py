@@ -41,10 +41,10 @@ def fit_lens(
 class PairedRows(PackedRows):
     """Pairs packed into rows: ``starts`` are the numbers of the pairs."""
 
-    def __init__(self, split: PairSplit, row_len: int, seed: int) -> None:
-        self.source_lens, self.target_lens = fit_lens(split.lens("source"), split.lens("target"), row_len - NUM_SPECIAL)
+    def __init__(self, split: PairSplit, seq_len: int, seed: int) -> None:
+        self.source_lens, self.target_lens = fit_lens(split.lens("source"), split.lens("target"), seq_len - NUM_SPECIAL)
         numbers = np.arange(split.num_pairs)
-        super().__init__(numbers, self.source_lens + self.target_lens, row_len, NUM_SPECIAL, seed)
+        super().__init__(numbers, self.source_lens + self.target_lens, seq_len, NUM_SPECIAL, seed)
 
 
 class MaskedTargets(nn.Module):
@@ -64,10 +64,10 @@ class MaskedTargets(nn.Module):
     def rows(self, split: PairSplit, seed: int) -> PairedRows:
         if not split.num_pairs:
             raise FirthError(f"{split.folder}: no pairs to train on; prepare a corpus with more of them")
-        return PairedRows(split, self.config.row_len, seed)
+        return PairedRows(split, self.config.seq_len, seed)
 
     def _plain(self, split: PairSplit, rows: PairedRows, numbers: NDArray[np.int64]) -> Rows:
-        out = Rows.empty(len(numbers), self.config.row_len, self.specials.pad_id)
+        out = Rows.empty(len(numbers), self.config.seq_len, self.specials.pad_id)
         for row, number in enumerate(numbers.tolist()):
             begin = 0
             for block, pair in enumerate(rows.sequences(number).tolist(), start=1):
@@ -112,7 +112,7 @@ class MaskedTargets(nn.Module):
         arrays = {
             "ids": np.concatenate((plain.ids[:, :used], np.where(there_BM, mask_id, pad_id)), axis=1),
             "positions": behind(plain.positions),
-            "blocks": behind(plain.blocks),
+            "doc_ids": behind(plain.blocks),
             "segments": behind(plain.segments) + self.first_segment,
             "order": behind(order),
             "alone": np.concatenate((np.zeros((len(there_BM), used), np.bool_), there_BM), axis=1),
@@ -126,7 +126,7 @@ class MaskedTargets(nn.Module):
     def loss(self, model: Any, batch: Batch) -> Losses:
         """Cross-entropy at the hidden tokens; the last block computes nothing else."""
         tensors = batch.tensors
-        inputs = (tensors[name] for name in ("picks", "ids", "blocks", "positions", "segments", "order"))
+        inputs = (tensors[name] for name in ("picks", "ids", "doc_ids", "positions", "segments", "order"))
         hidden_ND = model.picked(*inputs, alone_BT=tensors.get("alone")).flatten(0, 1)[tensors["masked"]]
         scores_NV = self.head(hidden_ND, model.embeddings.tokens.weight)
         return guessing_losses({"masked": (scores_NV, tensors["labels"])}, self.training)

@@ -35,8 +35,8 @@ class PermutedOrderConfig(Config):
     """Tokens predicted in a random order (XLNet, Yang et al. 2019)."""
 
     kind: Literal["permuted_order"] = "permuted_order"
-    row_len: Annotated[int, Field(ge=8)] = 128
-    share_of: Annotated[int, Field(ge=2)] = 6  # one token in so many is predicted
-    longest_span: Annotated[int, Field(ge=1)] = 5
+    seq_len: Annotated[int, Field(ge=8)] = 128
+    predict_one_in: Annotated[int, Field(ge=2)] = 6  # one token in so many is predicted
+    max_span_len: Annotated[int, Field(ge=1)] = 5
     memory_len: Annotated[int, Field(ge=0)] = 64
-    both_ways: bool = True  # every second lane reads its text backward
+    bidirectional_data: bool = True  # every second lane reads its text backward

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from firth.core.types import Encoding, Frame, TextReader
 from firth.models.shared.batching import pool_tokens
-from firth.models.shared.encoder_model import EncoderRepresentation
+from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.model import loading, require_room
 from firth.models.xlnet.config import TwoStreamConfig
 from firth.tokenizers.pieces import Pieces
@@ -23,7 +23,7 @@ from firth.tokenizers.pieces import Pieces
 _CLS_SEGMENT = 2
 
 
-class TwoStreamRepresentation(EncoderRepresentation):
+class XlnetModel(EncoderModel):
     """What ``firth.load`` gives for XLNet."""
 
     kind = "two-stream encoder"
@@ -73,12 +73,12 @@ class TwoStreamRepresentation(EncoderRepresentation):
     def _segments(self, ids_BT: torch.Tensor) -> torch.Tensor:
         return torch.eq(ids_BT, _known(self.pieces.cls_id)) * _CLS_SEGMENT
 
-    def _last(self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None) -> torch.Tensor:
-        hidden_BTD: torch.Tensor = self.encoder.last(ids_BT, blocks_BT, segments_BT=self._segments(ids_BT))
+    def _last(self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None) -> torch.Tensor:
+        hidden_BTD: torch.Tensor = self.encoder.last(ids_BT, doc_ids_BT, segments_BT=self._segments(ids_BT))
         return hidden_BTD
 
-    def _all(self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None) -> torch.Tensor:
-        hidden_LBTD: torch.Tensor = self.encoder(ids_BT, blocks_BT, segments_BT=self._segments(ids_BT)).hidden
+    def _all(self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None) -> torch.Tensor:
+        hidden_LBTD: torch.Tensor = self.encoder(ids_BT, doc_ids_BT, segments_BT=self._segments(ids_BT)).hidden
         return hidden_LBTD
 
     def _looks(self, ids_BT: torch.Tensor, segments_T: NDArray[np.int64]) -> torch.Tensor:

@@ -91,9 +91,9 @@ class TwoStream(nn.Module):
         return Distances(self._drop(table), other)
 
     def _content(
-        self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None, segments_BT: torch.Tensor | None
+        self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None, segments_BT: torch.Tensor | None
     ) -> list[torch.Tensor]:
-        seen = _seen(blocks_BT)
+        seen = _seen(doc_ids_BT)
         distances = self._distances(ids_BT, 0, segments_BT, None)
         hidden = [self._drop(self.embeddings.tokens(ids_BT))]
         for block in self.blocks:
@@ -104,35 +104,35 @@ class TwoStream(nn.Module):
     def forward(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
     ) -> Layers:
         """Every layer of the content stream, each token seeing all of its block; positions are not needed."""
-        hidden = self._content(ids_BT, blocks_BT, segments_BT)
-        tokens = torch.ones_like(ids_BT, dtype=torch.bool) if blocks_BT is None else blocks_BT > 0
+        hidden = self._content(ids_BT, doc_ids_BT, segments_BT)
+        tokens = torch.ones_like(ids_BT, dtype=torch.bool) if doc_ids_BT is None else doc_ids_BT > 0
         return Layers(torch.stack(hidden), tokens)
 
     def last(
         self,
         ids_BT: torch.Tensor,
-        blocks_BT: torch.Tensor | None = None,
+        doc_ids_BT: torch.Tensor | None = None,
         positions_BT: torch.Tensor | None = None,
         segments_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The last layer of the content stream, [B, T, D]."""
-        return self._content(ids_BT, blocks_BT, segments_BT)[-1]
+        return self._content(ids_BT, doc_ids_BT, segments_BT)[-1]
 
     def attention(
-        self, ids_BT: torch.Tensor, blocks_BT: torch.Tensor | None = None, segments_BT: torch.Tensor | None = None
+        self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None = None, segments_BT: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Attention weights of the content stream in every layer and head, [L, B, H, T, T]."""
         distances = self._distances(ids_BT, 0, segments_BT, None)
         found = []
-        for block, hidden in zip(self.blocks, self._content(ids_BT, blocks_BT, segments_BT)[:-1], strict=True):
+        for block, hidden in zip(self.blocks, self._content(ids_BT, doc_ids_BT, segments_BT)[:-1], strict=True):
             assert isinstance(block, TwoStreamBlock)
             answers = block.attention.answers(hidden, distances)
-            found.append(block.attention.weights(hidden, answers, distances, _seen(blocks_BT)))
+            found.append(block.attention.weights(hidden, answers, distances, _seen(doc_ids_BT)))
         return torch.stack(found)
 
     def predicted(
@@ -170,8 +170,8 @@ class TwoStream(nn.Module):
         return self._drop(query), torch.stack(given)
 
 
-def _seen(blocks_BT: torch.Tensor | None) -> torch.Tensor | None:
+def _seen(doc_ids_BT: torch.Tensor | None) -> torch.Tensor | None:
     """[B, T, T] where rows hold several texts or padding; None where all see all."""
-    if blocks_BT is None or bool((blocks_BT == blocks_BT[:, :1]).all()):
+    if doc_ids_BT is None or bool((doc_ids_BT == doc_ids_BT[:, :1]).all()):
         return None
-    return blocks_BT[:, :, None] == blocks_BT[:, None, :]
+    return doc_ids_BT[:, :, None] == doc_ids_BT[:, None, :]

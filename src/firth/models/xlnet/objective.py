@@ -1,7 +1,7 @@
 """Permuted order: tokens are predicted one after another in a random order (Yang et al. 2019, 2.2 and 2.3).
 
-Of each row one token in ``share_of`` is a target, in spans of one to five (a span of n somewhere in every
-n * share_of tokens). All other tokens come first in the order, then the targets and the special tokens in
+Of each row one token in ``predict_one_in`` is a target, in spans of one to five (a span of n somewhere in every
+n * predict_one_in tokens). All other tokens come first in the order, then the targets and the special tokens in
 random order; a target is predicted from all that come before it, by the query stream, and from a memory of
 what was read just before the row. Half of the lanes read their text backward ("bidirectional data"), with
 distances that count backward too. Departures: targets are drawn by the paper's rule, not by words; rows
@@ -31,8 +31,8 @@ _SPAN, _ORDER = 30, 31  # what a random number is for
 _CLS_SEGMENT = 2  # as published: [CLS] is of a segment of its own
 
 
-def choose_spans(num_tokens: int, share_of: int, longest: int, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Targets: in each stretch of n * share_of tokens a span of n, n from 1 to ``longest``, anywhere in it.
+def choose_spans(num_tokens: int, predict_one_in: int, longest: int, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Targets: in each stretch of n * predict_one_in tokens a span of n, n from 1 to ``longest``, anywhere in it.
 
     ``draws`` holds two numbers for each stretch, [S, 2].
     """
@@ -40,9 +40,9 @@ def choose_spans(num_tokens: int, share_of: int, longest: int, draws: NDArray[np
     at = number = 0
     while at < num_tokens:
         size = 1 + int(draws[number, 0] * longest)
-        start = at + int(draws[number, 1] * (size * (share_of - 1) + 1))
+        start = at + int(draws[number, 1] * (size * (predict_one_in - 1) + 1))
         chosen[start : start + size] = True
-        at, number = at + size * share_of, number + 1
+        at, number = at + size * predict_one_in, number + 1
     return chosen
 
 
@@ -64,19 +64,19 @@ class PermutedOrder(nn.Module):
 
     def rows(self, split: Split, seed: int) -> DocumentLanes:
         endings = (self.specials.sep_id, self.specials.cls_id)
-        rows = DocumentLanes(split, self.config.row_len, self.num_lanes, endings, seed)
+        rows = DocumentLanes(split, self.config.seq_len, self.num_lanes, endings, seed)
         need_text(split, len(rows))
         return rows
 
     def batch(self, split: Split, rows: DocumentLanes, seed: int, first: int, count: int) -> Batch:
         """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
         places = rows.places(first, count)
-        shape = (count, self.config.row_len)
+        shape = (count, self.config.seq_len)
         ids = np.full(shape, self.specials.pad_id, np.int64)
         segments = np.zeros(shape, np.int64)
         order, limit = np.full(shape, np.iinfo(np.int64).max), np.zeros(shape, np.int64)
         chosen = np.zeros(shape, np.bool_)
-        backward = np.asarray([self.config.both_ways and place.lane % 2 == 1 for place in places])
+        backward = np.asarray([self.config.bidirectional_data and place.lane % 2 == 1 for place in places])
         for row, place in enumerate(places):
             piece = rows.read(place, bool(backward[row]))
             size = len(piece.ids)
@@ -84,9 +84,9 @@ class PermutedOrder(nn.Module):
             segments[row, :size] = np.minimum(np.abs(piece.documents - piece.documents[:1]), 1)
             segments[row, :size][piece.ids == self.specials.cls_id] = _CLS_SEGMENT
             key = (seed, *place)
-            spans = self.config.row_len // self.config.share_of + 1
+            spans = self.config.seq_len // self.config.predict_one_in + 1
             draws = uniform(*key, _SPAN, np.arange(2 * spans)).reshape(spans, 2)
-            targets = choose_spans(size, self.config.share_of, self.config.longest_span, draws) & ~piece.added
+            targets = choose_spans(size, self.config.predict_one_in, self.config.max_span_len, draws) & ~piece.added
             ranks = np.argsort(uniform(*key, _ORDER, np.arange(size)), kind="stable")
             chosen[row, :size] = targets
             order[row, :size] = np.where(targets | piece.added, ranks, -1)
@@ -120,7 +120,7 @@ class PermutedOrder(nn.Module):
             seen_BTT,
             tensors["segments"],
             before if self.config.memory_len else None,
-            tensors["backward"] if self.config.both_ways else None,
+            tensors["backward"] if self.config.bidirectional_data else None,
         )
         if self.config.memory_len:
             after = torch.cat((before, given), dim=2)[:, :, -self.config.memory_len :]

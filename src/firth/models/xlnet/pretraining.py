@@ -10,7 +10,7 @@ from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus, require_same_tokens
 from firth.models.bert.pretraining import specials_of
-from firth.models.shared.pretraining import Family
+from firth.models.shared.pretraining import Pretraining
 from firth.models.xlnet.config import PermutedOrderConfig, TwoStreamConfig
 from firth.models.xlnet.format import load_xlnet, save_xlnet
 from firth.models.xlnet.network import TwoStream
@@ -18,7 +18,7 @@ from firth.models.xlnet.objective import PermutedOrder
 from firth.tokenizers.pieces import Pieces, with_class_last
 
 
-class PermutedTwoStream(Family):
+class XlnetPretraining(Pretraining):
     """Each row of a step is a lane with a memory of its own."""
 
     published = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")

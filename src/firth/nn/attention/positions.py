@@ -44,11 +44,11 @@ def rotate(heads_BHTD: torch.Tensor, angles: tuple[torch.Tensor, torch.Tensor]) 
 
 
 def relative_buckets(
-    distance: torch.Tensor, num_buckets: int = 32, max_distance: int = 128, both_ways: bool = True
+    distance: torch.Tensor, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
 ) -> torch.Tensor:
     """Buckets of (key - query): exact when near, logarithmic when far (Raffel et al. 2020)."""
     bucket = torch.zeros_like(distance)
-    if both_ways:
+    if bidirectional:
         num_buckets //= 2
         bucket = bucket + (distance > 0) * num_buckets
         distance = distance.abs()
@@ -67,14 +67,16 @@ def relative_buckets(
 class RelativeBias(nn.Module):
     """A learned number a head and bucket, added to the attention scores; shared by all layers."""
 
-    def __init__(self, num_heads: int, num_buckets: int = 32, max_distance: int = 128, both_ways: bool = True) -> None:
+    def __init__(
+        self, num_heads: int, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
+    ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(num_buckets, num_heads))
-        self.num_buckets, self.max_distance, self.both_ways = num_buckets, max_distance, both_ways
+        self.num_buckets, self.max_distance, self.bidirectional = num_buckets, max_distance, bidirectional
 
     def forward(self, queries_BQ: torch.Tensor, keys_BK: torch.Tensor) -> torch.Tensor:
         """[B, H, Q, K] from the positions of queries and keys."""
         buckets = relative_buckets(
-            keys_BK[:, None, :] - queries_BQ[:, :, None], self.num_buckets, self.max_distance, self.both_ways
+            keys_BK[:, None, :] - queries_BQ[:, :, None], self.num_buckets, self.max_distance, self.bidirectional
         )
         return self.weight[buckets].permute(0, 3, 1, 2)

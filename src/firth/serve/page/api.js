@@ -1,4 +1,4 @@
-/** Asking the server. Addresses are relative to the page, so that it also works behind a prefix. */
+/** Asks the server. Addresses are relative to the page, so that it also works behind a prefix. */
 
 import { t } from "./i18n.js";
 import { keep, recall } from "./storage.js";

@@ -94,7 +94,7 @@ class AnswerQuestions:
 
     def _null(self, source: Ints) -> int:
         """Where a window says that it has no answer."""
-        return 0 if self.reader.summary == "first" else len(source) - 1
+        return 0 if self.reader.summary == "cls" else len(source) - 1
 
     def lessons(self, item: Item) -> list[Item]:
         """Windows say nothing about one another, so a long passage need not fit into one batch."""
@@ -110,13 +110,13 @@ class AnswerQuestions:
         arrays: dict[str, NDArray[Any]] = collate(rows, self.reader.pad_id)
         arrays["owner"] = np.repeat(np.arange(len(items)), [len(item.target[0]) for item in items])
         arrays["spans"] = np.asarray([place for item in items for place in item.target[0]], np.int64)
-        return Batch(arrays, {"task": len(arrays["spans"])}, int(arrays["blocks"].sum()))
+        return Batch(arrays, {"task": len(arrays["spans"])}, int(arrays["doc_ids"].sum()))
 
     # -- learning
 
     def _scores(self, network: TaskNetwork, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         start, end = network.token_scores(batch.tensors).unbind(-1)
-        gone = self._gone(batch.tensors["blocks"])
+        gone = self._gone(batch.tensors["doc_ids"])
         lowest = torch.finfo(start.dtype).min
         return start.masked_fill(gone, lowest), end.masked_fill(gone, lowest)
 

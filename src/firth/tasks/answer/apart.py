@@ -60,7 +60,7 @@ class AnswerApart(AnswerQuestions):
 
     def batch(self, items: Sequence[Item]) -> Batch:
         batch = super().batch(items)
-        shared = np.zeros_like(batch.arrays["blocks"])
+        shared = np.zeros_like(batch.arrays["doc_ids"])
         for number, row in enumerate(row for item in items for row in item.rows):
             assert row.shared is not None
             shared[number, : len(row.shared)] = row.shared
@@ -93,7 +93,7 @@ class ComparingNetwork(TaskNetwork):
         return by_parts(self._compared, tensors, self.config.max_batch_tokens, together=2)
 
     def _compared(self, tensors: Tensors) -> torch.Tensor:
-        layers, mask = self._read(tensors), tensors["blocks"] > 0
+        layers, mask = self._read(tensors), tensors["doc_ids"] > 0
         hidden = self._above(self._beside_each(self._below(tensors, layers), tensors, mask), tensors, layers)
         hidden = self._dropped(hidden)
         asked, passage = hidden[0::2], hidden[1::2]

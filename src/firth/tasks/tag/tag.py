@@ -49,7 +49,7 @@ class Tag:
         limit = config.max_len if reader.max_len is None else min(config.max_len, reader.max_len)
         self.room = limit - reader.frame.size(pair=False)
         self.class_weights: torch.Tensor | None = None
-        usual = config.usual_label or ("O" if "O" in self.number else next(iter(config.labels), "O"))
+        usual = config.default_label or ("O" if "O" in self.number else next(iter(config.labels), "O"))
         self.unread = usual  # the tag of words of which no piece is left
 
     @property
@@ -94,8 +94,8 @@ class Tag:
     def batch(self, items: Sequence[Item]) -> Batch:
         rows = [row for item in items for row in item.rows]
         arrays = collate(rows, self.reader.pad_id)
-        words = np.full(arrays["blocks"].shape, _NOT_JUDGED)
-        labels = np.full(arrays["blocks"].shape, 0)
+        words = np.full(arrays["doc_ids"].shape, _NOT_JUDGED)
+        labels = np.full(arrays["doc_ids"].shape, 0)
         at = 0
         before = len(self.reader.frame.before)
         for item in items:
@@ -108,7 +108,7 @@ class Tag:
         owner = np.repeat(np.arange(len(items)), [len(item.rows) for item in items])
         arrays |= {"words": words, "labels": labels, "owner": owner}
         judged_count = int((words >= 0).sum())
-        return Batch(arrays, {"task": max(judged_count, 1)}, int(arrays["blocks"].sum()))
+        return Batch(arrays, {"task": max(judged_count, 1)}, int(arrays["doc_ids"].sum()))
 
     # -- learning
 

@@ -14,9 +14,9 @@ from firth.core.types import TextReader
 from firth.corpus.pairs import PairSplit
 from firth.data.examples import TagExample, TextExample
 from firth.models.shared.bleu import score_translations
-from firth.models.shared.model import Guess, Representation, TextLayers, Translated
-from firth.models.shared.translation_model import TranslationRepresentation
-from firth.models.unilm.model import UnifiedRepresentation
+from firth.models.shared.model import Guess, Model, TextLayers, Translated
+from firth.models.shared.translation_model import TranslationModel
+from firth.models.unilm.model import UnilmModel
 from firth.tasks.config import WritingConfig
 from firth.tasks.model import tag_example
 from firth.tasks.write.forms import prefixed, read_back, score_written, source_text, target_text
@@ -25,14 +25,14 @@ SETTINGS = "write.json"
 _TOGETHER = 256
 
 
-class WritingModel(Representation):
+class WritingModel(Model):
     """What ``firth.load`` gives for a run of ``firth finetune write``."""
 
     kind = "writer"
 
-    def __init__(self, config: WritingConfig, base: Representation) -> None:
+    def __init__(self, config: WritingConfig, base: Model) -> None:
         self.config, self.base, self.dim = config, base, base.dim
-        if isinstance(base, TranslationRepresentation | UnifiedRepresentation):
+        if isinstance(base, TranslationModel | UnilmModel):
             base.source_len = config.max_source_len
 
     @classmethod

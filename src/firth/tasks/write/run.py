@@ -16,9 +16,9 @@ from firth.data.parallel import PairsReadingConfig
 from firth.models.loading import load_model
 from firth.models.pretrain import resume_run, start_run
 from firth.models.registry import find_recipe
-from firth.models.shared.model import Representation
-from firth.models.t5.model import TextToTextRepresentation
-from firth.models.unilm.model import UnifiedRepresentation
+from firth.models.shared.model import Model
+from firth.models.t5.model import T5Model
+from firth.models.unilm.model import UnilmModel
 from firth.tasks.config import WritingConfig
 from firth.tasks.data import Reading
 from firth.tasks.run import Source
@@ -32,19 +32,19 @@ _NO_LIMIT = 1_000_000_000
 _EPOCHS = 3.0  # where nothing else is said
 
 
-def writer_recipe(base: Representation, config: WritingConfig, where: str) -> RunConfig:
+def writer_recipe(base: Model, config: WritingConfig, where: str) -> RunConfig:
     """How such a model is taught to write."""
-    if isinstance(base, TextToTextRepresentation):
+    if isinstance(base, T5Model):
         found = find_recipe("t5-write")
         limits = {"max_source_len": config.max_source_len, "max_target_len": config.max_target_len}
         return found.replace(objective=found.objective.replace(**limits).model_dump())
-    if isinstance(base, UnifiedRepresentation):
-        row_len = min(base.config.max_positions, config.max_source_len + config.max_target_len + 3)
+    if isinstance(base, UnilmModel):
+        seq_len = min(base.config.max_positions, config.max_source_len + config.max_target_len + 3)
         found = find_recipe("unilm-seq2seq")
         return found.replace(
             model=base.config.model_dump(),
-            objective=found.objective.replace(row_len=row_len).model_dump(),
-            training=found.training.replace(batch_rows=max(1, _BATCH_TOKENS // row_len)).model_dump(),
+            objective=found.objective.replace(seq_len=seq_len).model_dump(),
+            training=found.training.replace(batch_size=max(1, _BATCH_TOKENS // seq_len)).model_dump(),
         )
     raise FirthError(f"{where}: this model ({base.kind}) does not write; name a run of t5-tiny, t5-mini or unilm-mini")
 
