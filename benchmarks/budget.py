@@ -20,12 +20,11 @@ from transformers import BertConfig, BertForMaskedLM
 
 from firth import api
 from firth.cli.quickstart import write_sample
-from firth.core.configs import RunConfig
+from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.run import Run
 from firth.corpus.format import Corpus
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.pretrain import configure
-from firth.models.registry import find_recipe
 from firth.models.shared.pretraining import find_pretraining
 
 LENGTH = 128
@@ -96,7 +95,7 @@ def main() -> None:
             write_sample("en", folder / "text.txt")
             api.prepare(folder / "text.txt", path, layout="line")
         corpus = Corpus.open(path)
-        plain = configure(find_recipe(arguments.peer_recipe), corpus)
+        plain = configure(find_run_recipe(arguments.peer_recipe), corpus)
         print(f"{'minutes':>7}  {'':<36} {'loss':>7} {'accuracy':>8} {'tokens':>12}")
         for minutes in arguments.minutes:
             rows: list[tuple[str, RunConfig, Path, int]] = []

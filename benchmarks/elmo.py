@@ -31,13 +31,12 @@ import numpy as np
 import torch
 
 from firth import api
-from firth.core.configs import RunConfig
+from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.files import write_text
 from firth.core.run import Run
 from firth.corpus.format import Corpus
 from firth.models.elmo.objective import BothDirections, Ids
 from firth.models.elmo.pretraining import ElmoPretraining
-from firth.models.registry import find_recipe
 from firth.reports.page import page
 from firth.tasks.config import TaskConfig
 from firth.tasks.curve import learn_from_shares, share_chart
@@ -249,7 +248,7 @@ def main() -> None:
         return
     if not arguments.text:
         parser.error(f"{arguments.what} needs text: name files or a corpus")
-    config = find_recipe(arguments.recipe).override(arguments.settings)
+    config = find_run_recipe(arguments.recipe).override(arguments.settings)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         path = Path(arguments.text[0])

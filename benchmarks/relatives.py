@@ -47,11 +47,10 @@ from transformers import (
 import firth
 from firth import api
 from firth.cli.quickstart import write_sample
-from firth.core.configs import RunConfig
+from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.run import Run
 from firth.corpus.format import Corpus
 from firth.models.pretrain import configure
-from firth.models.registry import find_recipe
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.pretraining import find_pretraining
 from firth.models.t5.objective import choose_spans, corrupt, text_len
@@ -280,7 +279,7 @@ def speed(arguments: argparse.Namespace, corpus: Corpus) -> None:
     for name, peer in peers.items():
         if arguments.only and not name.startswith(arguments.only):
             continue
-        config = find_recipe(name).override([f"batch_size={rows}", f"seq_len={length}"])
+        config = find_run_recipe(name).override([f"batch_size={rows}", f"seq_len={length}"])
         config = configure(config, corpus)
         contenders = {"transformers": peer(config, corpus), "firth": firth_step(config, corpus)}
         if name.startswith("xlnet"):  # the peer has no memory
@@ -321,7 +320,7 @@ def probe(run: Path, path: Path) -> float:
 
 def settings_of(name: str, arguments: argparse.Namespace) -> list[str]:
     """What this recipe is changed by on the command line."""
-    encoder = isinstance(find_recipe(name).model, EncoderConfig)
+    encoder = isinstance(find_run_recipe(name).model, EncoderConfig)
     return [*arguments.settings, *(arguments.encoders if encoder else [])]
 
 
@@ -330,7 +329,7 @@ def rate(arguments: argparse.Namespace, corpus: Corpus) -> None:
     print(f"{arguments.minutes} minutes on {torch.get_num_threads()} threads")
     steps = {}
     for name in arguments.recipes:
-        config = configure(find_recipe(name).override(settings_of(name, arguments)), corpus)
+        config = configure(find_run_recipe(name).override(settings_of(name, arguments)), corpus)
         steps[name] = firth_step(config, corpus)
     found: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(arguments.rounds):

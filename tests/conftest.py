@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from firth import api
-from firth.core.configs import RunConfig
+from firth.core.configs import RunConfig, find_run_recipe
 from firth.corpus.format import Corpus
-from firth.models.registry import find_recipe
 from pair_text import sentence_pairs, write_sides
 from sample_text import write_documents
 
@@ -38,7 +37,7 @@ def tiny_settings() -> list[str]:
 
 @pytest.fixture(scope="session")
 def tiny_config() -> RunConfig:
-    return find_recipe("bert-tiny").override([*TINY, "steps=6"])
+    return find_run_recipe("bert-tiny").override([*TINY, "steps=6"])
 
 
 @pytest.fixture(scope="session")
@@ -128,6 +127,6 @@ def unigram_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def gpt_folder(bpe_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of a small GPT; tests must not change it."""
     folder = tmp_path_factory.mktemp("runs") / "gpt"
-    config = find_recipe("gpt-tiny").override([*TINY, "steps=30", "learning_rate=0.01"])
+    config = find_run_recipe("gpt-tiny").override([*TINY, "steps=30", "learning_rate=0.01"])
     api.pretrain(config, corpus=bpe_folder, out=folder)
     return folder

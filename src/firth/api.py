@@ -196,16 +196,18 @@ def _start(
     progress: Progress | None,
 ) -> Run:
     """A new run of either kind."""
-    from firth.models.registry import VECTOR_RECIPES, find_recipe
+    from firth.core.registry import find_recipe
 
     name = recipe if isinstance(recipe, str) else ""
-    config = recipe if not isinstance(recipe, str) else VECTOR_RECIPES.get(recipe, lambda: find_recipe(name))()
+    config = find_recipe(recipe) if isinstance(recipe, str) else recipe
     if isinstance(config, RunConfig):
         from firth.models.pretrain import start_run
 
         return start_run(config.override(settings), corpus, out, base, overwrite, progress)
+    from firth.vectors.configs import FastTextConfig, GloveConfig, Word2VecConfig
     from firth.vectors.run import start_vectors
 
+    assert isinstance(config, Word2VecConfig | FastTextConfig | GloveConfig)
     return start_vectors(name or config.kind, config.override(settings), corpus, out, base, overwrite, progress)
 
 
@@ -214,6 +216,10 @@ def _resume(run: Run, progress: Progress | None) -> Run:
         from firth.vectors.run import resume_vectors
 
         return resume_vectors(run, progress)
+    if (run.folder / "write.json").is_file():
+        from firth.tasks.write.run import resume_writing
+
+        return resume_writing(run.folder, progress)
     from firth.models.pretrain import resume_run
 
     return resume_run(run.folder, progress)
@@ -288,8 +294,10 @@ def convert(
 def evaluate(run: AnyPath, corpus: AnyPath | None = None, num_texts: int = 50) -> dict[str, Any]:
     """How well a pre-trained run does on the held-out part of a corpus (by default its own)."""
     from firth.models.pretrain import evaluate_run
+    from firth.tasks.write.model import SETTINGS, score_heldout
 
-    return evaluate_run(Path(run), Path(corpus) if corpus is not None else None, num_texts)
+    score_pairs = score_heldout if (Path(run) / SETTINGS).is_file() else None
+    return evaluate_run(Path(run), Path(corpus) if corpus is not None else None, num_texts, score_pairs)
 
 
 def generate(
@@ -327,10 +335,14 @@ def prompt_classify(
 
 def plan(recipe: str | RunConfig, *, corpus: AnyPath, budget: str, settings: Sequence[str] = ()) -> dict[str, float]:
     """What a pre-training run would need and reach on this machine; a few steps are timed."""
+    from firth.core.registry import find_recipe
     from firth.models.pretrain import plan_run
-    from firth.models.registry import find_recipe
 
     config = find_recipe(recipe) if isinstance(recipe, str) else recipe
+    if not isinstance(config, RunConfig):
+        raise FirthError(
+            f"{recipe}: static vectors are trained in passes over the text, not in a budget; leave out plan"
+        )
     return plan_run(config.override(list(settings)), Path(corpus), budget)
 
 
@@ -376,6 +388,6 @@ def probe_table(found: dict[str, Any]) -> list[str]:
 
 def load(path: AnyPath) -> Model:
     """A trained representation: a run of Firth, a Hugging Face BERT directory, or a file of vectors."""
-    from firth.models.loading import load_model
+    from firth.export.loading import load_any
 
-    return load_model(Path(path))
+    return load_any(Path(path))

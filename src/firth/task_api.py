@@ -73,7 +73,8 @@ def finetune(
         Path(teacher) if teacher is not None else None,
     )
     count = seeds if seeds is not None else 3 if shares else 1
-    run = start_finetune(config, named, source, Path(out), count, sweep, shares, overwrite, progress)
+    taught = load(teacher) if teacher is not None else None
+    run = start_finetune(config, named, source, Path(out), count, sweep, shares, overwrite, progress, taught)
     return load(run.folder)
 
 
@@ -138,10 +139,11 @@ def evaluate_task(
 ) -> dict[str, Any]:
     """A fine-tuned run on a labelled file: its scores, and where the main one could lie by chance. Columns that are not
     named are those that it was taught with."""
+    from firth.export.loading import load_any_task
     from firth.tasks.data import Reading
     from firth.tasks.evaluate import evaluate_task as evaluate_file
 
-    return evaluate_file(Path(run), Path(data), Reading(text, second, label))
+    return evaluate_file(load_any_task(Path(run)), Path(run), Path(data), Reading(text, second, label))
 
 
 def evaluate_prompt(
@@ -163,16 +165,18 @@ def predict_file(
     run: AnyPath, source: str, text: str | None = None, second: str | None = None
 ) -> Iterator[dict[str, Any]]:
     """Predictions for a file (or ``-``, standard input, one text a line), one after the other."""
+    from firth.export.loading import load_any_task
     from firth.tasks.predict import predict_source
 
-    return predict_source(Path(run), source, text, second)
+    return predict_source(load_any_task(Path(run)), Path(run), source, text, second)
 
 
 def find_names(run: AnyPath, source: str, text: str | None = None) -> list[tuple[str, int]]:
     """The distinct names that a tagger finds in a file, with their counts, the most frequent first."""
+    from firth.export.loading import load_any_task
     from firth.tasks import predict
 
-    return predict.find_names(Path(run), source, text)
+    return predict.find_names(load_any_task(Path(run)), Path(run), source, text)
 
 
 def compare(

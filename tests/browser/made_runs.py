@@ -9,8 +9,8 @@ from pathlib import Path
 
 import firth
 from firth import api
+from firth.core.configs import find_run_recipe
 from firth.data.examples import Answer, AnswerExample, TagExample, TextExample
-from firth.models.registry import find_recipe
 from task_text import write
 
 RULERS = [("king", "man", "his", "crown"), ("queen", "woman", "her", "crown"), ("prince", "boy", "his", "horse")]
@@ -126,7 +126,7 @@ def sentence_pairs(count: int) -> tuple[list[str], list[str]]:
 
 
 def _pretrain(recipe: str, corpus: Path, out: Path, settings: Sequence[str]) -> Path:
-    api.pretrain(find_recipe(recipe).override([*settings, *LOOP]), corpus=corpus, out=out)
+    api.pretrain(find_run_recipe(recipe).override([*settings, *LOOP]), corpus=corpus, out=out)
     return out
 
 

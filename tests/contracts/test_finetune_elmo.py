@@ -8,7 +8,7 @@ import torch
 
 import firth
 from firth import api
-from firth.models.registry import find_recipe
+from firth.core.configs import find_run_recipe
 from task_text import write_vectors
 
 SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=6", "batch_size=3", "max_vocab=60"]
@@ -18,7 +18,7 @@ TEXTS = ["The old doctor found a clock.", "老师看见了一本书。", "A red 
 @pytest.fixture(scope="module")
 def run(words_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "elmo"
-    api.pretrain(find_recipe("elmo-tiny").override([*SMALL, "steps=2"]), corpus=words_folder, out=folder)
+    api.pretrain(find_run_recipe("elmo-tiny").override([*SMALL, "steps=2"]), corpus=words_folder, out=folder)
     return folder
 
 

@@ -9,8 +9,8 @@ import torch
 
 import firth
 from firth import api
+from firth.core.configs import find_run_recipe
 from firth.data.examples import AnswerExample
-from firth.models.registry import find_recipe
 from firth.models.shared.encoder_model import EncoderModel
 from firth.tasks.answer.answer import AnswerQuestions
 from firth.tasks.batches import collate, frame_row
@@ -40,7 +40,7 @@ INPUTS: dict[str, list[Any]] = {
 def base(request: pytest.FixtureRequest, corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe, settings = (KINDS | APART)[request.param]
     folder = tmp_path_factory.mktemp("relatives") / request.param
-    api.pretrain(find_recipe(recipe).override([*SHAPE, *settings, "steps=2"]), corpus=corpus_folder, out=folder)
+    api.pretrain(find_run_recipe(recipe).override([*SHAPE, *settings, "steps=2"]), corpus=corpus_folder, out=folder)
     return folder
 
 

@@ -8,8 +8,8 @@ import pytest
 import firth
 from firth import api
 from firth.cli.main import main
+from firth.core.configs import find_run_recipe
 from firth.core.errors import FirthError
-from firth.models.registry import find_recipe
 
 SENTENCES = [
     ("The old doctor found a clock .", "DET ADJ NOUN VERB DET NOUN PUNCT"),
@@ -113,12 +113,12 @@ def test_static_vectors(data: Path) -> None:
 def test_a_translator_and_elmo(pairs_folder: Path, words_folder: Path, tmp_path: Path) -> None:
     """The encoder of a translator is asked, without translating; ELMo has no attention and no perplexity."""
     small = ["num_layers=2", "num_decoder_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=48", "batch_tokens=256"]
-    config = find_recipe("transformer-tiny").override([*small, "steps=4", "checkpoints=2"])
+    config = find_run_recipe("transformer-tiny").override([*small, "steps=4", "checkpoints=2"])
     found = firth.probe(api.pretrain(config, corpus=pairs_folder, out=tmp_path / "mt"), num_texts=5)
     assert len(found["attention"]["distance"]) == 2
     assert found["senses"]["num_test"] == 48
     elmo = ["projection_dim=8", "cell_dim=16", "max_vocab=200", "num_samples=20", "steps=2", "batch_size=4"]
-    config = find_recipe("elmo-tiny").override(elmo)
+    config = find_run_recipe("elmo-tiny").override(elmo)
     found = firth.probe(api.pretrain(config, corpus=words_folder, out=tmp_path / "elmo"), num_texts=5)
     assert len(found["senses"]["f1"]) == 3
     notes = "\n".join(found["notes"])

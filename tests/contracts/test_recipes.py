@@ -12,12 +12,12 @@ from safetensors.torch import load_file
 
 import firth
 from firth import api
-from firth.core.configs import RunConfig
+from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.errors import Interrupted
+from firth.core.registry import recipes
 from firth.core.run import Run
 from firth.corpus.format import Corpus
 from firth.models.pretrain import configure
-from firth.models.registry import RECIPES, find_recipe
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.pretraining import find_pretraining
 
@@ -58,14 +58,15 @@ CORPUS["unilm-seq2seq"] = "wordpiece_pairs_folder"
 CORPUS |= {"t5-tiny": "corpus_folder", "t5-mini": "bpe_folder", "t5-small": "unigram_folder"}
 CORPUS |= {"decoder": "bpe_folder", "gpt-char": "characters_folder", "xlnet-mini": "unigram_folder"}
 """The fixture that holds the corpus of a recipe or a kind of model, where it is not ``corpus_folder``."""
-RECIPE = pytest.mark.parametrize("name", sorted(RECIPES))
+RECIPES = sorted(name for name, spec in recipes().items() if spec.network)
+RECIPE = pytest.mark.parametrize("name", RECIPES)
 MASKED = pytest.mark.parametrize(
-    "name", [name for name in sorted(RECIPES) if name.startswith(("bert-", "ernie-", "unilm-")) and name not in CORPUS]
+    "name", [name for name in RECIPES if name.startswith(("bert-", "ernie-", "unilm-")) and name not in CORPUS]
 )
 
 
 def shrunk(name: str, *more: str) -> RunConfig:
-    config = find_recipe(name)
+    config = find_run_recipe(name)
     small = TINY.get(config.objective.kind) or TINY[config.model.kind]
     return config.override([*small, *LOOP, *more])
 
@@ -76,7 +77,7 @@ def corpus_of(request: pytest.FixtureRequest) -> Callable[[str], Path]:
 
     def find(name: str) -> Path:
         found: Path = request.getfixturevalue(
-            CORPUS.get(name) or CORPUS.get(find_recipe(name).model.kind, "corpus_folder")
+            CORPUS.get(name) or CORPUS.get(find_run_recipe(name).model.kind, "corpus_folder")
         )
         return found
 
@@ -97,7 +98,7 @@ def test_train_save_load_same_output(name: str, corpus_of: Callable[[str], Path]
     np.testing.assert_allclose(layers.hidden[-1].mean(0), loaded.encode(TEXTS[0])[0], atol=1e-5)
     assert {"report.html", "metrics.jsonl", "firth.json"} <= {path.name for path in (tmp_path / "run").iterdir()}
     found, told = api.evaluate(tmp_path / "run", num_texts=2), Run.open(tmp_path / "run").facts["metrics"]
-    if find_recipe(name).model.kind != "recurrent":  # their test is on all of the text, not on the same batches
+    if find_run_recipe(name).model.kind != "recurrent":  # their test is on all of the text, not on the same batches
         assert found["loss"] == pytest.approx(told["loss"], rel=1e-5)  # heads and all are restored
 
 
@@ -169,9 +170,9 @@ def test_overwrite_replaces_a_run(tiny_config: RunConfig, corpus_folder: Path, t
     assert (tmp_path / "run" / "model.safetensors").read_bytes() != before
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(RECIPES) if name.startswith("gpt-")])
+@pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("gpt-")])
 def test_every_position_of_a_decoder_is_learned(name: str) -> None:
-    config: Any = find_recipe(name)
+    config: Any = find_run_recipe(name)
     assert config.objective.seq_len == config.model.max_positions
 
 

@@ -9,9 +9,9 @@ import torch
 
 import firth
 from firth import api
+from firth.core.configs import find_run_recipe
 from firth.core.errors import FirthError, Interrupted
 from firth.core.run import Run
-from firth.models.registry import find_recipe
 from firth.tasks import adapt as tune_file
 from firth.training.loop import Loop
 from task_text import PEOPLE, THINGS, files
@@ -24,7 +24,7 @@ SMALL = ["steps=2", "evaluations=1"]
 def elmo(words_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "elmo"
     settings = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=6", "batch_size=3"]
-    config = find_recipe("elmo-tiny").override([*settings, "max_vocab=60", "num_samples=0", "steps=20"])
+    config = find_run_recipe("elmo-tiny").override([*settings, "max_vocab=60", "num_samples=0", "steps=20"])
     api.pretrain(config, corpus=words_folder, out=folder)
     return folder
 
@@ -88,7 +88,7 @@ def test_bert_on_every_kind_of_example(kind: str, run_folder: Path, tmp_path: Pa
 def test_every_objective(
     recipe: str, corpus: str, settings: list[str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    config = find_recipe(recipe).override([*settings, *SMALL])
+    config = find_run_recipe(recipe).override([*settings, *SMALL])
     api.pretrain(config, corpus=request.getfixturevalue(corpus), out=tmp_path / "base")
     facts = finetune(tmp_path / "base", tmp_path, adapt_epochs=1)
     assert facts["tuned_base"]["after"].keys() >= facts["tuned_base"]["before"].keys()
@@ -127,7 +127,7 @@ def test_the_rate_is_lower_than_the_base_had(elmo: Path) -> None:
 
     config = TaskConfig(adapt_epochs=2.0, seed=7)
     plan = tune_file.plan_adaptation(str(elmo), config)
-    had = find_recipe("elmo-tiny").training.learning_rate
+    had = find_run_recipe("elmo-tiny").training.learning_rate
     assert plan.training.learning_rate == pytest.approx(0.1 * had)
     assert (plan.training.epochs, plan.training.steps, plan.training.seed) == (2.0, None, 7)
     assert tune_file.plan_adaptation(str(elmo), config.replace(adapt_learning_rate=0.5)).training.learning_rate == 0.5

@@ -10,7 +10,7 @@ import firth
 from firth import api
 from firth.cli.main import main
 from firth.core.errors import FirthError
-from firth.models.registry import VECTOR_RECIPES
+from firth.core.registry import recipes
 from firth.models.shared.static import StaticModel
 
 SMALL = ["dim=16", "min_count=2", "epochs=2", "threads=1"]
@@ -27,7 +27,7 @@ def settings(recipe: str) -> list[str]:
     return [*SMALL, *(["bucket=500"] if recipe == "fasttext" else [])]
 
 
-@pytest.mark.parametrize("recipe", sorted(VECTOR_RECIPES))
+@pytest.mark.parametrize("recipe", sorted(name for name, spec in recipes().items() if spec.vectors))
 def test_train_load_same_output(recipe: str, words: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     model = api.pretrain(recipe, corpus=words, out=out, settings=settings(recipe))

@@ -9,7 +9,7 @@ from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTrainin
 
 import firth
 from firth import api
-from firth.models.registry import find_recipe
+from firth.core.configs import find_run_recipe
 from firth.tokenizers.pieces import Pieces
 
 TEXTS = ["The old doctor found a broken clock near the river.", "老师看见了一本书。Anna sold 3.5 apples.", "a"]
@@ -23,7 +23,7 @@ def electra_run(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     folder = tmp_path_factory.mktemp("electra") / "run"
-    config = find_recipe("electra-tiny").override([*tiny_settings, "steps=3", f"embedding_dim={request.param}"])
+    config = find_run_recipe("electra-tiny").override([*tiny_settings, "steps=3", f"embedding_dim={request.param}"])
     api.pretrain(config, corpus=corpus_folder, out=folder)
     return folder
 

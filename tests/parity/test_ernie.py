@@ -8,8 +8,8 @@ from transformers import BertForPreTraining, ErnieConfig, ErnieForPreTraining
 
 import firth
 from firth import api
+from firth.core.configs import find_run_recipe
 from firth.core.files import read_json
-from firth.models.registry import find_recipe
 from firth.tokenizers.pieces import Pieces
 
 TEXT = "The old doctor found a broken clock near the river."
@@ -57,7 +57,7 @@ def test_firth_reads_transformers(corpus_folder: Path, tmp_path: Path) -> None:
 def test_transformers_reads_a_run(
     tiny_settings: list[str], corpus_folder: Path, tmp_path: Path, num_tasks: int
 ) -> None:
-    config = find_recipe("ernie-tiny").override([*tiny_settings, "steps=3", f"num_tasks={num_tasks}"])
+    config = find_run_recipe("ernie-tiny").override([*tiny_settings, "steps=3", f"num_tasks={num_tasks}"])
     api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
     assert (tmp_path / "run" / "heads.safetensors").is_file()
     model_class = ErnieForPreTraining if num_tasks else BertForPreTraining

@@ -19,12 +19,13 @@ class Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True)
 
     @classmethod
-    def build(cls, data: Any, where: str | Path) -> Self:
-        """From plain data; what is wrong is told in one sentence that starts with ``where``."""
+    def build(cls, data: Any, where: str | Path, section: str = "") -> Self:
+        """From plain data; what is wrong is said in one sentence that starts with ``where`` and names settings with
+        their ``section``."""
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise FirthError(f"{where}: {_explain(cls, error)}") from None
+            raise FirthError(f"{where}: {_explain(cls, error, section)}") from None
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some settings changed, checked like any other config."""
@@ -77,10 +78,10 @@ def _assign(data: dict[str, Any], key: str, value: Any) -> None:
     data[last] = value
 
 
-def _explain(cls: type[BaseModel], error: ValidationError) -> str:
+def _explain(cls: type[BaseModel], error: ValidationError, section: str = "") -> str:
     first = error.errors()[0]
     path = _without_tags(cls, [str(part) for part in first["loc"]])
-    name = ".".join(path)
+    name = ".".join([section, *path] if section else path)
     if first["type"] == "extra_forbidden":
         return f"unknown setting '{name}': {nearest(path[-1], _fields_at(cls, path[:-1]))}"
     if first["type"] == "missing":

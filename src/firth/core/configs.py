@@ -3,12 +3,15 @@
 They are plain data without torch, so that naming or listing a recipe costs nothing.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from firth.core.config import Config, Positive, Probability
-from firth.models.any_config import AnyModelConfig, AnyObjectiveConfig
+from firth.core.errors import FirthError
+from firth.core.registry import find_recipe, find_spec
 
 _BPE_SAMPLE_BYTES = 10_000_000
 
@@ -78,7 +81,6 @@ class TrainingConfig(Config):
         if self.finish == "best" and not self.evaluations:
             raise ValueError("finish=best waits for tests on held-out text: set evaluations above 0, or finish=last")
         if self.budget is not None:
-            from firth.core.errors import FirthError
             from firth.core.units import parse_duration
 
             try:
@@ -88,13 +90,28 @@ class TrainingConfig(Config):
         return self
 
 
+class ObjectiveConfig(Config):
+    """What is predicted from what; ``kind`` says which."""
+
+    kind: str = ""
+
+
 class RunConfig(Config):
-    """Everything a pre-training run is made of; stored whole in the run."""
+    """Everything a pre-training run is made of; stored whole in the run. ``spec`` names the ``ModelSpec`` whose settings
+    ``model`` and ``objective`` are."""
 
     recipe: str
-    model: AnyModelConfig
-    objective: AnyObjectiveConfig
+    spec: str
+    model: SerializeAsAny[Config]
+    objective: SerializeAsAny[ObjectiveConfig]
     training: TrainingConfig = TrainingConfig()
+
+    @classmethod
+    def build(cls, data: Any, where: str | Path, section: str = "") -> Self:
+        """From plain data, the sections by the classes that the spec names."""
+        if isinstance(data, Mapping):
+            data = {**data, **_sections(data, where)}
+        return super().build(data, where, section)
 
     @model_validator(mode="after")
     def _positions_reach(self) -> "RunConfig":
@@ -114,3 +131,32 @@ class RunConfig(Config):
                 "a bidirectional model has already read the token that is to be predicted: set model.bidirectional=false"
             )
         return self
+
+
+def _sections(data: Mapping[str, Any], where: str | Path) -> dict[str, Config]:
+    """``model`` and ``objective`` of a run's settings, checked by the classes of its spec."""
+    spec = find_spec(str(data.get("spec")))
+    found: dict[str, Config] = {}
+    if isinstance(data.get("model"), Mapping) and spec.network is not None:
+        found["model"] = spec.network.build(data["model"], where, "model")
+    objective = data.get("objective")
+    if isinstance(objective, Mapping):
+        kinds = [one.model_fields["kind"].default for one in spec.objectives]
+        kind = str(objective.get("kind", kinds[0] if len(kinds) == 1 else None))
+        chosen = spec.objective(kind)
+        if chosen is None:
+            raise FirthError(
+                f"{where}: {spec.name} is not trained with objective.kind={kind}: choose {' or '.join(kinds)}"
+            )
+        found["objective"] = chosen.build(objective, where, "objective")
+    return found
+
+
+def find_run_recipe(name: str) -> RunConfig:
+    """A recipe that the training loop runs; static vectors have a training of their own."""
+    config = find_recipe(name)
+    if not isinstance(config, RunConfig):
+        raise FirthError(
+            f"{name}: a recipe of static vectors, which the training loop does not run: choose another one"
+        )
+    return config

@@ -19,6 +19,7 @@ class CTranslate2Model(Translator):
     """
 
     kind = "exported translator"
+    spec_name = "transformer"
 
     def __init__(
         self,

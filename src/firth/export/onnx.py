@@ -10,11 +10,11 @@ from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, read_json, write_json
 from firth.core.run import FORMAT, Run, versions
 from firth.core.tensors import save_tensors
+from firth.export.loading import load_any
 from firth.export.onnx_encoder import EncoderWriter, loudness
 from firth.export.onnx_graph import GraphWriter
 from firth.export.onnx_model import CRF_WEIGHTS, GRAPH, KIND
 from firth.export.onnx_task import Head, write_head
-from firth.models.loading import load_model
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.model import Model
@@ -39,7 +39,7 @@ def export_onnx(source: Path, out: Path, int8: bool = False, verify: bool = Fals
     """A folder that computes what the run computes; written whole or not at all."""
     if out.exists():
         raise FirthError(f"{out}: exists already; choose another name")
-    model = load_model(source)
+    model = load_any(source)
     task = model if isinstance(model, TaskModel) else None
     base = _exportable(source, model, task)
     if data is not None and task is None:
@@ -128,7 +128,7 @@ def _facts(source: Path, base: EncoderModel, model: Model, task: TaskModel | Non
 
 def _verify(source: Path, folder: Path, model: Model, data: Path | None) -> dict[str, Any]:
     """How far the outputs are apart on sample texts; on a labelled file the scores of both."""
-    exported = load_model(folder)
+    exported = load_any(folder)
     shown = [(model.layers(text).hidden[-1], exported.layers(text).hidden[-1]) for text in SAMPLES]
     first, second = model.encode(SAMPLES), exported.encode(SAMPLES)
     cosines = (first * second).sum(1) / (np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1))
@@ -140,7 +140,9 @@ def _verify(source: Path, folder: Path, model: Model, data: Path | None) -> dict
     if isinstance(model, TaskModel) and isinstance(exported, TaskModel):
         found["largest_output_difference"] = _output_difference(model, exported)
         if data is not None:
-            before, after = (evaluate_task(path, data, Reading()) for path in (source, folder))
+            before, after = (
+                evaluate_task(one, path, data, Reading()) for one, path in ((model, source), (exported, folder))
+            )
             found["data"] = str(data.absolute())
             found["before"], found["after"] = before, after
     return found

@@ -95,6 +95,7 @@ class OnnxModel(Model):
     """What ``firth.load`` gives for an exported encoder."""
 
     kind = "exported encoder"
+    spec_name = "bert"
 
     def __init__(self, config: EncoderConfig, pieces: Pieces, session: Session, num_parameters: int) -> None:
         self.config, self.pieces, self.session = config, pieces, session

@@ -13,7 +13,7 @@ from firth.core.run import Run
 from firth.core.types import Progress
 from firth.core.units import parse_duration
 from firth.corpus.format import Corpus
-from firth.models.shared.pretraining import Pretraining, find_pretraining
+from firth.models.shared.pretraining import PairScorer, Pretraining, find_pretraining
 from firth.nn.attention.positions import repeat_positions
 from firth.reports.page import write_report
 from firth.training.averaging import load_average
@@ -39,6 +39,7 @@ def start_run(
     progress: Progress | None = None,
     prepared: tuple[str, ...] = (),
     made_from: dict[str, Any] | None = None,
+    score_pairs: PairScorer | None = None,
 ) -> Run:
     """A new run, trained to its end; with ``base`` it begins with the weights of that model. ``prepared`` are names
     that stand in ``out`` already, ``made_from`` is what the same result needs beside."""
@@ -49,6 +50,7 @@ def start_run(
     config = configure(config, corpus, base is not None)
     facts: dict[str, Any] = {
         "kind": "pretrain",
+        "model": config.spec,
         "recipe": config.recipe,
         "config": config.model_dump(),
         "corpus": {
@@ -62,6 +64,7 @@ def start_run(
     if made_from is not None:
         facts["made_from"] = made_from
     trainable = find_pretraining(config)(config, corpus)
+    trainable.score_pairs = score_pairs
     if base is not None:
         trainable.start_from(base)
     loop = Loop(trainable, config.training, out, progress)  # refuses what cannot be before anything is written
@@ -70,7 +73,7 @@ def start_run(
     return _train(run, trainable, loop)
 
 
-def resume_run(folder: Path, progress: Progress | None = None) -> Run:
+def resume_run(folder: Path, progress: Progress | None = None, score_pairs: PairScorer | None = None) -> Run:
     """Goes on with a run from its latest checkpoint; a finished one is left as it is."""
     run = Run.open(folder)
     if run.facts.get("kind") != "pretrain":
@@ -85,6 +88,7 @@ def resume_run(folder: Path, progress: Progress | None = None) -> Run:
             f"{known['path']}: not the corpus this run was begun with (its content has changed); put the old one back or start a new run"
         )
     trainable = find_pretraining(config)(config, corpus)
+    trainable.score_pairs = score_pairs
     if "base" in run.facts:
         begun = list_checkpoints(folder / "checkpoints")  # stopped before the first one it begins with its base again
         (trainable.resume_from if begun else trainable.start_from)(Path(run.facts["base"]))
@@ -182,18 +186,21 @@ def plan_run(config: RunConfig, corpus_path: Path, budget: str) -> dict[str, flo
     }
 
 
-def evaluate_run(folder: Path, corpus_path: Path | None, num_texts: int) -> dict[str, Any]:
-    """What the objective measures on held-out text, and what its family adds (pseudo-perplexity, say)."""
+def evaluate_run(
+    folder: Path, corpus_path: Path | None, num_texts: int, score_pairs: PairScorer | None = None
+) -> dict[str, Any]:
+    """What the objective measures on held-out text, and what the model adds (pseudo-perplexity, say)."""
     run = Run.open(folder)
     if run.facts.get("status") != "finished":
         raise FirthError(f"{folder}: this run is not finished; go on with: firth pretrain --resume {folder}")
     config = RunConfig.build(run.facts["config"], folder / "firth.json")
-    family = find_pretraining(config)
-    corpus = family.open_corpus(corpus_path or Path(run.facts["corpus"]["path"]))
+    pretraining = find_pretraining(config)
+    corpus = pretraining.open_corpus(corpus_path or Path(run.facts["corpus"]["path"]))
     if not corpus.info.heldout.documents:
         raise FirthError(f"{corpus.folder}: no held-out text in it; prepare it with a larger --heldout")
     if corpus_path is not None:
-        family.base_config(folder, corpus)  # refuses a corpus of other tokens
-    trainable = family(config, corpus)
+        pretraining.base_config(folder, corpus)  # refuses a corpus of other tokens
+    trainable = pretraining(config, corpus)
+    trainable.score_pairs = score_pairs
     trainable.restore(folder)
     return trainable.evaluate() | trainable.extra_scores(folder, num_texts)

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from firth.core.configs import RunConfig, TokensConfig
+from firth.core.configs import RunConfig, TokensConfig, find_run_recipe
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json, write_text
 from firth.core.run import Run
@@ -16,21 +16,15 @@ from firth.core.types import Progress
 from firth.corpus.prepare import prepare
 from firth.data.readers import ReadingConfig
 from firth.models.elmo.model import ElmoModel
-from firth.models.loading import load_model
+from firth.models.loading import find_model, load_model
 from firth.models.pretrain import configure, resume_run, start_run
 from firth.models.recurrent.model import RecurrentModel
-from firth.models.registry import find_recipe
 from firth.models.shared.pretraining import find_pretraining
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData, texts_of
+from firth.tasks.loading import is_task
 from firth.tokenizers.word_tokens import WordTokens
 
-_RECIPES = {
-    "bert": "bert-mini",
-    "gpt2": "gpt-mini",
-    "xlnet": "xlnet-mini",
-    "t5": "t5-mini",
-}  # what such directories go on with
 _SLOWER = 0.1  # than the base's own training, if no rate is given
 _HELDOUT = 0.1
 
@@ -58,15 +52,12 @@ def plan_adaptation(base: str, config: TaskConfig) -> RunConfig:
 
 
 def _pretraining_of(folder: Path) -> RunConfig | None:
+    """The settings that a run was trained with; for a published directory, those that its model goes on with."""
     if (folder / "firth.json").is_file():
         facts = Run.open(folder).facts
         return RunConfig.build(facts["config"], folder / "firth.json") if facts["kind"] == "pretrain" else None
-    if (folder / "config.json").is_file() and not (folder / "task.json").is_file():
-        data = read_json(folder / "config.json")
-        kind = data.get("model_type") if isinstance(data, dict) else None
-        return find_recipe(_RECIPES[kind]) if kind in _RECIPES else None
-    elmo = folder.suffix in (".hdf5", ".h5") or any(folder.glob("*options.json"))
-    return find_recipe("elmo-small") if elmo else None
+    recipe = None if is_task(folder) else find_model(folder).continues
+    return None if recipe is None else find_run_recipe(recipe)
 
 
 def adapt_base(
@@ -107,9 +98,9 @@ def _prepare_text(base: Path, data: TaskData, corpus: Path, progress: Progress |
 
 
 def _scores_before(base: Path, plan: RunConfig, corpus_path: Path) -> dict[str, float]:
-    family = find_pretraining(plan)
-    corpus = family.open_corpus(corpus_path)
-    fitted = configure(plan.replace(model=family.base_config(base, corpus).model_dump()), corpus, True)
-    trainable = family(fitted, corpus)
+    pretraining = find_pretraining(plan)
+    corpus = pretraining.open_corpus(corpus_path)
+    fitted = configure(plan.replace(model=pretraining.base_config(base, corpus).model_dump()), corpus, True)
+    trainable = pretraining(fitted, corpus)
     trainable.start_from(base)
     return trainable.evaluate()

@@ -26,7 +26,6 @@ from firth.models.shared.model import Model
 from firth.tasks.answer.apart import ComparingNetwork
 from firth.tasks.batches import Item, Row, batches_longest_first, collate
 from firth.tasks.config import TaskConfig
-from firth.tasks.evaluate import load_task
 from firth.tasks.model import TaskModel
 from firth.tasks.network import TaskNetwork
 from firth.tasks.predicting import Task, item_cost
@@ -309,11 +308,10 @@ def check_distillation(config: TaskConfig, teacher: Teacher, network: TaskNetwor
             raise FirthError("hidden_weight compares layers, which one of the two models has not: leave it out")
 
 
-def load_teacher(run: Path, config: TaskConfig, student: Model, pairs: bool) -> Teacher:
-    """The teacher of a student with these settings on this base; an error where it teaches something else."""
-    model = load_task(run)
+def build_teacher(model: Model, run: Path, config: TaskConfig, student: Model, pairs: bool) -> Teacher:
+    """The model of ``run`` as the teacher of a student with these settings; an error where it teaches something else."""
     if not isinstance(model, TaskModel):
-        raise FirthError(f"{run}: a task as text is no teacher of {config.task}; name a run of the same task")
+        raise FirthError(f"{run}: a {model.kind} is no teacher of {config.task}; name a run of the same task")
     if model.config.task != config.task or model.pairs != pairs:
         kinds = [
             f"{task} of {'pairs' if both else 'texts'}"

@@ -12,20 +12,12 @@ from firth.core.files import read_json
 from firth.data.examples import TextExample
 from firth.models.gpt.model import DecoderModel
 from firth.models.gpt.prompting import TEMPLATE, PromptedLabel, classify_by_prompt
-from firth.models.loading import load_model
 from firth.models.shared.model import Model
 from firth.tasks.data import Reading, build_data, read_examples
 from firth.tasks.model import TaskModel
 from firth.tasks.scores import accuracy, classify_scores, confusion_interval
 from firth.tasks.write.data import read_writing
 from firth.tasks.write.model import WritingModel
-
-
-def load_task(run: Path) -> TaskModel | WritingModel:
-    model = load_model(run)
-    if not isinstance(model, TaskModel | WritingModel):
-        raise FirthError(f"{run}: no task was learned here ({model.kind}); name a run that firth finetune made")
-    return model
 
 
 def stored_reading(run: Path) -> Reading:
@@ -43,10 +35,9 @@ def check_pair(example: TextExample, pairs: bool) -> None:
         )
 
 
-def evaluate_task(run: Path, data: Path, reading: Reading) -> dict[str, Any]:
-    """All scores, and the interval in which the main one lies 95 times in 100. What ``reading`` does not say is read
-    as it was to learn."""
-    model = load_task(run)
+def evaluate_task(model: TaskModel | WritingModel, run: Path, data: Path, reading: Reading) -> dict[str, Any]:
+    """All scores of the model of ``run``, and the interval in which the main one lies 95 times in 100. What ``reading``
+    does not say is read as it was to learn."""
     given = {name: value for name, value in vars(reading).items() if value}
     reading = replace(stored_reading(run), **given)
     if isinstance(model, WritingModel):

@@ -8,15 +8,13 @@ import torch
 
 from firth.core.configs import TrainingConfig
 from firth.core.types import Progress
-from firth.models.elmo.model import ElmoModel
-from firth.models.loading import load_model
 from firth.models.shared.extra_vectors import ExtraVectors
 from firth.models.shared.model import Model
 from firth.models.shared.static import ScratchModel
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData, texts_of
 from firth.tasks.distillation import Distillation, Teacher, check_distillation
-from firth.tasks.model import TaskModel, build_model
+from firth.tasks.model import TaskModel, build_model, load_base_model
 from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
 
@@ -30,8 +28,7 @@ def load_base(base: str, data: TaskData, config: TaskConfig) -> Model:
             text for example in data.train for text in ([example.words] if config.task == "tag" else texts_of(example))
         ]
         return ScratchModel.of_texts(texts, seed=config.seed)
-    found = load_model(Path(base))
-    return found.base if isinstance(found, TaskModel) else found
+    return load_base_model(Path(base))
 
 
 def rehearse(
@@ -116,8 +113,6 @@ def _prepared(
 
 
 SCRATCH = "scratch"
-_TABLES = ("static vectors", SCRATCH)
-_TRANSFORMERS = ("encoder", "unified encoder", "two-stream encoder", "decoder", "text-to-text")
 _RATES = ((192, 1e-3), (256, 4e-4), (384, 1e-4))  # up to a width; the published rate above
 _FEW = 2000  # labelled texts
 _READ = 16_000  # texts that a training reads at least, in at most so many epochs:
@@ -129,22 +124,23 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
     texts need none, and an encoder whose first token has not learned to sum up gives the mean; few labels are read more
     often (Mosbach et al. 2021), and a tagger reads a few of them at a time. Found by trying on a few hundred film reviews; the
     tagger on 600 sentences of news."""
-    transformer, whole = base.kind in _TRANSFORMERS, config.task in ("classify", "score")
+    spec, reader = base.spec, base.reader()
+    transformer, whole = spec.is_transformer, config.task in ("classify", "score")
     fewest = 3 if transformer else 10
     most = _MOST_TAGGED if config.task == "tag" and not transformer else _MOST
     epochs = min(most, max(fewest, round(_READ / max(num_train, 1))))
     usual: dict[str, Any] = {"epochs": epochs, "patience": max(4, epochs // 5)}
     if not transformer:
-        usual |= {"body": "bilstm", "dropout_prob": 0.3, "warmup_ratio": 0.0, "tune": base.kind == SCRATCH}
+        usual |= {"body": "bilstm", "dropout_prob": 0.3, "warmup_ratio": 0.0, "tune": spec.name == SCRATCH}
         if config.task == "tag" and num_train < _FEW:
             usual["batch_size"] = 8
-    if base.kind == ElmoModel.kind:
+    if spec.mixes_layers:
         usual["layers"] = "mix"  # Peters et al. 2018, eq. 1
-    if whole and base.kind == "encoder" and base.reader().pooler is None:
+    if whole and transformer and reader.summary == "cls" and reader.pooler is None:
         usual["pool"] = "mean"
     if config.place != "input":
         usual["body"] = "bilstm"  # there is no other place without one
-    elif whole and base.kind in _TABLES and num_train < _FEW and not given & {"body", "body_dim"}:
+    elif whole and spec.is_table and num_train < _FEW and not given & {"body", "body_dim"}:
         usual |= {"body": "none", "pool": "mean", "learning_rate": 1e-2}
     config = config.replace(**{name: value for name, value in usual.items() if name not in given})
     if config.learning_rate is None:

@@ -20,6 +20,7 @@ from firth.core.types import TextReader
 from firth.data.examples import AnswerExample, TagExample, TextExample
 from firth.models.bert.format import is_plain, save_bert
 from firth.models.elmo.format import OPTIONS, WEIGHTS, find_pair
+from firth.models.loading import load_model
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_format import load_encoder
 from firth.models.shared.encoder_model import EncoderModel
@@ -38,7 +39,7 @@ from firth.tokenizers.words import has_han, is_border, split_words
 
 _TASKS: dict[str, Any] = {"classify": Classify, "score": Classify, "tag": Tag, "answer": AnswerQuestions}
 _TAGGER = "TokenClassification"
-_SETTINGS, _WEIGHTS, _BASE, _EXTRA = "task.json", "task.safetensors", "base", "extra_vectors"
+SETTINGS, _WEIGHTS, _BASE, _EXTRA = "task.json", "task.safetensors", "base", "extra_vectors"
 _NOT_COPIED = shutil.ignore_patterns(
     "checkpoints", "metrics.jsonl", "report.html", "seeds", "state.safetensors", "predictions.json"
 )
@@ -67,7 +68,7 @@ class TaskModel(Model):
     ) -> None:
         self.config, self.base, self.task, self.network, self.pairs = config, base, task, network, pairs
         self.extra_vectors = extra_vectors
-        self.dim = base.dim
+        self.dim, self.spec_name = base.dim, base.spec_name
         self.either = False  # texts or pairs: a published directory does not say which it was taught
 
     @property
@@ -150,7 +151,7 @@ class TaskModel(Model):
             save_tensors(
                 folder / _WEIGHTS, {name: tensor for name, tensor in state.items() if self.network.keeps(name)}
             )
-        write_json(folder / _SETTINGS, settings)
+        write_json(folder / SETTINGS, settings)
 
     def _is_published(self) -> bool:
         """Whether transformers has a class for exactly this network."""
@@ -186,15 +187,12 @@ class TaskModel(Model):
     @classmethod
     def load(cls, folder: Path) -> "TaskModel":
         """A run of ``firth finetune``."""
-        from firth.models.loading import load_model
-
-        settings = read_json(folder / _SETTINGS)
-        config = TaskConfig.build(settings.get("config"), folder / _SETTINGS)
+        settings = read_json(folder / SETTINGS)
+        config = TaskConfig.build(settings.get("config"), folder / SETTINGS)
         pairs = bool(settings.get("pairs"))
         if not (folder / _WEIGHTS).is_file():
             return load_published(folder, config, pairs)
-        base = load_model(_only(folder / _BASE)) if (folder / _BASE).is_dir() else ScratchModel.load(folder)
-        base = base.base if isinstance(base, TaskModel) else base
+        base = load_base_model(_only(folder / _BASE)) if (folder / _BASE).is_dir() else ScratchModel.load(folder)
         extra_vectors = load_extra_vectors(_only(folder / _EXTRA)) if settings.get("extra_vectors") else None
         model = build_model(config, base, pairs, extra_vectors)
         tensors = load_tensors(folder / _WEIGHTS)
@@ -215,12 +213,15 @@ def _misfit(folder: Path, reason: str) -> FirthError:
 
 def load_extra_vectors(path: Path) -> ExtraVectors:
     """Word vectors that a task reads in addition to its base."""
-    from firth.models.loading import load_model
-
     found = load_model(path)
     if not isinstance(found, StaticModel):
         raise FirthError(f"{path}: no word vectors ({found.kind}); --extra-vectors takes a table of word vectors")
     return ExtraVectors(found, path)
+
+
+def load_base_model(path: Path) -> Model:
+    """The model at a path as the base of a task; of a task, what it was learned on."""
+    return TaskModel.load(path).base if (path / SETTINGS).is_file() else load_model(path)
 
 
 def build_model(config: TaskConfig, base: Model, pairs: bool, extra_vectors: ExtraVectors | None = None) -> TaskModel:

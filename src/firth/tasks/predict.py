@@ -16,7 +16,7 @@ from firth.data.sources import Source, find_sources, numbered_lines
 from firth.data.tables import table_format
 from firth.data.tagged import stream_tagged, tag_layout
 from firth.tasks.data import tag_columns
-from firth.tasks.evaluate import check_pair, load_task, stored_reading
+from firth.tasks.evaluate import check_pair, stored_reading
 from firth.tasks.model import TaskModel, tag_example
 from firth.tasks.write.model import WritingModel
 
@@ -24,10 +24,11 @@ _TAGGED = (".conll", ".conllu", ".bio", ".bioes", ".bmes", ".iob", ".iob2")
 _HEAD_LINES = 200
 
 
-def predict_source(run: Path, source: str, text: str | None, second: str | None) -> Iterator[dict[str, Any]]:
+def predict_source(
+    model: TaskModel | WritingModel, run: Path, source: str, text: str | None, second: str | None
+) -> Iterator[dict[str, Any]]:
     """``{"text": ..., prediction}`` for every example; in plain text files every line is one, a tab parts two. Columns of
     tables are those that the task was taught with, unless some are named."""
-    model = load_task(run)
     if text is None and second is None:
         taught = stored_reading(run)
         text, second = taught.text, taught.second
@@ -39,10 +40,12 @@ def predict_source(run: Path, source: str, text: str | None, second: str | None)
         yield {**_shown(example), **found}
 
 
-def find_names(run: Path, source: str, text: str | None = None) -> list[tuple[str, int]]:
+def find_names(
+    model: TaskModel | WritingModel, run: Path, source: str, text: str | None = None
+) -> list[tuple[str, int]]:
     """The distinct names that a tagger finds, and how often, the most frequent first."""
     counts: Counter[str] = Counter()
-    for found in predict_source(run, source, text, None):
+    for found in predict_source(model, run, source, text, None):
         if "entities" not in found:
             raise FirthError(
                 f"{run}: finds no names; use a run of firth finetune tag that learned entities (B-PER, ...)"

@@ -21,7 +21,7 @@ from firth.tasks.adapt import adapt_base, plan_adaptation
 from firth.tasks.config import TaskConfig
 from firth.tasks.curve import points_of, predict_one_in
 from firth.tasks.data import Reading, TaskData, check_shares, read_task
-from firth.tasks.distillation import Teacher, load_teacher
+from firth.tasks.distillation import Teacher, build_teacher
 from firth.tasks.finetune import SCRATCH, default_settings, load_base, rehearse, train_model
 from firth.tasks.model import TaskModel, count_trained, load_extra_vectors
 
@@ -117,6 +117,7 @@ def start_finetune(
     shares: Sequence[float] = (),
     overwrite: bool = False,
     progress: Progress | None = None,
+    teacher: Model | None = None,
 ) -> Run:
     """A new run; a run of the same settings that was interrupted goes on with the seeds that are left. ``shares`` of the
     examples are learned from apart, to see how the score grows; the model that is kept has learned from the largest.
@@ -147,8 +148,8 @@ def start_finetune(
     ]
     if config.adapt_epochs:
         plan_adaptation(source.base, config)
-    if source.teacher is not None:
-        context.teacher = load_teacher(source.teacher, config, context.base, data.pairs)
+    if source.teacher is not None and teacher is not None:
+        context.teacher = build_teacher(teacher, source.teacher, config, context.base, data.pairs)
     rehearse(config, context.base, data, context.extra_vectors, context.teacher)
     facts = {
         "kind": "task",

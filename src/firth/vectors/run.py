@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from firth.core.config import Config
 from firth.core.errors import FirthError
 from firth.core.files import checksum, write_text
+from firth.core.registry import find_spec
 from firth.core.run import Run
 from firth.core.types import Progress
 from firth.core.units import show_count, show_duration
@@ -19,7 +19,6 @@ from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig,
 from firth.vectors.trainer import load_run, train_vectors
 from firth.vectors.word_vectors import WordVectors
 
-_CONFIGS: dict[str, type[Config]] = {"word2vec": Word2VecConfig, "fasttext": FastTextConfig, "glove": GloveConfig}
 _SHOWN = 120
 _PUBLISHED = ("vectors.bin", "model.bin", "state.safetensors")
 
@@ -45,7 +44,9 @@ def resume_vectors(run: Run, progress: Progress | None = None) -> Run:
     """Goes on with a run that was stopped."""
     if run.facts["status"] == "finished":
         return run if "checksums" in run.facts else _finish(run.folder)  # stopped before its report
-    config = _CONFIGS[run.facts["config"]["kind"]].build(run.facts["config"], run.folder / "firth.json")
+    settings = find_spec(run.facts["model"]).vectors
+    assert settings is not None
+    config = settings.build(run.facts["config"], run.folder / "firth.json")
     assert isinstance(config, Word2VecConfig | FastTextConfig | GloveConfig)
     start = Path(run.facts["start"]) if run.facts.get("start") else None
     train_vectors(

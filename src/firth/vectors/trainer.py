@@ -67,6 +67,7 @@ def train_vectors(
     config = config.replace(threads=threads)
     facts: dict[str, Any] = {
         "kind": "vectors",
+        "model": config.kind,
         "recipe": recipe or config.kind,
         "config": config.model_dump(),
         "corpus": {"path": str(corpus.folder.absolute()), "fingerprint": corpus.fingerprint},

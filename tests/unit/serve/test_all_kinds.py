@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from firth import api
-from firth.models.registry import find_recipe
+from firth.core.configs import find_run_recipe
 from firth.serve.application import Server
 from firth.serve.models import load_models
 from firth.serve.settings import ServeSettings
@@ -54,7 +54,7 @@ def question(ability: str, facts: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_model_says_it_can_do(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     recipe, corpus, settings = KINDS[kind]
-    config = find_recipe(recipe)
+    config = find_run_recipe(recipe)
     known = set(config.keys()) | {key.rpartition(".")[2] for key in config.keys()}
     loop = [word for word in LOOP if word.partition("=")[0] in known]
     config = config.override([*settings, *loop])

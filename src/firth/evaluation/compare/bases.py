@@ -12,6 +12,7 @@ from typing import Any
 from firth.core.configs import RunConfig, TokensConfig
 from firth.core.errors import FirthError
 from firth.core.files import fingerprint
+from firth.core.registry import find_recipe, find_spec
 from firth.core.run import Run
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
@@ -19,23 +20,14 @@ from firth.corpus.prepare import prepare
 from firth.data.readers import ReadingConfig
 from firth.data.sources import find_sources
 from firth.evaluation.compare.cache import Cache, Cell
-from firth.models.elmo.format import require_h5py
 from firth.models.pretrain import resume_run, start_run
-from firth.models.registry import VECTOR_RECIPES, find_recipe
+from firth.models.shared.pretraining import find_pretraining
 from firth.tasks.finetune import SCRATCH
-from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig
+from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
 from firth.vectors.run import resume_vectors, start_vectors
 from firth.vectors.trainer import train_vectors
 from firth.vectors.vocabulary import view_vocabulary
 
-_FITS = {
-    "words": ("words",),
-    "wordpiece": ("wordpiece", "unigram"),
-    "pieces": ("wordpiece", "bpe", "unigram", "characters"),
-    "recurrent": ("wordpiece", "bpe", "unigram", "words"),
-    "characters": ("characters",),
-}
-"""Kinds of tokens that serve a need; the first is prepared where none is there."""
 _MEASURED_S = 4.0
 _BRIEF = ("training.evaluations=2", "training.evaluation_batches=4", "training.checkpoints=2")
 _LONG_S = 300.0  # a shorter training is tested and saved less often: time is short
@@ -56,13 +48,13 @@ class Base:
         return self.config is not None and not isinstance(self.config, RunConfig)
 
     @property
-    def need(self) -> str:
-        """A key of ``_FITS``."""
-        if not isinstance(self.config, RunConfig) or self.config.model.kind == "elmo":
-            return "words"
+    def tokens(self) -> tuple[str, ...]:
+        """Kinds of tokens that it can learn from; the first is prepared where none is there."""
+        if not isinstance(self.config, RunConfig):
+            return ("words",)
         if self.config.recipe == "gpt-char":
-            return "characters"
-        return {"recurrent": "recurrent", "decoder": "pieces"}.get(self.config.model.kind, "wordpiece")
+            return ("characters",)
+        return find_spec(self.config.spec).tokens
 
 
 def find_base(word: str) -> Base:
@@ -72,21 +64,23 @@ def find_base(word: str) -> Base:
         return Base(word)
     if Path(word).exists():
         return Base(Path(word).name or word, path=Path(word))
-    config = VECTOR_RECIPES[name]() if name in VECTOR_RECIPES else _pretrained(name, word)
+    config = _recipe(name, word)
     has_length = any(setting.partition("=")[0].rpartition(".")[2] in _LENGTHS for setting in settings)
     return Base(word, config.override(settings), has_length=has_length)
 
 
-def _pretrained(name: str, word: str) -> RunConfig:
+def _recipe(name: str, word: str) -> RunConfig | AnyVectorsConfig:
     if "/" in name:
         raise FirthError(f"{word}: no such model; name a recipe, a run, a Hugging Face directory or a file of vectors")
     config = find_recipe(name)
-    if config.objective.kind in ("translation", "masked_targets"):
+    if not isinstance(config, RunConfig):
+        assert isinstance(config, Word2VecConfig | FastTextConfig | GloveConfig)
+        return config
+    if find_pretraining(config).reads_pairs:
         raise FirthError(f"{name}: a recipe for pairs of sentences, which a comparison does not train; leave it out")
     if name == "bert-continue":
         raise FirthError(f"{name}: goes on with a model that exists; name that model's folder instead")
-    if config.model.kind == "elmo":
-        require_h5py()  # now, not when all others are trained
+    find_pretraining(config).require()  # now, not when all others are trained
     return config
 
 
@@ -117,24 +111,22 @@ class Corpora:
             find_sources(self.raw, reading.format)
 
     def serves(self, base: Base) -> bool:
-        return bool(self.raw) or base.config is None or self._ready(base.need) is not None
+        return bool(self.raw) or base.config is None or self._ready(base.tokens) is not None
 
     def refusal(self, base: Base) -> str:
         """Why a recipe has nothing to learn from."""
         held = ", ".join(f"{path} holds {kind}" for path, kind in self.kinds.items()) or "no text was given"
-        return (
-            f"{base.name} learns from {' or '.join(_FITS[base.need])}, but {held}; name the raw text with --corpus too"
-        )
+        return f"{base.name} learns from {' or '.join(base.tokens)}, but {held}; name the raw text with --corpus too"
 
-    def _ready(self, need: str) -> Path | None:
-        return next((path for path in self.prepared if self.kinds[path] in _FITS[need]), None)
+    def _ready(self, tokens: tuple[str, ...]) -> Path | None:
+        return next((path for path in self.prepared if self.kinds[path] in tokens), None)
 
     def find(self, base: Base, cache: Cache, progress: Progress | None) -> Path:
         """The corpus of a base; prepared if need be."""
-        found = self._ready(base.need)
+        found = self._ready(base.tokens)
         if found is not None:
             return found
-        kind = _FITS[base.need][0]
+        kind = base.tokens[0]
         tokens = TokensConfig.build(
             {"kind": kind, "vocab_size": self.vocab_size, "lowercase": self.lowercase}, "tokens"
         )

@@ -1,5 +1,7 @@
 """BERT in its sizes (Devlin et al. 2018; Turc et al. 2019)."""
 
+from collections.abc import Callable
+
 from firth.core.configs import RunConfig, TrainingConfig
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.shared.configs import EncoderConfig
@@ -16,6 +18,7 @@ def _bert(name: str, num_layers: int, hidden_dim: int, learning_rate: float, dro
     )
     return RunConfig(
         recipe=name,
+        spec="bert",
         model=model,
         objective=MaskedTokensConfig(pairs="next_sentence"),
         training=TrainingConfig(learning_rate=learning_rate),
@@ -53,8 +56,8 @@ def bert_tiny_modern() -> RunConfig:
     tiny = bert_tiny()
     return tiny.replace(
         recipe="bert-tiny-modern",
-        model=tiny.model.replace(positions="rotary", norm_first=True).model_dump(),
-        objective=MaskedTokensConfig(mask_prob=0.3, seq_len=64).model_dump(),
+        model=tiny.model.replace(positions="rotary", norm_first=True),
+        objective=MaskedTokensConfig(mask_prob=0.3, seq_len=64),
     )
 
 
@@ -73,9 +76,9 @@ def bert_mini_modern() -> RunConfig:
     }
     return mini.replace(
         recipe="bert-mini-modern",
-        model=mini.model.replace(**later).model_dump(),
-        objective=MaskedTokensConfig().model_dump(),
-        training=TrainingConfig(batch_size=8, learning_rate=7e-4).model_dump(),
+        model=mini.model.replace(**later),
+        objective=MaskedTokensConfig(),
+        training=TrainingConfig(batch_size=8, learning_rate=7e-4),
     )
 
 
@@ -84,6 +87,18 @@ def bert_continue() -> RunConfig:
     config = bert_mini()
     return config.replace(
         recipe="bert-continue",
-        objective=MaskedTokensConfig().model_dump(),
-        training=TrainingConfig(learning_rate=1e-4).model_dump(),
+        objective=MaskedTokensConfig(),
+        training=TrainingConfig(learning_rate=1e-4),
     )
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "bert-tiny": bert_tiny,
+    "bert-mini": bert_mini,
+    "bert-small": bert_small,
+    "bert-base": bert_base,
+    "bert-large": bert_large,
+    "bert-tiny-modern": bert_tiny_modern,
+    "bert-mini-modern": bert_mini_modern,
+    "bert-continue": bert_continue,
+}

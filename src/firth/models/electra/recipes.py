@@ -1,5 +1,7 @@
 """ELECTRA in its sizes (Clark et al. 2020): every token learns, not only the masked ones."""
 
+from collections.abc import Callable
+
 from firth.core.configs import RunConfig, TrainingConfig
 from firth.models.electra.config import ReplacedTokensConfig
 from firth.models.shared.configs import EncoderConfig
@@ -19,6 +21,7 @@ def _electra(
     )
     return RunConfig(
         recipe=name,
+        spec="electra",
         model=model,
         objective=ReplacedTokensConfig(),
         training=TrainingConfig(learning_rate=learning_rate),
@@ -38,3 +41,10 @@ def electra_mini() -> RunConfig:
 def electra_small() -> RunConfig:
     """12 layers of 256 over embeddings of 128, the published small size."""
     return _electra("electra-small", 12, 256, 128, 5e-4, 0.1)
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "electra-tiny": electra_tiny,
+    "electra-mini": electra_mini,
+    "electra-small": electra_small,
+}

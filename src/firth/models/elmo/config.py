@@ -5,12 +5,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from firth.core.config import Config, Positive, Probability
+from firth.core.configs import ObjectiveConfig
 
 
 class ElmoConfig(Config):
     """ELMo's bidirectional language model (Peters et al. 2018), with its published sizes."""
 
-    kind: Literal["elmo"] = "elmo"
     char_dim: Positive = 16
     filters: Annotated[tuple[tuple[Positive, Positive], ...], Field(min_length=1)] = (
         *((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
@@ -50,7 +50,7 @@ class ElmoConfig(Config):
         return self
 
 
-class BothDirectionsConfig(Config):
+class BothDirectionsConfig(ObjectiveConfig):
     """The next word and the one before, jointly (Peters et al. 2018). ``batch_size`` of training is the number of lanes."""
 
     kind: Literal["both_directions"] = "both_directions"

@@ -68,6 +68,7 @@ class ElmoModel(Model):
     """What ``firth.load`` gives for ELMo."""
 
     kind = "bidirectional language model"
+    spec_name = "elmo"
 
     def __init__(self, config: ElmoConfig, rules: TokensConfig, known: list[str]) -> None:
         """``rules`` say how text becomes words; ``known`` are the words of the softmax, the frequent first."""

@@ -60,10 +60,14 @@ class ElmoPretraining(Pretraining):
     model: Elmo
     objective: BothDirections
 
+    @classmethod
+    def require(cls) -> None:
+        require_h5py()
+
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
         assert isinstance(config.model, ElmoConfig)
         assert isinstance(config.objective, BothDirectionsConfig)
-        require_h5py()  # before hours of training, not after
+        self.require()  # before hours of training, not after
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise FirthError(
                 "ELMo carries its state from batch to batch, which one process does: train it without torchrun"

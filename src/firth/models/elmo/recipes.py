@@ -1,5 +1,7 @@
 """ELMo in its published sizes (Peters et al. 2018), and one for minutes."""
 
+from collections.abc import Callable
+
 from firth.core.configs import RunConfig, TrainingConfig
 from firth.models.elmo.config import BothDirectionsConfig, ElmoConfig
 
@@ -44,6 +46,7 @@ def _elmo(
 ) -> RunConfig:
     return RunConfig(
         recipe=name,
+        spec="elmo",
         model=model,
         objective=BothDirectionsConfig(num_samples=num_samples, max_vocab=max_vocab),
         training=TrainingConfig(
@@ -55,3 +58,11 @@ def _elmo(
             evaluation_batches=evaluation_batches,
         ),
     )
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "elmo-tiny": elmo_tiny,
+    "elmo-small": elmo_small,
+    "elmo-medium": elmo_medium,
+    "elmo-original": elmo_original,
+}

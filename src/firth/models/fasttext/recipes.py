@@ -1,4 +1,6 @@
-"""Static vectors, with the defaults of the published programs."""
+"""fastText, with the defaults of the published program."""
+
+from collections.abc import Callable
 
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig
 
@@ -6,3 +8,8 @@ from firth.vectors.configs import AnyVectorsConfig, FastTextConfig
 def fasttext() -> AnyVectorsConfig:
     """Skip-gram over words and their character n-grams."""
     return FastTextConfig()
+
+
+RECIPES: dict[str, Callable[[], AnyVectorsConfig]] = {
+    "fasttext": fasttext,
+}

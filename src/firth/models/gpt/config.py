@@ -5,12 +5,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from firth.core.config import Config, Positive, Probability
+from firth.core.configs import ObjectiveConfig
 
 
 class DecoderConfig(Config):
     """A GPT-2-shaped Transformer decoder (Radford et al. 2019): norm first, learned positions, tied head."""
 
-    kind: Literal["decoder"] = "decoder"
     vocab_size: Annotated[int, Field(gt=2)] = 50257
     hidden_dim: Positive = 768
     num_layers: Positive = 12
@@ -38,7 +38,7 @@ class DecoderConfig(Config):
         return self
 
 
-class NextTokenConfig(Config):
+class NextTokenConfig(ObjectiveConfig):
     """Next-token prediction: what a row of training text is."""
 
     kind: Literal["next_token"] = "next_token"

@@ -90,6 +90,7 @@ class DecoderModel(Model):
     wherever it is scored or continued: the token that ends texts stands before it."""
 
     kind = "decoder"
+    spec_name = "gpt"
 
     def __init__(self, config: DecoderConfig, pieces: Pieces) -> None:
         self.config = config

@@ -1,5 +1,7 @@
 """GPT in its sizes (Radford et al. 2018, 2019)."""
 
+from collections.abc import Callable
+
 from firth.core.configs import RunConfig, TrainingConfig
 from firth.models.gpt.config import DecoderConfig, NextTokenConfig
 
@@ -16,6 +18,7 @@ def _gpt(name: str, num_layers: int, hidden_dim: int, max_positions: int, learni
     )
     return RunConfig(
         recipe=name,
+        spec="gpt",
         model=model,
         objective=NextTokenConfig(seq_len=max_positions),  # every position is learned
         training=TrainingConfig(
@@ -38,8 +41,8 @@ def gpt_small() -> RunConfig:
     """12 layers of 768 and 1024 positions, the published small size."""
     small = _gpt("gpt-small", 12, 768, 1024, 6e-4)
     return small.replace(
-        model=small.model.replace(dropout_prob=0.1, attention_dropout_prob=0.1).model_dump(),
-        training=small.training.replace(batch_size=16).model_dump(),
+        model=small.model.replace(dropout_prob=0.1, attention_dropout_prob=0.1),
+        training=small.training.replace(batch_size=16),
     )
 
 
@@ -47,7 +50,15 @@ def gpt_char() -> RunConfig:
     """4 layers of 128 that see 64 characters: for a corpus of --tokens characters, minutes on a laptop."""
     char = _gpt("gpt-char", 4, 128, 64, 2e-3)
     return char.replace(
-        model=char.model.replace(num_heads=4).model_dump(),
-        objective=NextTokenConfig(seq_len=64, rows="stream").model_dump(),
-        training=char.training.replace(batch_size=12).model_dump(),
+        model=char.model.replace(num_heads=4),
+        objective=NextTokenConfig(seq_len=64, rows="stream"),
+        training=char.training.replace(batch_size=12),
     )
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "gpt-tiny": gpt_tiny,
+    "gpt-mini": gpt_mini,
+    "gpt-small": gpt_small,
+    "gpt-char": gpt_char,
+}

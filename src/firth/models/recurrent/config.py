@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from firth.core.config import Config, Positive, Probability
+from firth.core.configs import ObjectiveConfig
 
 
 class RecurrentConfig(Config):
     """A recurrent network over tokens."""
 
-    kind: Literal["recurrent"] = "recurrent"
     vocab_size: Annotated[int, Field(gt=2)] = 10000
     cell: Literal["rnn_tanh", "rnn_relu", "lstm", "peephole", "coupled", "gru", "gru_after", "lstmp"] = "lstm"
     embed_dim: Positive = 256
@@ -52,7 +52,7 @@ class RecurrentConfig(Config):
         return self
 
 
-class NextTokenStreamsConfig(Config):
+class NextTokenStreamsConfig(ObjectiveConfig):
     """Each token from all before it, in streams with carried state."""
 
     kind: Literal["next_token_streams"] = "next_token_streams"

@@ -57,6 +57,7 @@ class RecurrentModel(Model):
     """What ``firth.load`` gives for recurrent language models."""
 
     kind = "recurrent language model"
+    spec_name = "recurrent"
 
     def __init__(self, model: Recurrent, head: TokenOutput, tokens: AnyTokens) -> None:
         self.model, self.head, self.tokens = model.eval(), head.eval(), tokens

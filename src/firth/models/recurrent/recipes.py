@@ -1,5 +1,7 @@
 """Recurrent language models, on a corpus of words or of pieces (Chinese: words, pieces or characters as pieces)."""
 
+from collections.abc import Callable
+
 from firth.core.configs import RunConfig, TrainingConfig
 from firth.models.recurrent.config import NextTokenStreamsConfig, RecurrentConfig
 
@@ -10,7 +12,11 @@ _TRAINING = TrainingConfig(
 
 def _language_model(name: str, model: RecurrentConfig, objective: NextTokenStreamsConfig | None = None) -> RunConfig:
     return RunConfig(
-        recipe=name, model=model, objective=objective or NextTokenStreamsConfig(seq_len=35), training=_TRAINING
+        recipe=name,
+        spec="recurrent",
+        model=model,
+        objective=objective or NextTokenStreamsConfig(seq_len=35),
+        training=_TRAINING,
     )
 
 
@@ -86,4 +92,14 @@ def lstm_lm_awd() -> RunConfig:
         clip_norm=0.25,
         evaluations=100,
     )
-    return RunConfig(recipe="lstm-lm-awd", model=model, objective=objective, training=training)
+    return RunConfig(recipe="lstm-lm-awd", spec="recurrent", model=model, objective=objective, training=training)
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "rnn-lm": rnn_lm,
+    "lstm-lm": lstm_lm,
+    "gru-lm": gru_lm,
+    "lstm-lm-nce": lstm_lm_nce,
+    "lstm-lm-regularised": lstm_lm_regularised,
+    "lstm-lm-awd": lstm_lm_awd,
+}

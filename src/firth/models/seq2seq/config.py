@@ -14,7 +14,6 @@ class Seq2SeqConfig(Config):
     ``hidden_dim`` in each direction.
     """
 
-    kind: Literal["seq2seq"] = "seq2seq"
     vocab_size: Annotated[int, Field(gt=2)] = 32000
     target_vocab_size: Annotated[int, Field(gt=2)] | None = None
     cell: Literal["lstm", "gru"] = "lstm"

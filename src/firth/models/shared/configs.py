@@ -5,12 +5,12 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from firth.core.config import Config, Positive, Probability
+from firth.core.configs import ObjectiveConfig
 
 
 class EncoderConfig(Config):
     """A BERT-shaped Transformer encoder (Devlin et al. 2018), with the later choices as options."""
 
-    kind: Literal["encoder"] = "encoder"
     vocab_size: Annotated[int, Field(gt=5)] = 30522
     hidden_dim: Positive = 768
     embedding_dim: Positive | None = None  # of the embeddings, where they are narrower than the rest
@@ -56,7 +56,6 @@ class EncoderDecoderConfig(Config):
     ``window`` limits how far self-attention looks.
     """
 
-    kind: Literal["encoder_decoder"] = "encoder_decoder"
     vocab_size: Annotated[int, Field(gt=2)] = 32000
     target_vocab_size: Annotated[int, Field(gt=2)] | None = None
     hidden_dim: Positive = 512
@@ -101,7 +100,7 @@ class EncoderDecoderConfig(Config):
         return self
 
 
-class MaskingConfig(Config):
+class MaskingConfig(ObjectiveConfig):
     """Which tokens are hidden, and how."""
 
     seq_len: Annotated[int, Field(ge=8)] = 128
@@ -119,7 +118,7 @@ class MaskingConfig(Config):
         return self
 
 
-class TranslationConfig(Config):
+class TranslationConfig(ObjectiveConfig):
     """Another language from a sentence, token by token under teacher forcing."""
 
     kind: Literal["translation"] = "translation"

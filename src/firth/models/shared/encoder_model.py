@@ -18,6 +18,7 @@ from firth.core.types import Encoding, Frame, TextReader
 from firth.models.shared.batching import of_like_length, packs, pool_packed, pool_tokens, pool_windows, window_places
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
+from firth.models.shared.encoder_format import load_encoder
 from firth.models.shared.model import (
     Attention,
     Guess,
@@ -41,6 +42,7 @@ class EncoderModel(Model):
     """What ``firth.load`` gives for BERT-shaped models."""
 
     kind = "encoder"
+    spec_name = "bert"
 
     def __init__(self, config: EncoderConfig | TwoStreamConfig, pieces: Pieces) -> None:
         self.config = config
@@ -331,3 +333,10 @@ class EncoderModel(Model):
         size, most = len(encoding.ids), self.config.max_positions
         if size > most:
             raise FirthError(f"the text has {size} tokens, more than the model's {most}: shorten it")
+
+
+def load_encoder_model(folder: Path, spec: str) -> EncoderModel:
+    """The encoder of a run or of a published directory, with the heads of its pre-training."""
+    model = EncoderModel.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
+    model.spec_name = spec
+    return model

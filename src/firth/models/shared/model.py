@@ -1,4 +1,4 @@
-"""What every trained representation answers; what one cannot do is said in a sentence."""
+"""What every trained model answers; what one cannot do is said in a sentence."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
+from firth.core.registry import ModelSpec, find_spec
 from firth.core.types import TextReader
 
 
@@ -56,8 +57,13 @@ Found = tuple[str, float]
 class Model:
     """``encode`` and ``layers`` are for all; the rest is for those that can."""
 
-    kind = "representation"
+    kind = "model"  # for people
+    spec_name: str  # of its ``ModelSpec``
     dim: int
+
+    @property
+    def spec(self) -> ModelSpec:
+        return find_spec(self.spec_name)
 
     @property
     def num_parameters(self) -> int:

@@ -1,12 +1,8 @@
-"""A family: one kind of model under its objective, how it is built, tested, written and read again.
-
-To add one: subclass ``Pretraining`` in a file of its own, and enter it in ``PRETRAININGS``.
-"""
+"""A model under its objective: how both are built, evaluated, written and read again, and what the loop asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import import_module
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +10,7 @@ import torch
 from torch import nn
 
 from firth.core.errors import FirthError
+from firth.core.registry import find_spec
 from firth.core.types import Batch, Losses, SizedRows
 from firth.nn.init import initialize
 
@@ -23,35 +20,15 @@ if TYPE_CHECKING:
 
 
 HELDOUT_SEED = 1_000_003
-
-PRETRAININGS: dict[tuple[str, str], str] = {
-    ("encoder", "masked_tokens"): "firth.models.bert.pretraining:BertPretraining",
-    ("elmo", "both_directions"): "firth.models.elmo.pretraining:ElmoPretraining",
-    ("recurrent", "next_token_streams"): "firth.models.recurrent.pretraining:RecurrentPretraining",
-    ("encoder", "replaced_tokens"): "firth.models.electra.pretraining:ElectraPretraining",
-    ("encoder", "knowledge_masking"): "firth.models.ernie.pretraining:ErniePretraining",
-    ("encoder", "masked_targets"): "firth.models.unilm.pretraining:UnilmWriting",
-    ("encoder", "unified_masks"): "firth.models.unilm.pretraining:UnilmPretraining",
-    ("two_stream", "permuted_order"): "firth.models.xlnet.pretraining:XlnetPretraining",
-    ("decoder", "next_token"): "firth.models.gpt.pretraining:GptPretraining",
-    ("encoder_decoder", "translation"): "firth.models.shared.translation:TranslationPretraining",
-    ("encoder_decoder", "corrupted_spans"): "firth.models.t5.pretraining:T5Pretraining",
-    ("seq2seq", "translation"): "firth.models.shared.translation:TranslationPretraining",
-}
-"""(kind of model, kind of objective) to where its family lives; it is loaded when it is asked for."""
+PairScorer = Callable[[Path, Any, int], dict[str, Any]]
+"""(folder of the model, held-out pairs, at most so many) to scores."""
 
 
 def find_pretraining(config: RunConfig) -> type[Pretraining]:
-    """The family of these settings."""
-    kinds = (config.model.kind, config.objective.kind)
-    if kinds not in PRETRAININGS:
-        known = sorted(objective for model, objective in PRETRAININGS if model == kinds[0])
-        raise FirthError(
-            f"a model of kind '{kinds[0]}' cannot be trained with '{kinds[1]}': choose {' or '.join(known) or 'another model'}"
-        )
-    place, _, name = PRETRAININGS[kinds].partition(":")
-    found: type[Pretraining] = getattr(import_module(place), name)
-    return found
+    """How the model of these settings is pre-trained."""
+    found = find_spec(config.spec).pretraining
+    assert found is not None
+    return found(config.objective)
 
 
 class Pretraining:
@@ -65,6 +42,8 @@ class Pretraining:
     objective: Any  # an nn.Module that is an ``Objective``
     weights: Mapping[str, float]
     rate_factors: Mapping[str, float] = {}
+    reads_pairs: bool = False  # a corpus of sentence pairs, not one of text
+    score_pairs: PairScorer | None = None  # scores of a task on held-out pairs, in place of BLEU
     published: tuple[str, ...] = ("config.json", "model.safetensors")  # the finished model's files, for checksums
     uses: tuple[str, ...] = (  # the next commands, for the report
         'fill {name} "A sentence with a [MASK] in it."',
@@ -105,6 +84,10 @@ class Pretraining:
     def restore(self, folder: Path) -> None:
         """The weights of a finished run, for a test on this corpus."""
         self.start_from(folder)
+
+    @classmethod
+    def require(cls) -> None:
+        """Refuses to begin where a package that the finished model needs is missing."""
 
     @classmethod
     def open_corpus(cls, path: Path) -> Any:

@@ -15,11 +15,14 @@ from torch import nn
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
+from firth.core.run import Run
 from firth.core.seeds import generator
 from firth.core.types import Encoding, Layers, TextReader
 from firth.models.shared.model import Found, Model, TextLayers, require_pool
 from firth.tokenizers.word_tokens import white_spans
 from firth.tokenizers.words import split_words
+from firth.vectors.formats import load_vectors
+from firth.vectors.trainer import load_run
 from firth.vectors.word_vectors import WordVectors
 
 
@@ -84,6 +87,7 @@ class StaticModel(Model):
     """What ``firth.load`` gives for word2vec, fastText, GloVe and files of vectors."""
 
     kind = "static vectors"
+    spec_name = "word2vec"
 
     def __init__(self, vectors: WordVectors, whitespace_only: bool = False) -> None:
         """``whitespace_only``: texts are parted as those that the vectors were learned from."""
@@ -168,6 +172,7 @@ class ScratchModel(Model):
     """What every other one has to beat."""
 
     kind = "scratch"
+    spec_name = "scratch"
 
     def __init__(self, words: list[str], dim: int, seed: int = 0) -> None:
         self.words, self.dim, self.seed = words, dim, seed
@@ -207,3 +212,11 @@ class ScratchModel(Model):
         if not isinstance(data, dict) or not isinstance(data.get("words"), list):
             raise FirthError(f"{folder / _FILE}: not a list of words; train the task again")
         return cls([str(word) for word in data["words"]], int(data["dim"]), int(data["seed"]))
+
+
+def load_static(path: Path) -> StaticModel:
+    """A finished run of static vectors, or a file of vectors."""
+    if not path.is_dir():
+        return StaticModel(load_vectors(path))
+    facts = Run.open(path).facts
+    return StaticModel(load_run(path), facts.get("word_split") == "whitespace")

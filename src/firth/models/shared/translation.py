@@ -34,7 +34,6 @@ from firth.models.t5.format import is_t5, load_t5, save_t5
 from firth.models.transformer.format import is_marian, load_marian, save_marian
 from firth.nn.outputs.softmax import cross_entropy_sum
 from firth.reports.charts import heat_map
-from firth.tasks.write.model import score_heldout
 from firth.tokenizers.pieces import Pieces
 
 TranslatorConfig = EncoderDecoderConfig | Seq2SeqConfig
@@ -229,6 +228,7 @@ def rate_factors(config: EncoderDecoderConfig) -> dict[str, float]:
 class TranslationPretraining(Pretraining):
     """Sentence pairs in, a translator out."""
 
+    reads_pairs = True
     published = (
         "config.json",
         "model.safetensors",
@@ -312,8 +312,8 @@ class TranslationPretraining(Pretraining):
     def _bleu(self, folder: Path, limit: int) -> dict[str, Any]:
         if not self.corpus.heldout.num_pairs:
             return {}
-        if (found := score_heldout(folder, self.corpus.heldout, limit)) is not None:
-            return found
+        if self.score_pairs is not None:
+            return self.score_pairs(folder, self.corpus.heldout, limit)
         sources, references = (self.corpus.heldout.texts(side)[:limit] for side in ("source", "target"))
         translated = load_translation(folder).translate(sources)
         return score_translations(translated, references, self.corpus.info.languages[1])

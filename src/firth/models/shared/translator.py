@@ -21,6 +21,7 @@ class Translator(Model, ABC):
     """A source is its pieces and the end; what is ``search``ed and how is for those that can."""
 
     kind = "translator"
+    spec_name = "transformer"
     room: int | None = None  # the most tokens that fit; None without a limit
     source_len: int | None = None  # tokens of a source that are read, where it was taught so
     target_vocab_size: int  # rows of the target's table, which may be more than it has tokens

@@ -4,10 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from firth.core.config import Config, Positive
+from firth.core.config import Positive
+from firth.core.configs import ObjectiveConfig
 
 
-class CorruptedSpansConfig(Config):
+class CorruptedSpansConfig(ObjectiveConfig):
     """Spans of text taken out and written by the decoder (T5, Raffel et al. 2020)."""
 
     kind: Literal["corrupted_spans"] = "corrupted_spans"

@@ -75,6 +75,7 @@ class T5Model(TranslationModel):
     """What ``firth.load`` gives for T5 directories."""
 
     kind = "text-to-text"
+    spec_name = "t5"
 
     def reader(self) -> TextReader:
         """The encoder for a task: a text ends with the token that ends texts, two are read as one row."""

@@ -1,5 +1,7 @@
 """T5 in its sizes (Raffel et al. 2020)."""
 
+from collections.abc import Callable
+
 from firth.core.configs import RunConfig, TrainingConfig
 from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
 from firth.models.t5.config import CorruptedSpansConfig
@@ -26,6 +28,7 @@ def _t5(name: str, num_layers: int, hidden_dim: int, learning_rate: float, dropo
     )
     return RunConfig(
         recipe=name,
+        spec="t5",
         model=model,
         objective=CorruptedSpansConfig(),
         training=TrainingConfig(learning_rate=learning_rate, weight_decay=0.0),
@@ -45,7 +48,7 @@ def t5_mini() -> RunConfig:
 def t5_small() -> RunConfig:
     """6 + 6 layers of 512 that read 512 tokens, the published small size."""
     small = _t5("t5-small", 6, 512, 1e-3, 0.1)
-    return small.replace(objective=CorruptedSpansConfig(seq_len=512).model_dump())
+    return small.replace(objective=CorruptedSpansConfig(seq_len=512))
 
 
 def t5_write() -> RunConfig:
@@ -53,6 +56,14 @@ def t5_write() -> RunConfig:
     mini = t5_mini()
     return mini.replace(
         recipe="t5-write",
-        objective=TranslationConfig(batch_tokens=4096, label_smoothing=0.0).model_dump(),
-        training=mini.training.replace(batch_size=1, learning_rate=5e-4, warmup_ratio=0.1).model_dump(),
+        objective=TranslationConfig(batch_tokens=4096, label_smoothing=0.0),
+        training=mini.training.replace(batch_size=1, learning_rate=5e-4, warmup_ratio=0.1),
     )
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "t5-tiny": t5_tiny,
+    "t5-mini": t5_mini,
+    "t5-small": t5_small,
+    "t5-write": t5_write,
+}

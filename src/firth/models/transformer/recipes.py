@@ -1,10 +1,12 @@
-"""Translation from recurrent networks to the Transformer."""
+"""The Transformer as a translator (Vaswani et al. 2017)."""
+
+from collections.abc import Callable
 
 from firth.core.configs import RunConfig, TrainingConfig
 from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
 
 
-def _training(learning_rate: float, schedule: str = "cosine", average: int = 1) -> TrainingConfig:
+def translation_training(learning_rate: float, schedule: str = "cosine", average: int = 1) -> TrainingConfig:
     """A row is a whole batch of pairs here."""
     return TrainingConfig.build(
         {
@@ -36,9 +38,10 @@ def transformer_tiny() -> RunConfig:
     )
     return RunConfig(
         recipe="transformer-tiny",
+        spec="transformer",
         model=model,
         objective=TranslationConfig(batch_tokens=1024),
-        training=_training(2e-3, average=3),
+        training=translation_training(2e-3, average=3),
     )
 
 
@@ -46,7 +49,14 @@ def transformer_base() -> RunConfig:
     """6 + 6 layers of 512, the published base size: for millions of pairs."""
     return RunConfig(
         recipe="transformer-base",
+        spec="transformer",
         model=EncoderDecoderConfig(activation_dropout_prob=0.1),
         objective=TranslationConfig(batch_tokens=8192),
-        training=_training(7e-4, "inverse_sqrt", average=5),
+        training=translation_training(7e-4, "inverse_sqrt", average=5),
     )
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "transformer-tiny": transformer_tiny,
+    "transformer-base": transformer_base,
+}

@@ -8,6 +8,7 @@ N rows, S source tokens, T tokens so far, V vocabulary, D hidden size.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,17 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
+from firth.core.run import Run
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Rules, Trace
 from firth.models.shared.encoder import Encoder
+from firth.models.shared.encoder_format import load_encoder
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.generation import Continuation, Generation, generate
 from firth.models.shared.model import Translated
+from firth.models.unilm.config import MaskedTargetsConfig
 from firth.nn.attention.cache import Past
 from firth.nn.blocks import Block
 from firth.tokenizers.pieces import Pieces
@@ -116,7 +121,6 @@ class ClozeStepper:
         return ClozeState(pasts, state.seen_NT[index_N], state.next_N[index_N], state.at)
 
 
-NUM_SEGMENTS = 6  # by which such a model is known
 _LEFTWARD, _SOURCE, _TARGET = 2, 4, 5  # segments, as in pre-training
 _TOGETHER = 16
 
@@ -125,6 +129,7 @@ class UnilmModel(EncoderModel):
     """What ``firth.load`` gives for encoders with UniLM's six segments."""
 
     kind = "unified encoder"
+    spec_name = "unilm"
     source_len: int | None = None  # tokens of a source that are read, where it was taught so
     seq_len: int | None = None  # tokens of source and target together in rows of pairs, where it learned from such
 
@@ -214,3 +219,13 @@ class UnilmModel(EncoderModel):
         stepper = ClozeStepper(self.encoder, self._scores, mask_id, _LEFTWARD, first_id=cls_id)
         with torch.inference_mode():
             return generate(stepper, self.pieces, texts, chosen, trace)
+
+
+def load_unilm(folder: Path) -> UnilmModel:
+    """The encoder of a run; one that learned from pairs reads rows as long as those of its training."""
+    model = UnilmModel.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
+    assert isinstance(model, UnilmModel)
+    config = RunConfig.build(Run.open(folder).facts["config"], folder / "firth.json")
+    if isinstance(config.objective, MaskedTargetsConfig):
+        model.seq_len = config.objective.seq_len
+    return model

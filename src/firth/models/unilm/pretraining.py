@@ -10,14 +10,13 @@ from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
 from firth.corpus.pairs import PairsCorpus
 from firth.models.bert.pretraining import BertPretraining, specials_of
-from firth.models.loading import load_model
 from firth.models.shared.bleu import score_translations
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
 from firth.models.unilm.config import MaskedTargetsConfig, UnifiedMasksConfig
+from firth.models.unilm.model import load_unilm
 from firth.models.unilm.objective import UnifiedMasks
 from firth.models.unilm.targets import MaskedTargets
-from firth.tasks.write.model import score_heldout
 
 
 class UnilmPretraining(BertPretraining):
@@ -38,6 +37,7 @@ class UnilmWriting(BertPretraining):
     """Pairs in, a model that writes out; best begun with the weights of a UniLM run."""
 
     uses = ('translate {name} "A text."', "translate {name} texts.txt --beams 5")
+    reads_pairs = True
     corpus: Any
 
     @classmethod
@@ -65,11 +65,11 @@ class UnilmWriting(BertPretraining):
         heldout = self.corpus.heldout
         if not heldout.num_pairs:
             return {}
-        if (scores := score_heldout(folder, heldout, _SCORED)) is not None:
-            return scores
+        if self.score_pairs is not None:
+            return self.score_pairs(folder, heldout, _SCORED)
         sources, references = (heldout.texts(side)[:_SCORED] for side in ("source", "target"))
         longest = min(int(heldout.lens("target").max()) + 8, self.model.config.max_positions // 2)
-        found = load_model(folder).translate(sources, max_tokens=longest)
+        found = load_unilm(folder).translate(sources, max_tokens=longest)
         return score_translations(found, references, self.corpus.info.languages[1])
 
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, Any]:

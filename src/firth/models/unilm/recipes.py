@@ -1,5 +1,7 @@
 """UniLM: BERT's encoder that also learned to write (Dong et al. 2019)."""
 
+from collections.abc import Callable
+
 from firth.core.configs import RunConfig, TrainingConfig
 from firth.models.shared.configs import EncoderConfig
 from firth.models.unilm.config import MaskedTargetsConfig, UnifiedMasksConfig
@@ -17,6 +19,7 @@ def _unilm(name: str, num_layers: int, hidden_dim: int, learning_rate: float) ->
     )
     return RunConfig(
         recipe=name,
+        spec="unilm",
         model=model,
         objective=UnifiedMasksConfig(),
         training=TrainingConfig(learning_rate=learning_rate),
@@ -38,6 +41,13 @@ def unilm_seq2seq() -> RunConfig:
     mini = unilm_mini()
     return mini.replace(
         recipe="unilm-seq2seq",
-        objective=MaskedTargetsConfig().model_dump(),
-        training=mini.training.replace(learning_rate=5e-4).model_dump(),
+        objective=MaskedTargetsConfig(),
+        training=mini.training.replace(learning_rate=5e-4),
     )
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "unilm-tiny": unilm_tiny,
+    "unilm-mini": unilm_mini,
+    "unilm-seq2seq": unilm_seq2seq,
+}

@@ -1,4 +1,6 @@
-"""Static vectors, with the defaults of the published programs."""
+"""word2vec, with the defaults of the published program."""
+
+from collections.abc import Callable
 
 from firth.vectors.configs import AnyVectorsConfig, Word2VecConfig
 
@@ -11,3 +13,9 @@ def word2vec() -> AnyVectorsConfig:
 def word2vec_skipgram() -> AnyVectorsConfig:
     """Skip-gram with negative sampling."""
     return Word2VecConfig(architecture="skipgram")
+
+
+RECIPES: dict[str, Callable[[], AnyVectorsConfig]] = {
+    "word2vec": word2vec,
+    "word2vec-skipgram": word2vec_skipgram,
+}

@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from firth.core.config import Config, Positive, Probability
+from firth.core.configs import ObjectiveConfig
 
 
 class TwoStreamConfig(Config):
     """A two-stream Transformer with relative positions (Yang et al. 2019)."""
 
-    kind: Literal["two_stream"] = "two_stream"
     vocab_size: Annotated[int, Field(gt=5)] = 32000
     hidden_dim: Positive = 768
     num_layers: Positive = 12
@@ -31,7 +31,7 @@ class TwoStreamConfig(Config):
         return self
 
 
-class PermutedOrderConfig(Config):
+class PermutedOrderConfig(ObjectiveConfig):
     """Tokens predicted in a random order (XLNet, Yang et al. 2019)."""
 
     kind: Literal["permuted_order"] = "permuted_order"

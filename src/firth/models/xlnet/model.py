@@ -27,6 +27,7 @@ class XlnetModel(EncoderModel):
     """What ``firth.load`` gives for XLNet."""
 
     kind = "two-stream encoder"
+    spec_name = "xlnet"
 
     def __init__(
         self,

@@ -1,5 +1,7 @@
 """XLNet: tokens predicted in any order, with a memory (Yang et al. 2019)."""
 
+from collections.abc import Callable
+
 from firth.core.configs import RunConfig, TrainingConfig
 from firth.models.xlnet.config import PermutedOrderConfig, TwoStreamConfig
 
@@ -14,6 +16,7 @@ def _xlnet(name: str, num_layers: int, hidden_dim: int, learning_rate: float) ->
     )
     return RunConfig(
         recipe=name,
+        spec="xlnet",
         model=model,
         objective=PermutedOrderConfig(),
         training=TrainingConfig(learning_rate=learning_rate),
@@ -28,3 +31,9 @@ def xlnet_tiny() -> RunConfig:
 def xlnet_mini() -> RunConfig:
     """4 layers of 256: an hour on a laptop."""
     return _xlnet("xlnet-mini", 4, 256, 1e-3)
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "xlnet-tiny": xlnet_tiny,
+    "xlnet-mini": xlnet_mini,
+}

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json
+from firth.core.registry import find_spec
+from firth.core.run import Run
 from firth.core.types import TextReader
 from firth.corpus.pairs import PairSplit
 from firth.data.examples import TagExample, TextExample
@@ -31,16 +33,16 @@ class WritingModel(Model):
     kind = "writer"
 
     def __init__(self, config: WritingConfig, base: Model) -> None:
-        self.config, self.base, self.dim = config, base, base.dim
+        self.config, self.base = config, base
+        self.dim, self.spec_name = base.dim, base.spec_name
         if isinstance(base, TranslationModel | UnilmModel):
             base.source_len = config.max_source_len
 
     @classmethod
     def load(cls, folder: Path) -> "WritingModel":
-        from firth.models.loading import load_folder
-
+        """A run of ``firth finetune write``; at the end of its training, too, when it is scored."""
         config = WritingConfig.build(read_json(folder / SETTINGS), folder / SETTINGS)
-        return cls(config, load_folder(folder))
+        return cls(config, find_spec(Run.open(folder).facts["model"]).load(folder))
 
     @property
     def num_parameters(self) -> int:
@@ -128,10 +130,8 @@ class WritingModel(Model):
         return {**scores, **more, "interval": {"metric": name, "low": low, "high": high}}
 
 
-def score_heldout(folder: Path, heldout: PairSplit, limit: int) -> dict[str, Any] | None:
-    """The scores of a run of writing on the pairs held out; None for other runs."""
-    if not (folder / SETTINGS).is_file():
-        return None
+def score_heldout(folder: Path, heldout: PairSplit, limit: int) -> dict[str, Any]:
+    """The scores of a run of writing on the pairs held out."""
     sources, references = (heldout.texts(side)[:limit] for side in ("source", "target"))
     found = WritingModel.load(folder).score_texts(sources, references)
     return {name: value for name, value in found.items() if name != "interval"}

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from firth.core.configs import RunConfig, TokensConfig
+from firth.core.configs import RunConfig, TokensConfig, find_run_recipe
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import read_json, write_json, write_text
 from firth.core.run import Run
@@ -15,7 +15,6 @@ from firth.corpus.prepare_pairs import PairFilters, prepare_pairs
 from firth.data.parallel import PairsReadingConfig
 from firth.models.loading import load_model
 from firth.models.pretrain import resume_run, start_run
-from firth.models.registry import find_recipe
 from firth.models.shared.model import Model
 from firth.models.t5.model import T5Model
 from firth.models.unilm.model import UnilmModel
@@ -24,7 +23,7 @@ from firth.tasks.data import Reading
 from firth.tasks.run import Source
 from firth.tasks.write.data import WritingData, read_writing
 from firth.tasks.write.forms import source_text, target_text
-from firth.tasks.write.model import SETTINGS, WritingModel
+from firth.tasks.write.model import SETTINGS, score_heldout
 
 CORPUS = "corpus"
 _BATCH_TOKENS = 4096
@@ -35,12 +34,12 @@ _EPOCHS = 3.0  # where nothing else is said
 def writer_recipe(base: Model, config: WritingConfig, where: str) -> RunConfig:
     """How such a model is taught to write."""
     if isinstance(base, T5Model):
-        found = find_recipe("t5-write")
+        found = find_run_recipe("t5-write")
         limits = {"max_source_len": config.max_source_len, "max_target_len": config.max_target_len}
         return found.replace(objective=found.objective.replace(**limits).model_dump())
     if isinstance(base, UnilmModel):
         seq_len = min(base.config.max_positions, config.max_source_len + config.max_target_len + 3)
-        found = find_recipe("unilm-seq2seq")
+        found = find_run_recipe("unilm-seq2seq")
         return found.replace(
             model=base.config.model_dump(),
             objective=found.objective.replace(seq_len=seq_len).model_dump(),
@@ -65,7 +64,6 @@ def start_writing(
         raise FirthError("write is taught in one process: for more, use prepare-pairs and pretrain t5-write --from RUN")
     data = read_writing(config, train, dev, reading)
     loaded = load_model(base)
-    loaded = loaded.base if isinstance(loaded, WritingModel) else loaded
     recipe = writer_recipe(loaded, data.config, str(base)).override(words)
     training = recipe.training
     if training.steps is None and training.epochs is None and training.budget is None:
@@ -73,19 +71,24 @@ def start_writing(
     source = Source(str(base), train, dev, reading)
     made_from = source.fingerprints()
     if not overwrite and _begun(out, data.config, recipe, made_from):
-        return resume_run(out, progress)
+        return resume_writing(out, progress)
     Run.keep_apart(out, source.paths(), overwrite)
     Run.clear(out, overwrite)
     out.mkdir(parents=True, exist_ok=True)
     try:
         _prepare(data, base, out, progress)
         write_json(out / SETTINGS, data.config.model_dump())
-        return start_run(recipe, out / CORPUS, out, base, False, progress, (CORPUS, SETTINGS), made_from)
+        return start_run(recipe, out / CORPUS, out, base, False, progress, (CORPUS, SETTINGS), made_from, score_heldout)
     except BaseException as error:
         mistake = isinstance(error, FirthError) and not isinstance(error, Interrupted)
         if not (out / "firth.json").is_file() or (mistake and not any(out.glob("checkpoints/*"))):
             shutil.rmtree(out)  # nothing was learned yet
         raise
+
+
+def resume_writing(folder: Path, progress: Progress | None = None) -> Run:
+    """Goes on with a run that was interrupted."""
+    return resume_run(folder, progress, score_heldout)
 
 
 def _begun(out: Path, config: WritingConfig, recipe: RunConfig, made_from: dict[str, Any]) -> bool:

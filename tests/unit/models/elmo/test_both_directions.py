@@ -9,19 +9,18 @@ import torch
 
 import firth
 from firth import api
-from firth.core.configs import RunConfig
+from firth.core.configs import RunConfig, find_run_recipe
 from firth.corpus.format import Corpus
 from firth.corpus.word_view import Spellings
 from firth.models.elmo.objective import read_both_directions
 from firth.models.elmo.pretraining import ElmoPretraining
-from firth.models.registry import find_recipe
 from firth.nn.outputs.word_softmax import TableSoftmax
 
 SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=6", "batch_size=3", "max_vocab=40"]
 
 
 def family(folder: Path, *settings: str) -> ElmoPretraining:
-    config = find_recipe("elmo-tiny").override([*SMALL, "steps=2", *settings])
+    config = find_run_recipe("elmo-tiny").override([*SMALL, "steps=2", *settings])
     return ElmoPretraining(config, Corpus.open(folder))
 
 
@@ -187,7 +186,7 @@ def test_forgetting_between_sentences(trainable: ElmoPretraining) -> None:
 
 def test_begins_with_another_run_and_tests_on_other_text(words_folder: Path, tmp_path: Path) -> None:
     """Rows of words that the base knew come along; a run is tested with its own words on any corpus."""
-    config = find_recipe("elmo-tiny").override([*SMALL, "steps=2"])
+    config = find_run_recipe("elmo-tiny").override([*SMALL, "steps=2"])
     api.pretrain(config, corpus=words_folder, out=tmp_path / "base")
     page = (tmp_path / "base" / "report.html").read_text(encoding="utf-8")
     assert all(said in page for said in ("Held-out perplexity", "forward perplexity", "backward perplexity"))

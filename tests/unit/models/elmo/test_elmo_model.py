@@ -9,8 +9,8 @@ import pytest
 import firth
 from firth import api
 from firth.cli.main import main
+from firth.core.configs import find_run_recipe
 from firth.models.elmo.model import ElmoModel
-from firth.models.registry import find_recipe
 from firth.models.shared.model import Model, TextLayers
 from firth.tokenizers.words import split_words
 
@@ -20,7 +20,7 @@ SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=6"
 @pytest.fixture(scope="module")
 def run(words_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "elmo"
-    api.pretrain(find_recipe("elmo-tiny").override([*SMALL, "steps=3"]), corpus=words_folder, out=folder)
+    api.pretrain(find_run_recipe("elmo-tiny").override([*SMALL, "steps=3"]), corpus=words_folder, out=folder)
     return folder
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 import firth
 from firth import api
-from firth.core.configs import RunConfig
+from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.errors import FirthError
 from firth.core.run import Run
 from firth.corpus.format import Corpus
@@ -22,7 +22,6 @@ from firth.models.recurrent.config import RecurrentConfig
 from firth.models.recurrent.model import RecurrentModel
 from firth.models.recurrent.network import Recurrent
 from firth.models.recurrent.pretraining import gradient_norms
-from firth.models.registry import find_recipe
 from firth.models.shared.pretraining import find_pretraining
 from firth.nn.outputs.softmax import TokenOutput
 
@@ -30,7 +29,7 @@ TINY = ["num_layers=1", "hidden_dim=16", "embed_dim=16", "seq_len=8", "batch_siz
 
 
 def small(name: str, *more: str) -> RunConfig:
-    return find_recipe(name).override([*TINY, *more])
+    return find_run_recipe(name).override([*TINY, *more])
 
 
 @pytest.fixture(scope="module")

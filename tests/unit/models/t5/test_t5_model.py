@@ -8,10 +8,10 @@ import torch
 
 import firth
 from firth import api
+from firth.core.configs import find_run_recipe
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
 from firth.models.pretrain import configure
-from firth.models.registry import find_recipe
 from firth.models.shared.encoder_decoder import EncoderDecoder
 from firth.models.shared.pretraining import find_pretraining
 from firth.models.t5.model import T5Model
@@ -140,7 +140,7 @@ def test_a_corpus_without_pieces(words_folder: Path, tmp_path: Path) -> None:
 
 
 def test_tables_and_biases_learn_at_rates_of_their_own(corpus: Corpus) -> None:
-    config = configure(find_recipe("t5-tiny").override([*SHAPE, "learning_rate=0.001"]), corpus)
+    config = configure(find_run_recipe("t5-tiny").override([*SHAPE, "learning_rate=0.001"]), corpus)
     family = find_pretraining(config)(config, corpus)
     optimizer = build_optimizer(family.module, config.training, family.rate_factors)
     set_rate(optimizer, 0.001)

@@ -7,7 +7,7 @@ import pytest
 import firth
 from firth import api
 from firth.cli.main import main
-from firth.models.registry import find_recipe
+from firth.core.configs import find_run_recipe
 
 SHAPE = ["num_layers=2", "hidden_dim=64", "num_heads=2", "ffn_dim=128", "max_positions=48", "seq_len=40"]
 LOOP = ["batch_size=8", "evaluations=1", "checkpoints=1"]
@@ -37,7 +37,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_fine_tuned_from_a_run_it_writes(copies: Path, tmp_path: Path) -> None:
-    config = find_recipe("unilm-tiny").override([*SHAPE, *LOOP, "steps=20"])
+    config = find_run_recipe("unilm-tiny").override([*SHAPE, *LOOP, "steps=20"])
     base = firth.pretrain(config, corpus=copies / "text", out=tmp_path / "base")
     continued = base.generate("red dog", max_tokens=5, seed=1)[0]
     assert continued.text.startswith("red dog")
@@ -52,7 +52,7 @@ def test_fine_tuned_from_a_run_it_writes(copies: Path, tmp_path: Path) -> None:
     main(["generate", str(tmp_path / "base"), *words])
     assert (tmp_path / "tree.json").is_file()
 
-    config = find_recipe("unilm-seq2seq").override([*LOOP, "seq_len=40", "steps=250", "learning_rate=3e-3"])
+    config = find_run_recipe("unilm-seq2seq").override([*LOOP, "seq_len=40", "steps=250", "learning_rate=3e-3"])
     model = firth.pretrain(config, corpus=copies / "pairs", out=tmp_path / "run", base=tmp_path / "base")
     texts = ["red dog", "the cat", "bird sings", "green house"]
     found = model.translate(texts, beams=3, max_tokens=8)
@@ -74,18 +74,18 @@ def test_fine_tuned_from_a_run_it_writes(copies: Path, tmp_path: Path) -> None:
 
 def test_with_rotary_positions_it_writes_too(copies: Path, tmp_path: Path) -> None:
     rotary = ["positions=rotary", "norm_first=true", "steps=150", "learning_rate=3e-3"]
-    config = find_recipe("unilm-seq2seq").override([*SHAPE, *LOOP, *rotary])
+    config = find_run_recipe("unilm-seq2seq").override([*SHAPE, *LOOP, *rotary])
     model = firth.pretrain(config, corpus=copies / "pairs", out=tmp_path / "run")
     texts = ["red dog", "bird sings", "green house"]
     assert model.translate(texts, beams=3, max_tokens=8) == texts
     assert model.generate("red dog", max_tokens=3, seed=1)[0].text.startswith("red dog")
-    relative = find_recipe("unilm-seq2seq").override([*SHAPE, *LOOP, "positions=relative", "steps=1"])
+    relative = find_run_recipe("unilm-seq2seq").override([*SHAPE, *LOOP, "positions=relative", "steps=1"])
     with pytest.raises(firth.FirthError, match="learned or rotary positions"):
         firth.pretrain(relative, corpus=copies / "pairs", out=tmp_path / "other")
 
 
 def test_what_cannot_be(copies: Path, run_folder: Path, tmp_path: Path) -> None:
-    config = find_recipe("unilm-seq2seq").override([*SHAPE, *LOOP, "steps=1", "num_segments=2"])
+    config = find_run_recipe("unilm-seq2seq").override([*SHAPE, *LOOP, "steps=1", "num_segments=2"])
     with pytest.raises(firth.FirthError, match="6 segments"):
         firth.pretrain(config, corpus=copies / "pairs", out=tmp_path / "run")
     with pytest.raises(firth.FirthError, match="not a corpus of sentence pairs"):

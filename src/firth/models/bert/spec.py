@@ -1,0 +1,42 @@
+"""BERT (Devlin et al. 2018): an encoder that predicts masked tokens."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.configs import ObjectiveConfig
+from firth.core.registry import ModelSpec
+from firth.models.bert.config import MaskedTokensConfig
+from firth.models.bert.recipes import RECIPES
+from firth.models.shared.configs import EncoderConfig
+
+if TYPE_CHECKING:
+    from firth.models.shared.model import Model
+    from firth.models.shared.pretraining import Pretraining
+
+
+def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
+    from firth.models.bert.pretraining import BertPretraining
+
+    return BertPretraining
+
+
+def _load(folder: Path) -> "Model":
+    from firth.models.shared.encoder_model import load_encoder_model
+
+    return load_encoder_model(folder, "bert")
+
+
+SPEC = ModelSpec(
+    name="bert",
+    recipes=RECIPES,
+    pretraining=_pretraining,
+    load=_load,
+    network=EncoderConfig,
+    objectives=(MaskedTokensConfig,),
+    tokens=("wordpiece", "unigram"),
+    model_types=("bert", "firth-encoder"),
+    continues="bert-mini",
+    is_transformer=True,
+    has_task_heads=True,
+    can_fill=True,
+)

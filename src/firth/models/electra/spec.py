@@ -1,0 +1,40 @@
+"""ELECTRA (Clark et al. 2020): an encoder that tells replaced tokens from original ones."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.configs import ObjectiveConfig
+from firth.core.registry import ModelSpec
+from firth.models.electra.config import ReplacedTokensConfig
+from firth.models.electra.recipes import RECIPES
+from firth.models.shared.configs import EncoderConfig
+
+if TYPE_CHECKING:
+    from firth.models.shared.model import Model
+    from firth.models.shared.pretraining import Pretraining
+
+
+def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
+    from firth.models.electra.pretraining import ElectraPretraining
+
+    return ElectraPretraining
+
+
+def _load(folder: Path) -> "Model":
+    from firth.models.shared.encoder_model import load_encoder_model
+
+    return load_encoder_model(folder, "electra")
+
+
+SPEC = ModelSpec(
+    name="electra",
+    recipes=RECIPES,
+    pretraining=_pretraining,
+    load=_load,
+    network=EncoderConfig,
+    objectives=(ReplacedTokensConfig,),
+    tokens=("wordpiece", "unigram"),
+    model_types=("electra",),
+    is_transformer=True,
+    has_task_heads=True,
+)

@@ -1,0 +1,44 @@
+"""ELMo (Peters et al. 2018): two language models over the characters of words."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.configs import ObjectiveConfig
+from firth.core.registry import ModelSpec
+from firth.models.elmo.config import BothDirectionsConfig, ElmoConfig
+from firth.models.elmo.recipes import RECIPES
+
+if TYPE_CHECKING:
+    from firth.models.shared.model import Model
+    from firth.models.shared.pretraining import Pretraining
+
+
+def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
+    from firth.models.elmo.pretraining import ElmoPretraining
+
+    return ElmoPretraining
+
+
+def _load(folder: Path) -> "Model":
+    from firth.models.elmo.pretraining import load_elmo_model
+
+    return load_elmo_model(folder)
+
+
+def _is_elmo(path: Path) -> bool:
+    return path.suffix in (".hdf5", ".h5") or (path.is_dir() and any(path.glob("*options.json")))
+
+
+SPEC = ModelSpec(
+    name="elmo",
+    recipes=RECIPES,
+    pretraining=_pretraining,
+    load=_load,
+    network=ElmoConfig,
+    objectives=(BothDirectionsConfig,),
+    tokens=("words",),
+    recognizes=_is_elmo,
+    continues="elmo-small",
+    carries_state=True,
+    mixes_layers=True,
+)

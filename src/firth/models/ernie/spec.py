@@ -1,0 +1,41 @@
+"""ERNIE (Sun et al. 2019, 2020): BERT with phrases and entities masked as wholes, and several tasks at once."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.configs import ObjectiveConfig
+from firth.core.registry import ModelSpec
+from firth.models.ernie.config import KnowledgeMaskingConfig
+from firth.models.ernie.recipes import RECIPES
+from firth.models.shared.configs import EncoderConfig
+
+if TYPE_CHECKING:
+    from firth.models.shared.model import Model
+    from firth.models.shared.pretraining import Pretraining
+
+
+def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
+    from firth.models.ernie.pretraining import ErniePretraining
+
+    return ErniePretraining
+
+
+def _load(folder: Path) -> "Model":
+    from firth.models.shared.encoder_model import load_encoder_model
+
+    return load_encoder_model(folder, "ernie")
+
+
+SPEC = ModelSpec(
+    name="ernie",
+    recipes=RECIPES,
+    pretraining=_pretraining,
+    load=_load,
+    network=EncoderConfig,
+    objectives=(KnowledgeMaskingConfig,),
+    tokens=("wordpiece", "unigram"),
+    model_types=("ernie",),
+    is_transformer=True,
+    has_task_heads=True,
+    can_fill=True,
+)

@@ -1,0 +1,27 @@
+"""fastText (Bojanowski et al. 2017): words as bags of character n-grams."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.registry import ModelSpec
+from firth.models.fasttext.recipes import RECIPES
+from firth.vectors.configs import FastTextConfig
+
+if TYPE_CHECKING:
+    from firth.models.shared.model import Model
+
+
+def _load(folder: Path) -> "Model":
+    from firth.models.shared.static import load_static
+
+    return load_static(folder)
+
+
+SPEC = ModelSpec(
+    name="fasttext",
+    recipes=RECIPES,
+    load=_load,
+    vectors=FastTextConfig,
+    tokens=("words",),
+    is_table=True,
+)

@@ -1,0 +1,42 @@
+"""GPT (Radford et al. 2018, 2019): a decoder that predicts the next token."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.configs import ObjectiveConfig
+from firth.core.registry import ModelSpec
+from firth.models.gpt.config import DecoderConfig, NextTokenConfig
+from firth.models.gpt.recipes import RECIPES
+
+if TYPE_CHECKING:
+    from firth.models.shared.model import Model
+    from firth.models.shared.pretraining import Pretraining
+
+
+def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
+    from firth.models.gpt.pretraining import GptPretraining
+
+    return GptPretraining
+
+
+def _load(folder: Path) -> "Model":
+    from firth.models.gpt.format import load_gpt2
+    from firth.models.gpt.model import DecoderModel
+    from firth.tokenizers.pieces import Pieces
+
+    return DecoderModel.from_weights(*load_gpt2(folder), Pieces.load(folder), folder)
+
+
+SPEC = ModelSpec(
+    name="gpt",
+    recipes=RECIPES,
+    pretraining=_pretraining,
+    load=_load,
+    network=DecoderConfig,
+    objectives=(NextTokenConfig,),
+    tokens=("wordpiece", "bpe", "unigram", "characters"),
+    model_types=("gpt2",),
+    continues="gpt-mini",
+    is_transformer=True,
+    can_generate=True,
+)

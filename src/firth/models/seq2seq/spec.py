@@ -1,0 +1,39 @@
+"""Recurrent translators (Sutskever et al. 2014), with attention (Luong et al. 2015)."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.configs import ObjectiveConfig
+from firth.core.registry import ModelSpec
+from firth.models.seq2seq.config import Seq2SeqConfig
+from firth.models.seq2seq.recipes import RECIPES
+from firth.models.shared.configs import TranslationConfig
+
+if TYPE_CHECKING:
+    from firth.models.shared.model import Model
+    from firth.models.shared.pretraining import Pretraining
+
+
+def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
+    from firth.models.shared.translation import TranslationPretraining
+
+    return TranslationPretraining
+
+
+def _load(folder: Path) -> "Model":
+    from firth.models.shared.translation import load_translation
+
+    return load_translation(folder)
+
+
+SPEC = ModelSpec(
+    name="seq2seq",
+    recipes=RECIPES,
+    pretraining=_pretraining,
+    load=_load,
+    network=Seq2SeqConfig,
+    objectives=(TranslationConfig,),
+    tokens=("pairs",),
+    model_types=("firth-seq2seq",),
+    can_translate=True,
+)

@@ -1,0 +1,43 @@
+"""T5 (Raffel et al. 2020): an encoder-decoder that writes what was taken out of a text."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.configs import ObjectiveConfig
+from firth.core.registry import ModelSpec
+from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
+from firth.models.t5.config import CorruptedSpansConfig
+from firth.models.t5.recipes import RECIPES
+
+if TYPE_CHECKING:
+    from firth.models.shared.model import Model
+    from firth.models.shared.pretraining import Pretraining
+
+
+def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
+    from firth.models.shared.translation import TranslationPretraining
+    from firth.models.t5.pretraining import T5Pretraining
+
+    return TranslationPretraining if isinstance(objective, TranslationConfig) else T5Pretraining
+
+
+def _load(folder: Path) -> "Model":
+    from firth.models.t5.pretraining import load_text_to_text
+
+    return load_text_to_text(folder)
+
+
+SPEC = ModelSpec(
+    name="t5",
+    recipes=RECIPES,
+    pretraining=_pretraining,
+    load=_load,
+    network=EncoderDecoderConfig,
+    objectives=(CorruptedSpansConfig, TranslationConfig),
+    tokens=("wordpiece", "unigram"),
+    model_types=("t5",),
+    continues="t5-mini",
+    is_transformer=True,
+    can_fill=True,
+    can_translate=True,
+)

@@ -1,0 +1,38 @@
+"""The Transformer (Vaswani et al. 2017) as a translator."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.configs import ObjectiveConfig
+from firth.core.registry import ModelSpec
+from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
+from firth.models.transformer.recipes import RECIPES
+
+if TYPE_CHECKING:
+    from firth.models.shared.model import Model
+    from firth.models.shared.pretraining import Pretraining
+
+
+def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
+    from firth.models.shared.translation import TranslationPretraining
+
+    return TranslationPretraining
+
+
+def _load(folder: Path) -> "Model":
+    from firth.models.shared.translation import load_translation
+
+    return load_translation(folder)
+
+
+SPEC = ModelSpec(
+    name="transformer",
+    recipes=RECIPES,
+    pretraining=_pretraining,
+    load=_load,
+    network=EncoderDecoderConfig,
+    objectives=(TranslationConfig,),
+    tokens=("pairs",),
+    model_types=("marian", "firth-encoder-decoder"),
+    can_translate=True,
+)

@@ -1,0 +1,41 @@
+"""UniLM (Dong et al. 2019): one encoder under four attention masks, which also writes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.configs import ObjectiveConfig
+from firth.core.registry import ModelSpec
+from firth.models.shared.configs import EncoderConfig
+from firth.models.unilm.config import MaskedTargetsConfig, UnifiedMasksConfig
+from firth.models.unilm.recipes import RECIPES
+
+if TYPE_CHECKING:
+    from firth.models.shared.model import Model
+    from firth.models.shared.pretraining import Pretraining
+
+
+def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
+    from firth.models.unilm.pretraining import UnilmPretraining, UnilmWriting
+
+    return UnilmWriting if isinstance(objective, MaskedTargetsConfig) else UnilmPretraining
+
+
+def _load(folder: Path) -> "Model":
+    from firth.models.unilm.model import load_unilm
+
+    return load_unilm(folder)
+
+
+SPEC = ModelSpec(
+    name="unilm",
+    recipes=RECIPES,
+    pretraining=_pretraining,
+    load=_load,
+    network=EncoderConfig,
+    objectives=(UnifiedMasksConfig, MaskedTargetsConfig),
+    tokens=("wordpiece", "unigram"),
+    is_transformer=True,
+    can_fill=True,
+    can_generate=True,
+    can_translate=True,
+)
