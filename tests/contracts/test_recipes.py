@@ -24,8 +24,8 @@ from firth.models.shared.pretraining import find_pretraining
 TEXTS = ["The old doctor found a broken clock near the river.", "老师看见了一本书。", "An apple!"]
 LOOP = ["batch_size=4", "evaluation_batches=2", "evaluations=2", "checkpoints=2"]
 TINY: dict[str, list[str]] = {
-    "encoder": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "max_positions=48", "seq_len=32"],
-    "encoder_decoder": [
+    "EncoderConfig": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "max_positions=48", "seq_len=32"],
+    "EncoderDecoderConfig": [
         "num_layers=2",
         "num_decoder_layers=1",
         "hidden_dim=32",
@@ -37,27 +37,32 @@ TINY: dict[str, list[str]] = {
     "corrupted_spans": [
         *("num_layers=2", "num_decoder_layers=1", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "seq_len=32"),
     ],
-    "seq2seq": ["hidden_dim=16", "batch_tokens=128"],
-    "elmo": ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=12", "num_samples=32"],
-    "recurrent": ["num_layers=2", "hidden_dim=32", "embed_dim=24", "seq_len=8"],
-    "two_stream": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "seq_len=32", "memory_len=8"],
-    "decoder": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "max_positions=48", "seq_len=32"],
+    "Seq2SeqConfig": ["hidden_dim=16", "batch_tokens=128"],
+    "ElmoConfig": ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=12", "num_samples=32"],
+    "RecurrentConfig": ["num_layers=2", "hidden_dim=32", "embed_dim=24", "seq_len=8"],
+    "TwoStreamConfig": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "seq_len=32", "memory_len=8"],
+    "DecoderConfig": ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "max_positions=48", "seq_len=32"],
 }
-"""Settings that make the recipes of each kind of objective, or of model, small."""
+"""Settings that make the recipes of each kind of objective, or of network, small."""
 DROPOUT: dict[str, list[str]] = {
-    "encoder": ["dropout_prob=0.1", "attention_dropout_prob=0.1"],
-    "encoder_decoder": ["dropout_prob=0.1", "attention_dropout_prob=0.1", "activation_dropout_prob=0.1"],
-    "seq2seq": ["dropout_prob=0.1"],
-    "elmo": ["dropout_prob=0.1"],
-    "recurrent": ["dropout_prob=0.1", "input_dropout_prob=0.1", "weight_drop_prob=0.1"],
-    "two_stream": ["dropout_prob=0.1"],
-    "decoder": ["dropout_prob=0.1", "attention_dropout_prob=0.1"],
+    "EncoderConfig": ["dropout_prob=0.1", "attention_dropout_prob=0.1"],
+    "EncoderDecoderConfig": ["dropout_prob=0.1", "attention_dropout_prob=0.1", "activation_dropout_prob=0.1"],
+    "Seq2SeqConfig": ["dropout_prob=0.1"],
+    "ElmoConfig": ["dropout_prob=0.1"],
+    "RecurrentConfig": ["dropout_prob=0.1", "input_dropout_prob=0.1", "weight_drop_prob=0.1"],
+    "TwoStreamConfig": ["dropout_prob=0.1"],
+    "DecoderConfig": ["dropout_prob=0.1", "attention_dropout_prob=0.1"],
 }
-CORPUS: dict[str, str] = {"elmo": "words_folder", "encoder_decoder": "pairs_folder", "seq2seq": "pairs_folder"}
+CORPUS: dict[str, str] = {"elmo": "words_folder", "transformer": "pairs_folder", "seq2seq": "pairs_folder"}
 CORPUS["unilm-seq2seq"] = "wordpiece_pairs_folder"
 CORPUS |= {"t5-tiny": "corpus_folder", "t5-mini": "bpe_folder", "t5-small": "unigram_folder"}
-CORPUS |= {"decoder": "bpe_folder", "gpt-char": "characters_folder", "xlnet-mini": "unigram_folder"}
-"""The fixture that holds the corpus of a recipe or a kind of model, where it is not ``corpus_folder``."""
+CORPUS |= {
+    "t5-write": "pairs_folder",
+    "gpt": "bpe_folder",
+    "gpt-char": "characters_folder",
+    "xlnet-mini": "unigram_folder",
+}
+"""The fixture that holds the corpus of a recipe or a model, where it is not ``corpus_folder``."""
 RECIPES = sorted(name for name, spec in recipes().items() if spec.network)
 RECIPE = pytest.mark.parametrize("name", RECIPES)
 MASKED = pytest.mark.parametrize(
@@ -67,7 +72,7 @@ MASKED = pytest.mark.parametrize(
 
 def shrunk(name: str, *more: str) -> RunConfig:
     config = find_run_recipe(name)
-    small = TINY.get(config.objective.kind) or TINY[config.model.kind]
+    small = TINY.get(config.objective.kind) or TINY[type(config.model).__name__]
     return config.override([*small, *LOOP, *more])
 
 
@@ -77,7 +82,7 @@ def corpus_of(request: pytest.FixtureRequest) -> Callable[[str], Path]:
 
     def find(name: str) -> Path:
         found: Path = request.getfixturevalue(
-            CORPUS.get(name) or CORPUS.get(find_run_recipe(name).model.kind, "corpus_folder")
+            CORPUS.get(name) or CORPUS.get(find_run_recipe(name).spec, "corpus_folder")
         )
         return found
 
@@ -98,7 +103,7 @@ def test_train_save_load_same_output(name: str, corpus_of: Callable[[str], Path]
     np.testing.assert_allclose(layers.hidden[-1].mean(0), loaded.encode(TEXTS[0])[0], atol=1e-5)
     assert {"report.html", "metrics.jsonl", "firth.json"} <= {path.name for path in (tmp_path / "run").iterdir()}
     found, told = api.evaluate(tmp_path / "run", num_texts=2), Run.open(tmp_path / "run").facts["metrics"]
-    if find_run_recipe(name).model.kind != "recurrent":  # their test is on all of the text, not on the same batches
+    if find_run_recipe(name).spec != "recurrent":  # their test is on all of the text, not on the same batches
         assert found["loss"] == pytest.approx(told["loss"], rel=1e-5)  # heads and all are restored
 
 
@@ -142,7 +147,7 @@ def test_resuming_is_exact(
 ) -> None:
     """Also with dropout, whose draws depend on the step alone."""
     config = shrunk(name, "steps=4")
-    config = config.override(DROPOUT.get(config.model.kind, []))
+    config = config.override(DROPOUT.get(type(config.model).__name__, []))
     corpus_folder = corpus_of(name)
     monkeypatch.setattr("firth.training.loop._REPORT_S", 0.0)
     api.pretrain(config, corpus=corpus_folder, out=tmp_path / "whole")

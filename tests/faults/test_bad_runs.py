@@ -31,7 +31,6 @@ SETTINGS: dict[str, tuple[list[str], list[str]]] = {
         ["unknown setting 'model.num_layer'", "did you mean 'model.num_layers'?"],
     ),
     "unknown key": (["colour=red"], ["unknown setting 'colour'", "known: "]),
-    "ambiguous key": (["kind=encoder"], ["'kind' could be any of model.kind, objective.kind", "write it in full"]),
     "no value": (["num_layers"], ["'num_layers' is not a setting", "write it as key=value"]),
     "wrong type": (["num_layers=two"], ["'model.num_layers' cannot be 'two'", "valid integer"]),
     "fraction": (["num_layers=2.5"], ["'model.num_layers' cannot be 2.5"]),

@@ -1,25 +1,11 @@
-"""Functions as machine code (Numba; import this file late)."""
+"""The process and its system: memory given back, standard input."""
 
 import ctypes
 import gc
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
-
-from numba import njit
+from collections.abc import Iterator
 
 from firth.core.errors import FirthError
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def compile_function(function: Function, **options: Any) -> Function:
-    """On first call, kept on disk where some folder can be written to."""
-    try:
-        made: Any = njit(cache=True, **options)(function)
-    except RuntimeError:  # no place for a cache
-        made = njit(**options)(function)
-    return cast(Function, made)
 
 
 def release_memory() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.system import compile_function
+from firth.core.compiled import compile_function
 
 Array = NDArray[Any]
 

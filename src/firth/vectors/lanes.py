@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic as untyped_intrinsic
 from numba.extending import models, register_model
 
-from firth.core.system import Function, compile_function
+from firth.core.compiled import Function, compile_function
 
 WIDTH = 8
 _VECTOR = ir.VectorType(ir.FloatType(), WIDTH)

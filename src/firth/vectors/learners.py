@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from firth.core.seeds import generator, hashed
 from firth.corpus.format import Corpus
 from firth.vectors.configs import FastTextConfig, Word2VecConfig
-from firth.vectors.lanes import compiled
 from firth.vectors.vocabulary import Bags, Vocabulary, huffman_paths, keep_table, no_paths, noise_table
 
 MAX_UNIT = 10_000  # tokens; a longer document is cut, as gensim does
@@ -72,49 +71,6 @@ class Plan:
         """How many tokens all legs before this one read."""
         epoch, place = divmod(number, self.legs_per_epoch)
         return epoch * self.num_tokens + int(self.starts[self.borders[place * self.chunks_per_leg]])
-
-
-MOST = 2.0  # of |sum|^2 / (sum of |change|^2): 1 where changes go different ways, the number of threads where all agree
-
-
-@compiled
-def merge_rows(base: Any, copies: Any, touched: Any, first: int, last: int) -> None:
-    """Rows [first, last) of ``base`` [V, D] take in the changes of ``copies`` [T, V, D], which then
-    equal it; ``touched`` [T, V] is cleared."""
-    num_copies, dim = copies.shape[0], base.shape[1]
-    total = np.empty(dim, np.float32)
-    for row in range(first, last):
-        holders = 0
-        only = 0
-        for copy in range(num_copies):
-            if touched[copy, row]:
-                holders += 1
-                only = copy
-        if holders == 0:
-            continue
-        if holders == 1:
-            for t in range(dim):
-                base[row, t] = copies[only, row, t]
-        else:
-            total[:] = 0
-            parts = np.float32(1e-30)
-            for copy in range(num_copies):
-                if touched[copy, row]:
-                    for t in range(dim):
-                        change = copies[copy, row, t] - base[row, t]
-                        total[t] += change
-                        parts += change * change
-            whole = np.float32(1e-30)
-            for t in range(dim):
-                whole += total[t] * total[t]
-            share = min(np.float32(1), np.float32(MOST) * parts / whole)
-            for t in range(dim):
-                base[row, t] += share * total[t]
-        for copy in range(num_copies):
-            touched[copy, row] = 0
-            if holders > 1 or copy != only:
-                for t in range(dim):
-                    copies[copy, row, t] = base[row, t]
 
 
 Matrix = NDArray[np.float32]
@@ -271,6 +227,7 @@ class WordLearner:
         return train_words(*tables, *matrices, *settings)
 
     def _merge(self, pool: ThreadPoolExecutor) -> None:
+        from firth.vectors.merging import merge_rows
 
         jobs = []
         for base, copies, touched in (

@@ -55,7 +55,7 @@ def test_later_words_win(config: RunConfig) -> None:
         ("model.hiden_dim=8", "unknown setting 'model.hiden_dim': did you mean 'model.hidden_dim'?"),
         ("xyzzy=8", "unknown setting 'xyzzy': known: "),
         ("model=8", "unknown setting 'model'"),
-        ("kind=encoder", "'kind' could be any of model.kind, objective.kind: write it in full"),
+        ("objective.kind=next_token", "bert is not trained with objective.kind=next_token: choose masked_tokens"),
         ("num_layers", "'num_layers' is not a setting: write it as key=value"),
         ("num_layers=two", "settings: setting 'model.num_layers' cannot be 'two'"),
         ("num_layers=2.5", "settings: setting 'model.num_layers' cannot be 2.5"),
@@ -92,11 +92,9 @@ def test_build_names_where_and_the_nearest_key() -> None:
     with pytest.raises(
         FirthError, match=r"^firth\.json: unknown setting 'model\.num_layer': did you mean 'num_layers'\?"
     ):
-        RunConfig.build(
-            {"recipe": "x", "model": {"kind": "encoder", "num_layer": 2}, "objective": {}}, Path("firth.json")
-        )
+        RunConfig.build({"recipe": "x", "spec": "bert", "model": {"num_layer": 2}, "objective": {}}, Path("firth.json"))
     with pytest.raises(FirthError, match="'recipe' is missing"):
-        RunConfig.build({"model": {}, "objective": {}}, "here")
+        RunConfig.build({"spec": "bert", "model": {}, "objective": {}}, "here")
     with pytest.raises(FirthError, match=r"^here: the whole cannot be 5"):
         TokensConfig.build(5, "here")  # what a file may hold
 

@@ -122,7 +122,7 @@ def test_every_piece_has_the_vector_of_its_word(text: Any, both: TextReader, vec
     np.testing.assert_array_equal(found[1:-1], wanted)
     assert len(encoding.words) > len(set(encoding.words.tolist()))  # some word has several pieces
     np.testing.assert_array_equal(found[[0, -1]], 0)  # no word
-    assert not any(parameter.requires_grad for parameter in both.module.beside.parameters())  # type: ignore[union-attr]
+    assert not any(parameter.requires_grad for parameter in both.module.extra_vectors.parameters())  # type: ignore[union-attr]
 
 
 def test_layers_are_those_of_the_base(bert_reader: TextReader, both: TextReader) -> None:
@@ -197,7 +197,7 @@ def test_stored_shown_and_read_again(
     copied.write_bytes(vectors.read_bytes())
     data = files(tmp_path, "tag", 12, 6)
     words = ["finetune", "tag", f"place={place}", "layers=mix", "body=bilstm", "body_dim=6", "tune=false"]
-    named = {"base": run_folder, "extra_vectors": copied, "out": tmp_path / "run", "epochs": 1, **data}
+    named = {"base": run_folder, "extra-vectors": copied, "out": tmp_path / "run", "epochs": 1, **data}
     assert not main([*words, *(part for name, value in named.items() for part in (f"--{name}", str(value)))])
     places = ["input", "output"] if place == "both" else [place]
     shown = capsys.readouterr().out

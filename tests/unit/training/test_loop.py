@@ -47,7 +47,12 @@ def test_accumulation_equals_the_big_batch(
     differs, so the numbers agree to rounding (not to the last bit)."""
     big = build_loop(tiny_config, corpus, tmp_path, "batch_size=8", "learning_rate=1e-3")
     small = build_loop(
-        tiny_config, corpus, tmp_path, f"batch_size={rows}", f"accumulation={accumulation}", "learning_rate=1e-3"
+        tiny_config,
+        corpus,
+        tmp_path,
+        f"batch_size={rows}",
+        f"gradient_accumulation={accumulation}",
+        "learning_rate=1e-3",
     )
     assert train(big, 3) == pytest.approx(train(small, 3), abs=1e-6)
     for name, value in big.module.state_dict().items():

@@ -19,7 +19,7 @@ class UnifiedMasksConfig(MaskingConfig):
     @model_validator(mode="after")
     def _something_is_trained(self) -> "UnifiedMasksConfig":
         if self.bidirectional_weight + self.left_to_right_weight + self.right_to_left_weight + self.seq2seq_weight == 0:
-            raise ValueError("all four shares of masks are 0: raise one of them")
+            raise ValueError("all four weights of masks are 0: raise one of them")
         return self
 
 

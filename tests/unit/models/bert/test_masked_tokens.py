@@ -187,10 +187,10 @@ def test_a_big_batch_is_its_small_ones(many: Split) -> None:
         assert np.array_equal(array, np.concatenate([part[name] for part in small])), name
 
 
-@pytest.mark.parametrize("copies", [0, 1, 3])
-def test_copies(tmp_path: Path, copies: int) -> None:
-    """The masks of a row come back every ``copies`` epochs; with 0 they never do."""
-    objective = build_objective(seq_len=32, copies=copies)
+@pytest.mark.parametrize("dupe_factor", [0, 1, 3])
+def test_dupe_factor(tmp_path: Path, dupe_factor: int) -> None:
+    """The masks of a row come back every ``dupe_factor`` epochs; with 0 they never do."""
+    objective = build_objective(seq_len=32, dupe_factor=dupe_factor)
     split = build_split(tmp_path, [list(range(100 + 30 * row, 130 + 30 * row)) for row in range(20)])
     rows = objective.rows(split, 0)
     masks = []
@@ -200,7 +200,7 @@ def test_copies(tmp_path: Path, copies: int) -> None:
         masks.append(labels[np.argsort(numbers)])
     for one in range(7):
         for other in range(one):
-            assert np.array_equal(masks[one], masks[other]) == bool(copies and (one - other) % copies == 0)
+            assert np.array_equal(masks[one], masks[other]) == bool(dupe_factor and (one - other) % dupe_factor == 0)
 
 
 def test_loss_is_the_plain_one(many: Split) -> None:

@@ -125,7 +125,7 @@ def test_the_loss_is_the_plain_one(corpus: Corpus, kind: str) -> None:
     model.zero_grad()
     tensors = batch.tensors
     hidden = model.last(tensors["ids"], tensors.get("doc_ids"), tensors.get("positions"))
-    there = tensors["doc_ids"] > 0 if "blocks" in tensors else torch.ones_like(tensors["ids"], dtype=torch.bool)
+    there = tensors["doc_ids"] > 0 if "doc_ids" in tensors else torch.ones_like(tensors["ids"], dtype=torch.bool)
     plain = torch.nn.functional.cross_entropy(model.scores(hidden[there]), tensors["labels"], reduction="sum")
     plain.backward()
     with torch.inference_mode():

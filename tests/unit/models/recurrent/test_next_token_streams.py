@@ -64,7 +64,7 @@ def test_state_is_a_buffer_and_begins_anew(corpus: Corpus) -> None:
 
 
 def test_without_carrying_every_window_is_alone(corpus: Corpus) -> None:
-    objective, model = build(corpus, carry=False)
+    objective, model = build(corpus, carry_state=False)
     assert run(objective, model, corpus.train, [1]) == run(objective, model, corpus.train, [0, 1])[1:]
 
 

@@ -167,8 +167,8 @@ def test_the_loss_is_the_plain_one(corpus: Corpus) -> None:
 
 
 def test_no_share_at_all_is_refused() -> None:
-    with pytest.raises(FirthError, match="all four shares of masks are 0"):
-        UnifiedMasksConfig.build({f"{name}_share": 0 for name in KINDS}, "settings")
+    with pytest.raises(FirthError, match="all four weights of masks are 0"):
+        UnifiedMasksConfig.build({f"{name}_weight": 0 for name in KINDS}, "settings")
 
 
 def test_a_cut_lies_between_sentences(corpus: Corpus, tmp_path: Path) -> None:
