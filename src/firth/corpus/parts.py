@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import atomic_file, disk_errors, read_json, sync_folder, write_json
+from firth.corpus.chunks import block_encoder
+from firth.corpus.encoded import EncodedBlock, WordEncoder, WordRules
 from firth.data.readers import Document
-from firth.tokenizers.chunks import block_encoder
-from firth.tokenizers.encoded import EncodedBlock, WordEncoder, WordRules
 from firth.tokenizers.pieces import Pieces
 
 

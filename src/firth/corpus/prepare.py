@@ -21,6 +21,7 @@ from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, write_json
 from firth.core.system import release_memory
 from firth.core.types import Progress
+from firth.corpus.encoded import WordRules
 from firth.corpus.format import CorpusInfo, SourceInfo, SplitInfo
 from firth.corpus.parts import (
     Block,
@@ -37,7 +38,6 @@ from firth.corpus.types import SeenHashes, merge_types
 from firth.corpus.worker import Worker
 from firth.data.readers import Document, ReadingConfig, read_documents
 from firth.data.sources import Source, find_sources
-from firth.tokenizers.encoded import WordRules
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.vocabulary import train_pieces
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from firth.core.errors import FirthError, Interrupted
+from firth.corpus.encoded import WordRules
 from firth.corpus.parts import Block, PartMaker
-from firth.tokenizers.encoded import WordRules
 
 # A worker is one of many: it starts no threads, and keeps the memory of one block for the next
 # instead of giving it back to the system and asking again (a fifth of the time).

@@ -15,7 +15,7 @@ from firth.data.examples import TextExample
 from firth.tasks import run as task_run
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import build_data
-from firth.tasks.distillation import Distillation, layer_map, load_teacher, soft_loss
+from firth.tasks.distillation import Distillation, build_teacher, layer_map, soft_loss
 from firth.tasks.finetune import load_base, train_model
 from firth.tasks.model import TaskModel, build_model
 from task_text import MAKERS, PEOPLE, THINGS, files, tagged, texts, write
@@ -41,7 +41,7 @@ def distillation(kind: str, run_folder: Path, teacher: Path, **settings: Any) ->
     config = data.configured(TaskConfig.build(given, "test"))
     base = load_base(str(run_folder), data, config)
     model = build_model(config, base, data.pairs)
-    found = load_teacher(teacher, config, base, data.pairs)
+    found = build_teacher(firth.load(teacher), teacher, config, base, data.pairs)
     return Distillation(config, model.task, model.network, data.train, data.dev, found)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from firth.core.errors import FirthError
-from firth.tokenizers.encoded import WordEncoder, WordRules
+from firth.corpus.encoded import WordEncoder, WordRules
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.word_tokens import WordTokens, join_words, load_tokens
 

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from firth.vectors import glove_kernels, kernels, reference, subword_kernels
-from firth.vectors import learners as merging
+from firth.vectors import glove_kernels, kernels, merging, reference, subword_kernels
 from firth.vectors import reference as glove_reference
 from firth.vectors.glove import cell_weights, glove_matrix
 from firth.vectors.learners import padded

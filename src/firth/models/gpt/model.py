@@ -23,15 +23,7 @@ from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.network import Decoder
 from firth.models.shared.batching import of_like_length, pool_tokens, pool_windows
 from firth.models.shared.generation import Continuation, Generation, generate
-from firth.models.shared.model import (
-    Attention,
-    Model,
-    TextLayers,
-    loading,
-    require_layer,
-    require_pool,
-    require_room,
-)
+from firth.models.shared.model import Attention, Model, TextLayers, loading, require_layer, require_pool, require_room
 from firth.nn.attention.cache import KeyValues
 from firth.nn.layers import PackedMatrix
 from firth.tokenizers.pieces import Pieces

@@ -10,9 +10,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.corpus.encoded import EncodedBlock, PlainEncoder, joined, keep_full, sentences_of
 from firth.data.readers import Document
 from firth.tokenizers.characters import joins
-from firth.tokenizers.encoded import EncodedBlock, PlainEncoder, joined, keep_full, sentences_of
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.sentences import split_sentences
 from firth.tokenizers.words import cut, has_han

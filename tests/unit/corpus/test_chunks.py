@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from piece_samples import build_pieces, hard_text
 from tokenizers import Tokenizer
 
+from firth.corpus import chunks
+from firth.corpus.chunks import ChunkEncoder, block_encoder
+from firth.corpus.encoded import PlainEncoder
 from firth.data.readers import Document
-from firth.tokenizers import chunks
-from firth.tokenizers.chunks import ChunkEncoder, block_encoder
-from firth.tokenizers.encoded import PlainEncoder
 from firth.tokenizers.pieces import Pieces
 
 PIECES = {(lower, byte): build_pieces(lower, byte) for lower in (True, False) for byte in (True, False)}
