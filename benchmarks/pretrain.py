@@ -29,9 +29,9 @@ from firth.corpus.format import Corpus, Split
 from firth.corpus.rows import PackedRows
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.bert.objective import MaskedTokens
-from firth.models.bert.pretraining import specials_of
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
+from firth.models.shared.encoder_pretraining import specials_of
 from firth.models.shared.rows import Specials
 from firth.nn.init import initialize
 from firth.training.optimizer import build_optimizer

@@ -1,4 +1,4 @@
-"""What is drawn anew in every epoch."""
+"""Documents packed into rows of one length, and what is drawn anew in every epoch."""
 
 from collections.abc import Callable
 from functools import lru_cache

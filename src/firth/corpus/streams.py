@@ -1,56 +1,175 @@
-"""Text as one long sequence with an end after each document or sentence; cut into streams that run side by side.
+"""A split as one stream of tokens, and the ways to read it: side by side with a carried state, or in single rows.
 
-Place p of the sequence is predicted from place p - 1 (an end before the first). For training with carried
-state the sequence is cut into B equal streams, and batch k is window k of every stream; all of it is a pure
-function of the number, so what a reader carries from one batch to the next is all that has to be kept.
+``TokenStream``  all text of a split in the order of an epoch, each document (or sentence) followed by its end tokens
+``Streams``      its parts, one for each row of a batch, read side by side in windows of ``seq_len`` tokens
+``StreamRows``   rows cut from it one after another, in random order, for models that carry no state
 
-B streams, T places of a window.
+A model that carries a state (or a memory) must be given text in order: batch k is window k of every part, and the
+next batch goes on where it ended. Everything is a pure function of (seed, number), so what a model carries is all
+that a checkpoint has to keep.
+
+B streams, T positions of a window, U units of text.
 """
 
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from firth.core.seeds import uniform
+from firth.core.seeds import generator, hashed, uniform
 from firth.corpus.format import Split
-from firth.corpus.word_view import TokenView
+from firth.corpus.rows import each_epoch
 
+_ROW_SHIFT, _ROW_ORDER = 41, 42  # what the random numbers here are for
 _WHOLE_PROB, _LEN_DEVIATION, _SHORTEST = 0.95, 5.0, 5
+Ids = NDArray[np.int64]
 
 
-class TokenSequence:
-    """The tokens of a split and an end behind each unit of text, addressed by place."""
+class Located(NamedTuple):
+    """The unit of text at each position of a stream, and the place in it; all of the same shape."""
 
-    def __init__(self, split: Split, view: TokenView, unit: str) -> None:
-        """``unit``: ``document`` or ``sentence``."""
-        self.split, self.view = split, view
-        self.starts = np.asarray(split.document_starts if unit == "document" else split.sentences)
-        self.firsts = self.starts + np.arange(len(self.starts))  # where each unit begins in the sequence
+    unit: Ids  # its number in the order of the epoch
+    start: Ids  # where it begins among the tokens of the split
+    len: Ids  # its tokens
+    offset: Ids  # the place in it; from ``len`` on there are its end tokens
+
+    @property
+    def is_end(self) -> NDArray[np.bool_]:
+        return self.offset >= self.len
+
+
+class TokenStream:
+    """All tokens of a split, ``ends`` behind each unit of text; nothing is copied before it is read."""
+
+    def __init__(
+        self,
+        split: Split,
+        ends: tuple[int, ...],
+        unit: Literal["document", "sentence"] = "document",
+        shuffle_key: tuple[int, ...] | None = None,
+        lookup: Ids | None = None,
+    ) -> None:
+        """With a ``shuffle_key`` documents stand in a new order in every epoch, else always in that of the corpus.
+        ``lookup`` turns tokens of the corpus into those of the model, where they are numbered otherwise."""
+        self.tokens = split.tokens
+        self.ends = np.asarray(ends, np.int64)
+        self.shuffle_key, self.lookup = shuffle_key, lookup
+        self.starts = np.asarray(split.sentences if unit == "sentence" else split.document_starts)
+        self._documents = np.asarray(split.documents) if unit == "sentence" else np.arange(len(self.starts))  # in units
+        self._layout = each_epoch(self._draw_layout)
 
     def __len__(self) -> int:
-        return int(self.firsts[-1]) if len(self.firsts) else 0
+        return int(self.starts[-1]) + len(self.ends) * (len(self.starts) - 1) if len(self.starts) else 0
 
-    def take(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The tokens at these places; before the first there is an end."""
-        safe = np.maximum(places, 0)
-        unit = np.searchsorted(self.firsts, safe, side="right") - 1
-        at = self.starts[unit] + safe - self.firsts[unit]
-        is_end = (at == self.starts[unit + 1]) | (places < 0)
-        found = self.view.ids(self.split.tokens[np.where(is_end, 0, at)])
-        return np.where(is_end, self.view.eos_id, found)
+    def borders(self, epoch: int = 0) -> Ids:
+        """[U+1] where each unit begins in the stream of an epoch, and where the last one ends."""
+        return self._layout(epoch if self.shuffle_key else 0)[1]
+
+    def locate(self, positions: Ids, epoch: int = 0) -> Located:
+        order, borders = self._layout(epoch if self.shuffle_key else 0)
+        number = np.searchsorted(borders, positions, side="right") - 1
+        unit = order[number]
+        start = self.starts[unit]
+        return Located(number, start, self.starts[unit + 1] - start, positions - borders[number])
+
+    def read(self, positions: Ids, epoch: int = 0) -> Ids:
+        """The tokens at these positions, of any shape; position -1 is an end before the first unit."""
+        at = self.locate(np.maximum(positions, 0), epoch)
+        is_text = ~at.is_end & (positions >= 0)
+        found = self.ends[np.where(is_text | (positions < 0), -1, at.offset - at.len)]
+        text = self.tokens[(at.start + at.offset)[is_text]]
+        found[is_text] = text if self.lookup is None else self.lookup[text]
+        return found
+
+    def _draw_layout(self, epoch: int) -> tuple[Ids, Ids]:
+        """The order of the units, those of a document together, and where each begins and the last one ends."""
+        order = np.arange(len(self.starts) - 1)
+        if self.shuffle_key:
+            documents = generator(*self.shuffle_key, epoch).permutation(len(self._documents) - 1)
+            counts = np.diff(self._documents)[documents]
+            within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            order = np.repeat(self._documents[:-1][documents], counts) + within
+        return order, np.concatenate(([0], np.cumsum(np.diff(self.starts)[order] + len(self.ends))))
+
+
+def cut_evenly(num_tokens: int, num_streams: int) -> Ids:
+    """[B+1] borders of streams whose lengths differ by one at most."""
+    return np.arange(num_streams + 1) * num_tokens // num_streams
+
+
+def cut_equally(num_tokens: int, num_streams: int, multiple_of: int = 1) -> Ids:
+    """[B+1] borders of streams of one length, a multiple of a number; the last ones may be shorter, or empty."""
+    size = -(-num_tokens // (num_streams * multiple_of)) * multiple_of
+    return np.minimum(np.arange(num_streams + 1) * size, num_tokens)
 
 
 @dataclass(frozen=True)
 class Window:
-    """What is read and what comes next, [B, T]; labels are -1 beyond the end of the text."""
+    """Where streams are in one step."""
 
-    ids: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    opens: bool  # the first window of an epoch: what was read before it is other text
+    epoch: int
+    number: int  # in its epoch; what was read before window 0 is other text
+    positions: Ids  # [B, T] in the token stream
+    inside: NDArray[np.bool_]  # [B, T] whether the stream reaches so far
 
 
-def random_len(seq_len: int, *keys: ArrayLike) -> NDArray[np.int64]:
+class Streams:
+    """Parts of a token stream that are read side by side, epoch after epoch; ``len`` counts windows times streams."""
+
+    def __init__(self, text: TokenStream, borders: Ids, seq_len: int) -> None:
+        """``borders`` [B+1] are where the streams begin and the last one ends."""
+        self.text, self.borders, self.seq_len = text, borders, seq_len
+        self.num_streams = len(borders) - 1
+        self.longest = int(np.diff(borders).max())
+        self.num_windows = -(-self.longest // seq_len)
+
+    def __len__(self) -> int:
+        return self.num_windows * self.num_streams
+
+    def window(self, number: int, streams: slice = slice(None), backward: bool = False) -> Window:
+        """Window ``number`` of the endless sequence of epochs, of some of the streams; backward: from their ends."""
+        epoch, within, start, end = self._span(number)
+        steps = np.arange(start, end)
+        begins, ends = self.borders[:-1][streams, None], self.borders[1:][streams, None]
+        positions = ends - 1 - steps if backward else begins + steps
+        inside = (begins <= positions) & (positions < ends)
+        return Window(epoch, within, np.clip(positions, 0, len(self.text) - 1), inside)
+
+    def _span(self, number: int) -> tuple[int, int, int, int]:
+        """The epoch of a window, its number there, and which steps of a stream it covers."""
+        epoch, within = divmod(number, self.num_windows)
+        return epoch, within, within * self.seq_len, (within + 1) * self.seq_len
+
+
+class RandomStreams(Streams):
+    """Streams with windows of random lengths, others in every epoch, so that gradients are cut elsewhere in each (Merity
+    et al. 2018, §5). ``len`` counts the windows of the first epoch."""
+
+    def __init__(self, text: TokenStream, borders: Ids, seq_len: int, seed: int) -> None:
+        super().__init__(text, borders, seq_len)
+        self.seed = seed
+        self._drawn: list[Ids] = []
+        self.num_windows = len(self._borders(0)) - 1
+
+    def _borders(self, epoch: int) -> Ids:
+        """Where the windows of an epoch begin and the last one ends; each epoch's are drawn once."""
+        while len(self._drawn) <= epoch:
+            most = np.arange(-(-self.longest // min(_SHORTEST, self.seq_len)))
+            ends = np.cumsum(random_len(self.seq_len, self.seed, len(self._drawn), most))
+            self._drawn.append(np.concatenate(([0], ends[ends < self.longest], [self.longest])))
+        return self._drawn[epoch]
+
+    def _span(self, number: int) -> tuple[int, int, int, int]:
+        epoch = 0
+        while number >= len(self._borders(epoch)) - 1:
+            number -= len(self._borders(epoch)) - 1
+            epoch += 1
+        start, end = self._borders(epoch)[number : number + 2].tolist()
+        return epoch, number, start, end
+
+
+def random_len(seq_len: int, *keys: ArrayLike) -> Ids:
     """Lengths of windows (Merity et al. 2018, §5): about ``seq_len``, one in twenty about half of it, spread by a normal
     distribution of deviation 5, never below 5. A pure function of the keys."""
     middle = np.where(uniform(*keys, 0) < _WHOLE_PROB, seq_len, seq_len / 2)
@@ -59,52 +178,28 @@ def random_len(seq_len: int, *keys: ArrayLike) -> NDArray[np.int64]:
     return np.maximum(found.astype(np.int64), min(_SHORTEST, seq_len))
 
 
-class Streams:
-    """The windows of a sequence, epoch after epoch; ``len`` counts rows, one a stream and window (of the first epoch)."""
+class StreamRows:
+    """Rows of equal length cut from a stream one after another, across documents; every epoch in
+    another order, and from the second on cut at other places."""
 
-    def __init__(self, sequence: TokenSequence, num_streams: int, seq_len: int, random_seed: int | None = None) -> None:
-        """With a ``random_seed`` windows have random lengths, others in every epoch."""
-        self.sequence, self.num_streams, self.seq_len = sequence, num_streams, seq_len
-        self.stream_len = -(-len(sequence) // num_streams)
-        self.random_seed = random_seed
-        self._borders: list[NDArray[np.int64]] = []
-        self.num_windows = len(self._epoch(0)) - 1
+    def __init__(self, text: TokenStream, seq_len: int, seed: int) -> None:
+        self.text, self.seq_len, self.seed = text, min(seq_len, len(text)), seed
+        # One row is left out so that the cuts can move; a stream shorter than two rows is one row, which moves as far
+        # as it can.
+        moves = len(text) >= 2 * seq_len
+        self.num_rows = len(text) // seq_len - 1 if moves else min(1, len(text))
+        self.shifts = seq_len + 1 if moves else max(1, len(text) - seq_len + 1)
+        self._order = each_epoch(lambda epoch: generator(seed, _ROW_ORDER, epoch).permutation(self.num_rows))
 
     def __len__(self) -> int:
-        return self.num_windows * self.num_streams
+        return self.num_rows
 
-    def _epoch(self, epoch: int) -> NDArray[np.int64]:
-        """Where the windows of an epoch begin and the last one ends; each epoch's are made once."""
-        if self.random_seed is None:
-            epoch = 0
-        while len(self._borders) <= epoch:
-            number = len(self._borders)
-            most = np.arange(-(-self.stream_len // min(_SHORTEST, self.seq_len)))
-            lens = (
-                np.full(len(most), self.seq_len)
-                if self.random_seed is None
-                else random_len(self.seq_len, self.random_seed, number, most)
-            )
-            ends = np.cumsum(lens)
-            self._borders.append(np.concatenate(([0], ends[ends < self.stream_len], [self.stream_len])))
-        return self._borders[epoch]
-
-    def _find(self, number: int) -> tuple[int, int]:
-        """The epoch of a window and its place in it."""
-        if self.random_seed is None:
-            return divmod(number, self.num_windows)
-        epoch = 0
-        while number >= len(self._epoch(epoch)) - 1:
-            number -= len(self._epoch(epoch)) - 1
-            epoch += 1
-        return epoch, number
-
-    def window(self, number: int) -> Window:
-        epoch, within = self._find(number)
-        start, end = self._epoch(epoch)[within : within + 2].tolist()
-        offsets = np.arange(start, end)
-        places = np.arange(self.num_streams)[:, None] * self.stream_len + offsets
-        inside = places < len(self.sequence)
-        places = np.minimum(places, len(self.sequence) - 1)
-        labels = np.where(inside, self.sequence.take(places), -1)
-        return Window(self.sequence.take(places - 1), labels, within == 0)
+    def positions(self, first: int, count: int) -> Ids:
+        """[B, T] of rows ``first`` to ``first + count`` of the endless sequence in the stream."""
+        begins = np.empty(count, np.int64)
+        numbers = np.arange(first, first + count)
+        for epoch in np.unique(numbers // self.num_rows).tolist():
+            mine = numbers // self.num_rows == epoch
+            shift = int(hashed(self.seed, _ROW_SHIFT, epoch)) % self.shifts if epoch else 0
+            begins[mine] = shift + self._order(epoch)[numbers[mine] % self.num_rows] * self.seq_len
+        return begins[:, None] + np.arange(self.seq_len)

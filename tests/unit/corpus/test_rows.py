@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firth.core.seeds import generator
 from firth.corpus.format import Corpus, Split
 from firth.corpus.rows import PackedRows, cut_documents, pack
-from firth.corpus.token_stream import StreamRows, TokenStream
 
 
 def build_split(folder: Path, document_lens: list[int]) -> Split:
@@ -95,18 +93,3 @@ def test_a_real_corpus(corpus: Corpus) -> None:
     rows = PackedRows.of_documents(corpus.train, 32, 2, seed=0)
     assert rows.lens.sum() == corpus.info.train.tokens == len(corpus.train.tokens)
     assert (rows.lens + 2).sum() / (len(rows) * 32) > 0.9
-
-
-def test_an_order_is_drawn_once_an_epoch(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = []
-
-    def noted(*key: int) -> np.random.Generator:
-        drawn.append(key)
-        return generator(*key)
-
-    monkeypatch.setattr("firth.corpus.token_stream.generator", noted)
-    rows = StreamRows(TokenStream(corpus.train, 2), 16, 0)
-    for first in range(0, len(rows) + 8, 8):
-        rows.places(first, 8)
-    assert len(drawn) == 2
-    assert sorted(rows.places(0, len(rows)).tolist()) == list(range(0, 16 * len(rows), 16))

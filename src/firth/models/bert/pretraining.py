@@ -1,52 +1,20 @@
-"""BERT-shaped encoders under masked tokens: the family of BERT."""
+"""BERT under masked tokens, and pairs of segments if asked (Devlin et al. 2018)."""
 
-from pathlib import Path
-
-import numpy as np
 from torch import nn
 
 from firth.core.configs import RunConfig
-from firth.core.errors import FirthError
-from firth.corpus.format import Corpus, require_same_tokens
+from firth.corpus.format import Corpus
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.bert.objective import MaskedTokens
-from firth.models.ernie.objective import KnowledgeMasking
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
-from firth.models.shared.encoder_format import load_encoder, save_encoder
-from firth.models.shared.encoder_model import EncoderModel
-from firth.models.shared.pretraining import Pretraining
-from firth.models.shared.rows import Specials
-from firth.models.unilm.objective import UnifiedMasks
-from firth.models.unilm.targets import MaskedTargets
-from firth.tokenizers.pieces import Pieces
+from firth.models.shared.encoder_pretraining import EncoderPretraining, specials_of
 
 
-def specials_of(pieces: Pieces, where: Path) -> Specials:
-    """The special ids that masking needs, or a word about what is missing."""
-    wanted = {"cls_id": pieces.cls_id, "sep_id": pieces.sep_id, "mask_id": pieces.mask_id, "pad_id": pieces.pad_id}
-    missing = [name.removesuffix("_id") for name, number in wanted.items() if number is None]
-    if missing:
-        raise FirthError(
-            f"{where}: its tokenizer has no token for {', '.join(missing)}, which this recipe needs; prepare the corpus with --tokens wordpiece"
-        )
-    ordinary = np.setdiff1d(np.arange(pieces.vocab_size), np.asarray(pieces.special_ids, np.int64))
-    return Specials(ordinary=ordinary, **{name: int(number) for name, number in wanted.items() if number is not None})
+class BertPretraining(EncoderPretraining):
+    """An encoder that predicts hidden tokens."""
 
-
-class BertPretraining(Pretraining):
-    """An encoder that predicts hidden tokens, and pairs of segments if asked."""
-
-    published = (
-        "config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "vocab.txt",
-        "heads.safetensors",
-    )
-    model: Encoder
-    objective: MaskedTokens | UnifiedMasks | KnowledgeMasking | MaskedTargets
+    objective: MaskedTokens
 
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
         assert isinstance(config.model, EncoderConfig)
@@ -56,39 +24,5 @@ class BertPretraining(Pretraining):
 
     @classmethod
     def fewest_documents(cls, config: RunConfig) -> int:
-        return 1 if getattr(config.objective, "pairs", "none") == "none" else 2
-
-    @classmethod
-    def base_config(cls, base: Path, corpus: Corpus) -> EncoderConfig:
-        config, _, _ = load_encoder(base)
-        require_same_tokens(Pieces.load(base), corpus, base)
-        return config
-
-    def start_from(self, base: Path) -> None:
-        _, encoder, heads = load_encoder(base)
-        self.model.load_state_dict(encoder)
-        for name, head in self.objective.heads().items():
-            if name in heads:
-                head.load_state_dict(heads[name])
-
-    def export(self, folder: Path) -> None:
-        """A directory that transformers reads where it knows such a model."""
-        heads = {name: dict(head.state_dict()) for name, head in self.objective.heads().items()}
-        save_encoder(folder, self.model.config, dict(self.model.state_dict()), heads, self.objective.specials.pad_id)
-        self.corpus.pieces.save(folder)
-
-    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
-        """Pseudo-perplexity over the first sentences of held-out documents, each token hidden in turn."""
-        model = EncoderModel.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
-        split, pieces = self.corpus.heldout, model.pieces
-        assert pieces.cls_id is not None
-        assert pieces.sep_id is not None
-        scores = []
-        for document in range(min(num_texts, split.num_documents)):
-            first = int(split.documents[document])
-            start, end = int(split.sentences[first]), int(split.sentences[first + 1])
-            inner = np.asarray(split.tokens[start:end], np.int64)[: model.config.max_positions - 2]
-            ids = np.pad(inner, 1)
-            ids[0], ids[-1] = pieces.cls_id, pieces.sep_id
-            scores.append(model.score_ids(ids, np.arange(1, len(ids) - 1)))
-        return {"pseudo_perplexity": float(np.exp(-np.concatenate(scores).mean()))}
+        assert isinstance(config.objective, MaskedTokensConfig)
+        return 1 if config.objective.pairs == "none" else 2

@@ -4,22 +4,14 @@ from collections.abc import Callable
 
 from firth.core.configs import RunConfig, TrainingConfig
 from firth.models.bert.config import MaskedTokensConfig
-from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.recipes import sized_encoder
 
 
 def _bert(name: str, num_layers: int, hidden_dim: int, learning_rate: float, dropout_prob: float) -> RunConfig:
-    model = EncoderConfig(
-        num_layers=num_layers,
-        hidden_dim=hidden_dim,
-        num_heads=hidden_dim // 64,
-        ffn_dim=4 * hidden_dim,
-        dropout_prob=dropout_prob,
-        attention_dropout_prob=dropout_prob,
-    )
     return RunConfig(
         recipe=name,
         spec="bert",
-        model=model,
+        model=sized_encoder(num_layers, hidden_dim, dropout_prob),
         objective=MaskedTokensConfig(pairs="next_sentence"),
         training=TrainingConfig(learning_rate=learning_rate),
     )

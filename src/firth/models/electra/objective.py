@@ -67,6 +67,10 @@ class ReplacedTokens(nn.Module):
         self.replaced_head = ReplacedHead(model)
         self.weights = {"generator": 1.0, "replaced": config.replaced_weight}
 
+    def heads(self) -> dict[str, nn.Module]:
+        """The part above the model by the name under which it is kept."""
+        return {"replaced_head": self.replaced_head}
+
     def rows(self, split: Split, seed: int) -> PackedRows:
         rows = PackedRows.of_documents(split, self.config.seq_len, 2, seed)
         need_text(split, len(rows))

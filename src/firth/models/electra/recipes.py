@@ -4,25 +4,16 @@ from collections.abc import Callable
 
 from firth.core.configs import RunConfig, TrainingConfig
 from firth.models.electra.config import ReplacedTokensConfig
-from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.recipes import sized_encoder
 
 
 def _electra(
     name: str, num_layers: int, hidden_dim: int, embedding_dim: int, learning_rate: float, dropout_prob: float
 ) -> RunConfig:
-    model = EncoderConfig(
-        num_layers=num_layers,
-        hidden_dim=hidden_dim,
-        embedding_dim=embedding_dim,
-        num_heads=hidden_dim // 64,
-        ffn_dim=4 * hidden_dim,
-        dropout_prob=dropout_prob,
-        attention_dropout_prob=dropout_prob,
-    )
     return RunConfig(
         recipe=name,
         spec="electra",
-        model=model,
+        model=sized_encoder(num_layers, hidden_dim, dropout_prob).replace(embedding_dim=embedding_dim),
         objective=ReplacedTokensConfig(),
         training=TrainingConfig(learning_rate=learning_rate),
     )

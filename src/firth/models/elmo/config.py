@@ -51,7 +51,7 @@ class ElmoConfig(Config):
 
 
 class BothDirectionsConfig(ObjectiveConfig):
-    """The next word and the one before, jointly (Peters et al. 2018). ``batch_size`` of training is the number of lanes."""
+    """The next word and the one before, jointly (Peters et al. 2018). ``batch_size`` of training is the number of streams."""
 
     kind: Literal["both_directions"] = "both_directions"
     seq_len: Positive = 20  # words until backpropagation is cut; the state goes on

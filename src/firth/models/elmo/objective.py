@@ -1,11 +1,11 @@
 """The next word and the one before: two language models trained as one (Peters et al. 2018, 3.1).
 
-Each lane of text is read twice, every sentence forward and turned around; both readers share the token
+Each stream of text is read twice, every sentence forward and turned around; both readers share the token
 layer and the softmax, and the mean of both losses is made small. The state goes on from batch to batch
 (truncated backpropagation through time); it is part of the objective's buffers, so a checkpoint holds it.
 Characters are looked at once for each *distinct* word of a batch, which the batch builder finds out.
 
-G directions (2), B lanes, T places, N = TB, U distinct words, V words of the softmax, M characters, P hidden size.
+G directions (2), B streams, T places, N = TB, U distinct words, V words of the softmax, M characters, P hidden size.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ from torch.nn import functional
 
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
-from firth.corpus.lanes import Lanes, Window
 from firth.corpus.rows import need_text
+from firth.corpus.streams import Located, Streams, TokenStream, cut_evenly
 from firth.corpus.word_view import Spellings
 from firth.models.elmo.config import BothDirectionsConfig, ElmoConfig
 from firth.nn.character_cnn import CharacterCNN
@@ -29,19 +29,22 @@ from firth.nn.outputs.softmax import cross_entropy_sum
 from firth.nn.outputs.word_softmax import CharacterSoftmax, TableSoftmax, sampled_loss
 from firth.nn.recurrent.lstmp import State
 
-_NOISE = 41  # what the random numbers here are for
+_ORDER, _NOISE = 31, 41  # what the random numbers here are for
 _TOGETHER = 1024  # words of which the characters are looked at in one go
 NAMES = ("forward", "backward")
 Ids = NDArray[np.int64]
 
 
-def read_both_directions(split: Split, window: Window, spellings: Spellings) -> tuple[Ids, Ids]:
-    """Types that are read and types that come next, both [G, B, T]: the sentence, and the sentence turned around."""
-    place, size = window.places, window.lens
+def read_both_directions(split: Split, sentence: Located, spellings: Spellings) -> tuple[Ids, Ids]:
+    """Types that are read and types that come next, both [G, B, T]: the sentence, and the sentence turned around.
+
+    A sentence of n words has n + 1 places: at each there is a word that is read and one that comes next, the borders of
+    the sentence among them."""
+    place, size = sentence.offset, sentence.len
     last = len(split.tokens) - 1
 
     def token(index: Ids) -> Ids:
-        return np.asarray(split.tokens[np.clip(window.starts + index, 0, last)], np.int64)
+        return np.asarray(split.tokens[np.clip(sentence.start + index, 0, last)], np.int64)
 
     inputs = np.stack(
         (
@@ -59,21 +62,21 @@ def read_both_directions(split: Split, window: Window, spellings: Spellings) -> 
 
 
 class BothDirections(nn.Module):
-    """The objective: windows of text in lanes, the softmax, the state that is carried."""
+    """The objective: windows of text in streams, the softmax, the state that is carried."""
 
     def __init__(
         self,
         config: BothDirectionsConfig,
         model: ElmoConfig,
         spellings: Spellings,
-        num_lanes: int,
+        num_streams: int,
         network: CharacterCNN | None = None,
     ) -> None:
         """``network`` is the softmax's own, if it has one."""
         super().__init__()
         self.config = config
         self.spellings = spellings
-        self.num_lanes = num_lanes
+        self.num_streams = num_streams
         self.widest = max(width for width, _ in model.filters)
         size = spellings.num_known
         self.softmax: TableSoftmax | CharacterSoftmax = (
@@ -85,8 +88,8 @@ class BothDirections(nn.Module):
         self.weights = dict.fromkeys(NAMES, 0.5)
         self.num_layers = model.num_layers
         for layer in range(model.num_layers):
-            self.register_buffer(f"hidden_{layer}", torch.zeros(2, num_lanes, model.projection_dim))
-            self.register_buffer(f"cell_{layer}", torch.zeros(2, num_lanes, model.cell_dim))
+            self.register_buffer(f"hidden_{layer}", torch.zeros(2, num_streams, model.projection_dim))
+            self.register_buffer(f"cell_{layer}", torch.zeros(2, num_streams, model.cell_dim))
         self._heldout_states: list[State] | None = None
         self._all_rows: torch.Tensor | None = None
 
@@ -102,21 +105,22 @@ class BothDirections(nn.Module):
 
     # -- batches
 
-    def rows(self, split: Split, seed: int) -> Lanes:
-        lanes = Lanes(split, self.num_lanes, self.config.seq_len, seed)
-        need_text(split, lanes.num_places)
-        return lanes
+    def rows(self, split: Split, seed: int) -> Streams:
+        text = TokenStream(split, (self.spellings.end,), "sentence", shuffle_key=(seed, _ORDER))
+        need_text(split, len(text))
+        return Streams(text, cut_evenly(len(text), self.num_streams), self.config.seq_len)
 
-    def batch(self, split: Split, rows: Lanes, seed: int, first: int, count: int) -> Batch:
-        """Window ``first / count`` of every lane; a pure function of its arguments."""
-        assert count == self.num_lanes
+    def batch(self, split: Split, rows: Streams, seed: int, first: int, count: int) -> Batch:
+        """Window ``first / count`` of every stream; a pure function of its arguments."""
+        assert count == self.num_streams
         number = first // count
         window = rows.window(number)
+        sentence = rows.text.locate(window.positions, window.epoch)
         inputs, targets = (
             np.ascontiguousarray(part.transpose(0, 2, 1))
-            for part in read_both_directions(split, window, self.spellings)
+            for part in read_both_directions(split, sentence, self.spellings)
         )
-        live = np.ascontiguousarray(window.live.T)
+        live = np.ascontiguousarray(window.inside.T)
         distinct, places = self.distinct(inputs)
         goals = self.spellings.known(targets)
         arrays: dict[str, NDArray[Any]] = {"inputs": places, "targets": goals, "num_inputs": np.asarray(len(distinct))}
@@ -125,8 +129,8 @@ class BothDirections(nn.Module):
         arrays["characters"] = self.spell(distinct)
         if not live.all():
             arrays["live"] = np.stack((live, live))
-        fresh = (window.places == 0).T if self.config.reset_between_sentences else np.zeros_like(live)
-        fresh[0] |= window.opens
+        fresh = (sentence.offset == 0).T if self.config.reset_between_sentences else np.zeros_like(live)
+        fresh[0] |= window.number == 0
         if fresh.any():
             arrays["fresh"] = np.stack((fresh, fresh))
         size = int(live.sum())

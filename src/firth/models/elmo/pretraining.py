@@ -5,7 +5,6 @@ published order) and weights (``softmax.safetensors``), and how the corpus split
 """
 
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from firth.models.elmo.model import ElmoModel
 from firth.models.elmo.network import Elmo, build_token_layer
 from firth.models.elmo.objective import NAMES, BothDirections
 from firth.models.shared.model import Model
-from firth.models.shared.pretraining import Pretraining
+from firth.models.shared.pretraining import Pretraining, require_one_process
 from firth.vectors.vocabulary import read_words, view_vocabulary
 
 VOCABULARY, SOFTMAX, WORDS = "vocab.txt", "softmax.safetensors", "words.json"
@@ -68,10 +67,9 @@ class ElmoPretraining(Pretraining):
         assert isinstance(config.model, ElmoConfig)
         assert isinstance(config.objective, BothDirectionsConfig)
         self.require()  # before hours of training, not after
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise FirthError(
-                "ELMo carries its state from batch to batch, which one process does: train it without torchrun"
-            )
+        require_one_process(
+            "ELMo carries its state from batch to batch, which one process does: train it without torchrun"
+        )
         known = view_vocabulary(corpus, config.objective.min_count, config.objective.max_vocab).words
         return Elmo(config.model), self._build_objective(config, corpus, known)
 

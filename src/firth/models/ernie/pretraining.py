@@ -1,4 +1,4 @@
-"""Encoders under knowledge masking: the family of ERNIE. A run is a BERT directory, or an ERNIE one with tasks."""
+"""ERNIE under knowledge masking. A run is a BERT directory, or an ERNIE one with tasks."""
 
 from pathlib import Path
 
@@ -7,12 +7,12 @@ from torch import nn
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
-from firth.models.bert.pretraining import BertPretraining, specials_of
 from firth.models.ernie.config import KnowledgeMaskingConfig
 from firth.models.ernie.objective import NUM_TASKS, TASKS, KnowledgeMasking
 from firth.models.ernie.phrases import Entities, find_phrases
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
+from firth.models.shared.encoder_pretraining import EncoderPretraining, specials_of
 from firth.tokenizers.pieces import Pieces
 
 _SPACE = "▁"  # how Unigram writes it
@@ -47,8 +47,10 @@ def _inside(pieces: Pieces, name: list[int]) -> list[int]:
     return name[1:] if first == _SPACE else [] if bare is None else [bare, *name[1:]]
 
 
-class ErniePretraining(BertPretraining):
-    """Written, read and scored as BERT is; only what is learned differs."""
+class ErniePretraining(EncoderPretraining):
+    """An encoder that predicts hidden phrases and entities, and answers the tasks about whole texts."""
+
+    objective: KnowledgeMasking
 
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
         assert isinstance(config.model, EncoderConfig)

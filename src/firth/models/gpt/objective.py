@@ -18,7 +18,7 @@ from torch import nn
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows, cut_documents, need_text
-from firth.corpus.token_stream import StreamRows, TokenStream
+from firth.corpus.streams import StreamRows, TokenStream
 from firth.models.gpt.config import NextTokenConfig
 from firth.nn.outputs.softmax import cross_entropy_sum, judge_labels
 
@@ -26,11 +26,11 @@ LOSS = "next_token"
 
 
 class DocumentRows:
-    """Documents packed into rows, by their places in the stream."""
+    """Documents with their ends, packed into rows by their positions in the stream."""
 
-    def __init__(self, stream: TokenStream, seq_len: int, seed: int) -> None:
-        self.stream, self.seq_len = stream, seq_len
-        self.packed = PackedRows(*cut_documents(stream.starts, seq_len), seq_len, 0, seed)
+    def __init__(self, text: TokenStream, seq_len: int, seed: int) -> None:
+        self.text, self.seq_len = text, seq_len
+        self.packed = PackedRows(*cut_documents(text.borders(), seq_len), seq_len, 0, seed)
 
     def __len__(self) -> int:
         return len(self.packed)
@@ -46,24 +46,22 @@ class NextToken(nn.Module):
         self.weights = {LOSS: 1.0}
 
     def rows(self, split: Split, seed: int) -> DocumentRows | StreamRows:
-        stream = TokenStream(split, self.eos_id)
         kind = StreamRows if self.config.rows == "stream" else DocumentRows
-        rows: DocumentRows | StreamRows = kind(stream, self.config.seq_len, seed)
+        rows: DocumentRows | StreamRows = kind(TokenStream(split, (self.eos_id,)), self.config.seq_len, seed)
         need_text(split, len(rows))
         return rows
 
     def batch(self, split: Split, rows: DocumentRows | StreamRows, seed: int, first: int, count: int) -> Batch:
-        """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
+        """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments. Each token of the
+        stream is predicted from those before it, the first from an end."""
         if isinstance(rows, StreamRows):
-            length = min(rows.seq_len, len(rows.stream) - 1)
-            places = rows.places(first, count)[:, None] + np.arange(length + 1)
-            tokens = rows.stream.read(places)
-            arrays = {"ids": tokens[:, :-1], "labels": tokens[:, 1:].reshape(-1)}
-            return Batch(arrays, {LOSS: count * length}, count * length)
+            places = rows.positions(first, count)
+            arrays = {"ids": rows.text.read(places - 1), "labels": rows.text.read(places).reshape(-1)}
+            return Batch(arrays, {LOSS: places.size}, places.size)
         places, blocks, positions = _lay_out(rows, first, count)
         there = blocks > 0
-        arrays = {"ids": rows.stream.read(np.where(there, places, 0)), "doc_ids": blocks, "positions": positions}
-        arrays["labels"] = rows.stream.read(places[there] + 1)
+        arrays = {"ids": rows.text.read(np.where(there, places, 0) - 1), "doc_ids": blocks, "positions": positions}
+        arrays["labels"] = rows.text.read(places[there])
         if not there.all():
             arrays["read"] = np.flatnonzero(there)
         return Batch(arrays, {LOSS: int(there.sum())}, int(there.sum()))

@@ -21,7 +21,6 @@ from firth.tokenizers.pieces import Pieces
 class GptPretraining(Pretraining):
     """A decoder that predicts each next token."""
 
-    published = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
     uses = ('generate {name} "How a text begins"', "encode {name} texts.txt --out vectors.npy")
     model: Decoder
     objective: NextToken

@@ -18,7 +18,7 @@ from torch import nn
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
 from firth.corpus.rows import need_text
-from firth.corpus.streams import Streams, TokenSequence
+from firth.corpus.streams import RandomStreams, Streams, TokenStream, cut_equally
 from firth.corpus.word_view import TokenView
 from firth.models.recurrent.config import NextTokenStreamsConfig
 from firth.nn.outputs.sampled import NCEOutput, Noise, SampledOutput, frequency_ranks, log_unigram, noise_shares
@@ -73,19 +73,29 @@ class NextTokenStreams(nn.Module):
         self.head.start(std, generator, log_unigram(counts))
 
     def rows(self, split: Split, seed: int) -> Streams:
-        sequence = TokenSequence(split, self.view, self.config.unit)
-        need_text(split, len(sequence))
-        return Streams(sequence, self.num_streams, self.config.seq_len, seed if self.config.random_windows else None)
+        text = TokenStream(split, (self.view.eos_id,), self.config.unit, lookup=self.view.lookup)
+        need_text(split, len(text))
+        borders = cut_equally(len(text), self.num_streams)
+        if self.config.random_windows:
+            return RandomStreams(text, borders, self.config.seq_len, seed)
+        return Streams(text, borders, self.config.seq_len)
 
     def batch(self, split: Split, rows: Streams, seed: int, first: int, count: int) -> Batch:
-        """Window ``first / B`` of the endless sequence; a pure function of its arguments."""
+        """Window ``first / B`` of the endless sequence; a pure function of its arguments. Labels are -1 beyond the end of
+        the text."""
         assert first % self.num_streams == 0
         assert count == self.num_streams, "streams are read all together"
         window = rows.window(first // self.num_streams)
-        arrays = {"ids": window.ids, "labels": window.labels, "opens": np.asarray([window.opens])}
-        num_tokens = int((window.labels >= 0).sum())
+        width = int(window.inside[0].sum())  # no stream is longer than the first
+        positions, inside = window.positions[:, :width], window.inside[:, :width]
+        arrays = {
+            "ids": rows.text.read(positions - 1),
+            "labels": np.where(inside, rows.text.read(positions), -1),
+            "opens": np.asarray([window.number == 0]),
+        }
+        num_tokens = int(inside.sum())
         # every token weighs the same however long its window is (Merity et al. 2018, §5)
-        rate = window.ids.shape[1] / self.config.seq_len if self.config.random_windows else 1.0
+        rate = width / self.config.seq_len if self.config.random_windows else 1.0
         return Batch(arrays, {LOSS: num_tokens}, num_tokens, rate=rate)
 
     def loss(self, model: Any, batch: Batch) -> Losses:

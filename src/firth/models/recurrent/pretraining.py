@@ -1,7 +1,6 @@
 """Recurrent networks that predict the next token: the family of the recurrent language models."""
 
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from firth.models.recurrent.config import NextTokenStreamsConfig, RecurrentConfi
 from firth.models.recurrent.format import RecurrentFolder, load_recurrent, save_recurrent
 from firth.models.recurrent.network import Recurrent
 from firth.models.recurrent.objective import LOSS, NextTokenStreams, build_output
-from firth.models.shared.pretraining import HELDOUT_SEED, Pretraining
+from firth.models.shared.pretraining import HELDOUT_SEED, Pretraining, require_one_process
 from firth.nn.outputs.softmax import TokenOutput
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.word_tokens import WordTokens, join_words, load_tokens
@@ -28,14 +27,7 @@ from firth.tokenizers.word_tokens import WordTokens, join_words, load_tokens
 class RecurrentPretraining(Pretraining):
     """A recurrent network and its output layer, on words or on pieces."""
 
-    published = (
-        "config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "vocab.txt",
-        "words.txt",
-    )
+    published = (*Pretraining.published, "words.txt")
     uses = ('generate {name} "How a text begins"', "encode {name} texts.txt --out vectors.npy")
     model: Recurrent
     objective: NextTokenStreams
@@ -43,8 +35,8 @@ class RecurrentPretraining(Pretraining):
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
         assert isinstance(config.model, RecurrentConfig)
         assert isinstance(config.objective, NextTokenStreamsConfig)
-        if config.objective.carry_state and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise FirthError(
+        if config.objective.carry_state:
+            require_one_process(
                 "a state that is carried from batch to batch cannot be shared out: train in one process, or with objective.carry_state=false"
             )
         view = _view(config, corpus)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from firth.core.configs import RunConfig
 from firth.models.seq2seq.config import Seq2SeqConfig
 from firth.models.shared.configs import TranslationConfig
-from firth.models.transformer.recipes import translation_training
+from firth.models.shared.recipes import translation_training
 
 
 def seq2seq() -> RunConfig:

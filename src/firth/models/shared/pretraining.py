@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,12 @@ PairScorer = Callable[[Path, Any, int], dict[str, Any]]
 """(folder of the model, held-out pairs, at most so many) to scores."""
 
 
+def require_one_process(reason: str) -> None:
+    """Refuses to train with several processes, which cannot share what a model carries from batch to batch."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise FirthError(reason)
+
+
 def find_pretraining(config: RunConfig) -> type[Pretraining]:
     """How the model of these settings is pre-trained."""
     found = find_spec(config.spec).pretraining
@@ -44,7 +51,13 @@ class Pretraining:
     rate_factors: Mapping[str, float] = {}
     reads_pairs: bool = False  # a corpus of sentence pairs, not one of text
     score_pairs: PairScorer | None = None  # scores of a task on held-out pairs, in place of BLEU
-    published: tuple[str, ...] = ("config.json", "model.safetensors")  # the finished model's files, for checksums
+    published: tuple[str, ...] = (  # the finished model's files, for checksums; not all need be there
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+    )
     uses: tuple[str, ...] = (  # the next commands, for the report
         'fill {name} "A sentence with a [MASK] in it."',
         "encode {name} texts.txt --out vectors.npy",

@@ -23,7 +23,7 @@ from firth.core.seeds import uniform
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Split
 from firth.corpus.rows import need_text
-from firth.corpus.token_stream import StreamRows, TokenStream
+from firth.corpus.streams import StreamRows, TokenStream
 from firth.models.shared.translation import target_losses
 from firth.models.t5.config import CorruptedSpansConfig
 
@@ -115,19 +115,18 @@ class CorruptedSpans(nn.Module):
 
     def rows(self, split: Split, seed: int) -> StreamRows:
         """Rows of text, cut at other places in every epoch."""
-        rows = StreamRows(TokenStream(split, self.eos_id), self.text_len, seed)
-        need_text(split, len(rows.stream), 3)
+        rows = StreamRows(TokenStream(split, (self.eos_id,)), self.text_len, seed)
+        need_text(split, len(rows.text), 2)
         return rows
 
     def batch(self, split: Split, rows: StreamRows, seed: int, first: int, count: int) -> Batch:
         """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
-        length = min(self.text_len, len(rows.stream) - 1)
-        tokens = rows.stream.read(rows.places(first, count)[:, None] + 1 + np.arange(length))
-        taken = choose_spans(length, self.config, seed, np.arange(first, first + count))
+        tokens = rows.text.read(rows.positions(first, count))
+        taken = choose_spans(rows.seq_len, self.config, seed, np.arange(first, first + count))
         inputs, targets = corrupt(tokens, taken, self.sentinels, self.eos_id)
         begun = np.concatenate((np.full((count, 1), self.start_id, np.int64), targets[:, :-1]), axis=1)
         arrays = {"source": inputs, "target": begun, "labels": targets.reshape(-1)}
-        return Batch(arrays, {LOSS: targets.size}, count * length)
+        return Batch(arrays, {LOSS: targets.size}, tokens.size)
 
     def loss(self, model: Any, batch: Batch) -> Losses:
         """Cross-entropy of every token of the targets; sentinels and ends, a good quarter of them, are soon known, so a

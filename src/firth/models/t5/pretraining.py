@@ -40,7 +40,6 @@ def pieces_of(corpus: Corpus, config: CorruptedSpansConfig) -> Pieces:
 class T5Pretraining(Pretraining):
     """Plain text in, a model out that fills in and can be taught to write."""
 
-    published = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
     uses = (
         'fill {name} "A sentence with <extra_id_0> in it."',
         "finetune write --base {name} --train pairs.tsv --out NEW_RUN",

@@ -2,25 +2,9 @@
 
 from collections.abc import Callable
 
-from firth.core.configs import RunConfig, TrainingConfig
+from firth.core.configs import RunConfig
 from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
-
-
-def translation_training(learning_rate: float, schedule: str = "cosine", average: int = 1) -> TrainingConfig:
-    """A row is a whole batch of pairs here."""
-    return TrainingConfig.build(
-        {
-            "batch_size": 1,
-            "learning_rate": learning_rate,
-            "schedule": schedule,
-            "warmup_ratio": 0.1,
-            "weight_decay": 0.0,
-            "adam_eps": 1e-9,
-            "checkpoints": 20,
-            "average": average,
-        },
-        "training",
-    )
+from firth.models.shared.recipes import translation_training
 
 
 def transformer_tiny() -> RunConfig:

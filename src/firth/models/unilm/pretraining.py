@@ -1,4 +1,4 @@
-"""Encoders under four kinds of mask: the family of UniLM. A run is a BERT directory."""
+"""UniLM under four kinds of mask, and taught to write. A run is a BERT directory."""
 
 from pathlib import Path
 from typing import Any
@@ -9,18 +9,20 @@ from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
 from firth.corpus.pairs import PairsCorpus
-from firth.models.bert.pretraining import BertPretraining, specials_of
 from firth.models.shared.bleu import score_translations
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
+from firth.models.shared.encoder_pretraining import EncoderPretraining, specials_of
 from firth.models.unilm.config import MaskedTargetsConfig, UnifiedMasksConfig
 from firth.models.unilm.model import load_unilm
 from firth.models.unilm.objective import UnifiedMasks
 from firth.models.unilm.targets import MaskedTargets
 
 
-class UnilmPretraining(BertPretraining):
-    """Written, read and scored as BERT is; only what is learned differs."""
+class UnilmPretraining(EncoderPretraining):
+    """An encoder that predicts hidden tokens from both sides, from one, and as in a target."""
+
+    objective: UnifiedMasks
 
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
         assert isinstance(config.model, EncoderConfig)
@@ -33,9 +35,10 @@ _SCORED = 200  # held-out sources for which targets are written at the end
 _NUM_SEGMENTS = 6
 
 
-class UnilmWriting(BertPretraining):
+class UnilmWriting(EncoderPretraining):
     """Pairs in, a model that writes out; best begun with the weights of a UniLM run."""
 
+    objective: MaskedTargets
     uses = ('translate {name} "A text."', "translate {name} texts.txt --beams 5")
     reads_pairs = True
     corpus: Any
@@ -55,10 +58,6 @@ class UnilmWriting(BertPretraining):
             )
         specials = specials_of(corpus.pieces, corpus.folder)
         return Encoder(config.model), MaskedTargets(config.objective, config.model, specials)
-
-    @classmethod
-    def fewest_documents(cls, config: RunConfig) -> int:
-        return 1
 
     def final_scores(self, folder: Path) -> dict[str, Any]:
         """BLEU and chrF of what is written for held-out sources, with their signatures."""

@@ -3,24 +3,15 @@
 from collections.abc import Callable
 
 from firth.core.configs import RunConfig, TrainingConfig
-from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.recipes import sized_encoder
 from firth.models.unilm.config import MaskedTargetsConfig, UnifiedMasksConfig
 
 
 def _unilm(name: str, num_layers: int, hidden_dim: int, learning_rate: float) -> RunConfig:
-    model = EncoderConfig(
-        num_layers=num_layers,
-        hidden_dim=hidden_dim,
-        num_heads=hidden_dim // 64,
-        ffn_dim=4 * hidden_dim,
-        num_segments=6,
-        dropout_prob=0.0,
-        attention_dropout_prob=0.0,
-    )
     return RunConfig(
         recipe=name,
         spec="unilm",
-        model=model,
+        model=sized_encoder(num_layers, hidden_dim).replace(num_segments=6),
         objective=UnifiedMasksConfig(),
         training=TrainingConfig(learning_rate=learning_rate),
     )

@@ -5,7 +5,8 @@ n * predict_one_in tokens). All other tokens come first in the order, then the t
 random order; a target is predicted from all that come before it, by the query stream, and from a memory of
 what was read just before the row. Half of the lanes read their text backward ("bidirectional data"), with
 distances that count backward too. Departures: targets are drawn by the paper's rule, not by words; rows
-are a stream of documents, without pairs; the whole row is permuted at once.
+are a stream of documents, without pairs; the whole row is permuted at once. (A lane is one of the parts of the text that
+are read side by side; a stream means attention's content and query streams here.)
 
 B rows, T tokens, P targets of a row, N targets in all, M memory, D hidden size, L layers, V vocabulary.
 """
@@ -20,14 +21,14 @@ from torch.nn import functional
 
 from firth.core.seeds import uniform
 from firth.core.types import Batch, Losses
-from firth.corpus.document_lanes import DocumentLanes
 from firth.corpus.format import Split
 from firth.corpus.rows import need_text
+from firth.corpus.streams import Streams, TokenStream, cut_equally
 from firth.models.shared.masking import picked_columns
 from firth.models.shared.rows import Specials
 from firth.models.xlnet.config import PermutedOrderConfig, TwoStreamConfig
 
-_SPAN, _ORDER = 30, 31  # what a random number is for
+_DOCUMENTS, _SPAN, _ORDER = 3, 30, 31  # what a random number is for
 _CLS_SEGMENT = 2  # as published: [CLS] is of a segment of its own
 
 
@@ -62,34 +63,36 @@ class PermutedOrder(nn.Module):
         self._heldout = torch.zeros(shape)  # what a test remembers is another matter
         self.weights = {"targets": 1.0}
 
-    def rows(self, split: Split, seed: int) -> DocumentLanes:
-        endings = (self.specials.sep_id, self.specials.cls_id)
-        rows = DocumentLanes(split, self.config.seq_len, self.num_lanes, endings, seed)
-        need_text(split, len(rows))
-        return rows
+    def rows(self, split: Split, seed: int) -> Streams:
+        text = TokenStream(split, (self.specials.sep_id, self.specials.cls_id), shuffle_key=(seed, _DOCUMENTS))
+        need_text(split, len(text))
+        return Streams(text, cut_equally(len(text), self.num_lanes, self.config.seq_len), self.config.seq_len)
 
-    def batch(self, split: Split, rows: DocumentLanes, seed: int, first: int, count: int) -> Batch:
+    def batch(self, split: Split, rows: Streams, seed: int, first: int, count: int) -> Batch:
         """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
-        places = rows.places(first, count)
+        numbers, lanes = np.divmod(np.arange(first, first + count), self.num_lanes)
         shape = (count, self.config.seq_len)
         ids = np.full(shape, self.specials.pad_id, np.int64)
         segments = np.zeros(shape, np.int64)
         order, limit = np.full(shape, np.iinfo(np.int64).max), np.zeros(shape, np.int64)
-        chosen = np.zeros(shape, np.bool_)
-        backward = np.asarray([self.config.bidirectional_data and place.lane % 2 == 1 for place in places])
-        for row, place in enumerate(places):
-            piece = rows.read(place, bool(backward[row]))
-            size = len(piece.ids)
-            ids[row, :size] = piece.ids
-            segments[row, :size] = np.minimum(np.abs(piece.documents - piece.documents[:1]), 1)
-            segments[row, :size][piece.ids == self.specials.cls_id] = _CLS_SEGMENT
-            key = (seed, *place)
+        chosen, fresh = np.zeros(shape, np.bool_), np.zeros(count, np.bool_)
+        backward = (lanes % 2 == 1) & self.config.bidirectional_data
+        for row, (number, lane) in enumerate(zip(numbers.tolist(), lanes.tolist(), strict=True)):
+            window = rows.window(number, slice(lane, lane + 1), bool(backward[row]))
+            positions = window.positions[window.inside]
+            size = len(positions)
+            at = rows.text.locate(positions, window.epoch)
+            ids[row, :size] = rows.text.read(positions, window.epoch)
+            segments[row, :size] = at.unit != at.unit[:1]
+            segments[row, :size][ids[row, :size] == self.specials.cls_id] = _CLS_SEGMENT
+            fresh[row] = window.number == 0
+            key = (seed, lane, window.number, window.epoch)
             spans = self.config.seq_len // self.config.predict_one_in + 1
             draws = uniform(*key, _SPAN, np.arange(2 * spans)).reshape(spans, 2)
-            targets = choose_spans(size, self.config.predict_one_in, self.config.max_span_len, draws) & ~piece.added
+            targets = choose_spans(size, self.config.predict_one_in, self.config.max_span_len, draws) & ~at.is_end
             ranks = np.argsort(uniform(*key, _ORDER, np.arange(size)), kind="stable")
             chosen[row, :size] = targets
-            order[row, :size] = np.where(targets | piece.added, ranks, -1)
+            order[row, :size] = np.where(targets | at.is_end, ranks, -1)
             limit[row, :size] = order[row, :size] + ~targets  # all but targets may see themselves
         picks, where = picked_columns(chosen)
         arrays = {
@@ -100,8 +103,8 @@ class PermutedOrder(nn.Module):
             "picks": picks,
             "targets": where[chosen],
             "labels": ids[chosen],
-            "lanes": np.asarray([place.lane for place in places]),
-            "fresh": np.asarray([place.piece == 0 for place in places]),
+            "lanes": lanes,
+            "fresh": fresh,
             "backward": backward,
         }
         num_tokens = int((order < np.iinfo(np.int64).max).sum())

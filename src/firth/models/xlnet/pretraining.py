@@ -1,16 +1,14 @@
 """Two-stream models that predict in any order: the family of XLNet."""
 
-import os
 from pathlib import Path
 
 import torch
 from torch import nn
 
 from firth.core.configs import RunConfig
-from firth.core.errors import FirthError
 from firth.corpus.format import Corpus, require_same_tokens
-from firth.models.bert.pretraining import specials_of
-from firth.models.shared.pretraining import Pretraining
+from firth.models.shared.encoder_pretraining import specials_of
+from firth.models.shared.pretraining import Pretraining, require_one_process
 from firth.models.xlnet.config import PermutedOrderConfig, TwoStreamConfig
 from firth.models.xlnet.format import load_xlnet, save_xlnet
 from firth.models.xlnet.network import TwoStream
@@ -21,15 +19,14 @@ from firth.tokenizers.pieces import Pieces, with_class_last
 class XlnetPretraining(Pretraining):
     """Each row of a step is a lane with a memory of its own."""
 
-    published = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
     model: TwoStream
     objective: PermutedOrder
 
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
         assert isinstance(config.model, TwoStreamConfig)
         assert isinstance(config.objective, PermutedOrderConfig)
-        if config.objective.memory_len and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise FirthError("a memory lives in one process: set memory_len=0 to train with several")
+        if config.objective.memory_len:
+            require_one_process("a memory lives in one process: set memory_len=0 to train with several")
         specials = specials_of(corpus.pieces, corpus.folder)
         return TwoStream(config.model), PermutedOrder(config.objective, config.model, specials, self.rows_per_step)
 

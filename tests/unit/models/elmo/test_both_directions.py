@@ -30,7 +30,8 @@ def test_a_sentence_by_hand(tmp_path: Path) -> None:
     api.prepare(text, tmp_path / "corpus", tokens="words", layout="line", heldout=0.0, workers=1)
     trainable = family(tmp_path / "corpus", "batch_size=1", "seq_len=4")
     words = trainable.objective.spellings
-    inputs, targets = read_both_directions(trainable.corpus.train, trainable.rows.window(0), words)
+    sentence = trainable.rows.text.locate(trainable.rows.window(0).positions)
+    inputs, targets = read_both_directions(trainable.corpus.train, sentence, words)
     names = [*words.words, "<S>", "</S>", "<UNK>"]
     assert [names[number] for number in inputs[0, 0]] == ["<S>", "one", "two", "three"]
     assert [names[number] for number in targets[0, 0]] == ["one", "two", "three", "</S>"]
@@ -68,8 +69,10 @@ def plain_loss(trainable: ElmoPretraining, number: int, states: Any) -> tuple[li
     """Word by word, with every word's characters looked at on its own."""
     model, objective = trainable.model, trainable.objective
     words: Spellings = objective.spellings
-    inputs, targets = read_both_directions(trainable.corpus.train, trainable.rows.window(number), words)
-    live = trainable.rows.window(number).live
+    window = trainable.rows.window(number)
+    sentence = trainable.rows.text.locate(window.positions, window.epoch)
+    inputs, targets = read_both_directions(trainable.corpus.train, sentence, words)
+    live = window.inside
     sums = []
     rows = torch.cat([_row(objective, model, word) for word in range(words.num_known)])
     bias = objective.softmax.bias
@@ -181,7 +184,8 @@ def test_a_test_leaves_the_carried_state_alone(trainable: ElmoPretraining) -> No
 @pytest.mark.parametrize("trainable", [["reset_between_sentences=true"]], indirect=True)
 def test_forgetting_between_sentences(trainable: ElmoPretraining) -> None:
     batch, window = trainable.batch(1), trainable.rows.window(1)
-    np.testing.assert_array_equal(batch.arrays["fresh"][0], window.places.T == 0)
+    sentence = trainable.rows.text.locate(window.positions)
+    np.testing.assert_array_equal(batch.arrays["fresh"][0], sentence.offset.T == 0)
 
 
 def test_begins_with_another_run_and_tests_on_other_text(words_folder: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import torch
 
 from firth.core.types import Batch
 from firth.corpus.format import Corpus, Split
-from firth.corpus.token_stream import StreamRows, TokenStream
+from firth.corpus.streams import StreamRows
 from firth.models.gpt.config import DecoderConfig, NextTokenConfig
 from firth.models.gpt.network import Decoder
 from firth.models.gpt.objective import NextToken
@@ -24,13 +24,6 @@ def split(tmp_path: Path) -> Split:
     np.cumsum([0, *lens]).astype(np.int64).tofile(tmp_path / "sentences.bin")
     np.arange(len(lens) + 1).astype(np.int64).tofile(tmp_path / "documents.bin")
     return Split(tmp_path, "uint16")
-
-
-def test_the_stream(split: Split) -> None:
-    stream = TokenStream(split, END)
-    wanted = [END, 1, 2, 3, END, 4, 5, 6, 7, 8, 9, 10, END, 11, END, 12, 13, END]
-    assert stream.read(np.arange(len(stream))).tolist() == wanted
-    assert stream.read(np.asarray([[4, 5], [0, 17]])).tolist() == [[END, 4], [END, END]]
 
 
 def rows_of(batch: Batch) -> list[tuple[list[int], list[int]]]:
@@ -87,26 +80,23 @@ def test_batches_are_pure(corpus: Corpus) -> None:
 
 
 def test_stream_rows(split: Split) -> None:
-    stream = TokenStream(split, END)
-    rows = StreamRows(stream, 5, 0)
+    """Two of the three rows that fit, cut elsewhere from the second epoch on; the first token from an end."""
+    objective = NextToken(NextTokenConfig(seq_len=5, rows="stream"), END)
+    rows = objective.rows(split, 0)
+    assert isinstance(rows, StreamRows)
     assert len(rows) == 2
-    assert sorted(rows.places(0, 2).tolist()) == [0, 5]
     seen = set()
     for epoch in range(1, 40):
-        starts = sorted(rows.places(epoch * 2, 2).tolist())
+        starts = sorted(rows.positions(epoch * 2, 2)[:, 0].tolist())
         assert starts[1] - starts[0] == 5
-        assert starts[1] + 5 < len(stream)
+        assert starts[1] + 5 <= len(rows.text)
         seen.add(starts[0])
     assert seen == set(range(6))
-    short = StreamRows(stream, 10, 0)  # less than two rows are one row, which moves from the second epoch on
-    assert (len(short), short.places(0, 1).tolist()) == (1, [0])
-    assert {int(short.places(epoch, 1)[0]) for epoch in range(60)} == set(range(len(stream) - 10))
-    assert StreamRows(stream, 50, 0).places(0, 9).tolist() == [0] * 9
-    objective = NextToken(NextTokenConfig(seq_len=5, rows="stream"), END)
-    batch = objective.batch(split, objective.rows(split, 0), 0, 0, 2)
-    order = np.argsort(rows.places(0, 2))
+    batch = objective.batch(split, rows, 0, 0, 2)
+    order = np.argsort(rows.positions(0, 2)[:, 0])
     assert batch.arrays["ids"][order].tolist() == [[END, 1, 2, 3, END], [4, 5, 6, 7, 8]]
     assert batch.arrays["labels"].reshape(2, 5)[order].tolist() == [[1, 2, 3, END, 4], [5, 6, 7, 8, 9]]
+    assert batch.num_tokens == 10
 
 
 @pytest.mark.parametrize("kind", ["documents", "stream"])

@@ -41,14 +41,23 @@ def test_windows_with_carried_state_equal_one_long_pass(corpus: Corpus) -> None:
     rows = objective.rows(corpus.train, 0)
     with torch.no_grad():
         found = run(objective, model, corpus.train, [0, 1, 2, 3])
-        windows = [rows.window(number) for number in range(4)]
-        ids, labels = (
-            torch.from_numpy(np.concatenate([getattr(window, name) for window in windows], 1))
-            for name in ("ids", "labels")
-        )
+        positions = np.concatenate([rows.window(number).positions for number in range(4)], 1)
+        ids, labels = (torch.from_numpy(rows.text.read(places)) for places in (positions - 1, positions))
         scores = objective.head.scores(model.read(ids).hidden_TBD.flatten(0, 1), model.tokens.weight)
     whole = functional.cross_entropy(scores, labels.t().flatten(), reduction="none").view(4, -1).sum(1)
     np.testing.assert_allclose(found, whole, rtol=1e-5)
+
+
+def test_the_end_of_an_epoch(corpus: Corpus) -> None:
+    """The last window is as long as the rest of the first stream; where a stream is shorter labels are -1."""
+    objective, _ = build(corpus, num_streams=7)
+    rows = objective.rows(corpus.heldout, 0)
+    batches = [objective.batch(corpus.heldout, rows, 0, 7 * number, 7).arrays for number in range(rows.num_windows)]
+    labels = np.concatenate([batch["labels"] for batch in batches], 1)
+    assert labels.shape == (7, rows.longest)
+    np.testing.assert_array_equal(labels[labels >= 0], rows.text.read(np.arange(len(rows.text))))
+    assert (labels[:-1] >= 0).all()
+    assert [bool(batch["opens"][0]) for batch in batches] == [True] + [False] * (len(batches) - 1)
 
 
 def test_state_is_a_buffer_and_begins_anew(corpus: Corpus) -> None:

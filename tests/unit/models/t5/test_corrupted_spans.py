@@ -139,8 +139,8 @@ def test_an_epoch_reads_the_corpus(objective: CorruptedSpans, corpus: Corpus) ->
         tuple(merged(source[:-1], spans_of(target[:-1], sentinels), sentinels))
         for source, target in zip(batch.arrays["source"].tolist(), labels.tolist(), strict=True)
     }
-    stream, length = rows.stream.read(np.arange(len(rows.stream))).tolist(), objective.text_len
-    wanted = {tuple(stream[1 + row * length : 1 + (row + 1) * length]) for row in range(len(rows))}
+    stream, length = rows.text.read(np.arange(len(rows.text))).tolist(), objective.text_len
+    wanted = {tuple(stream[row * length : (row + 1) * length]) for row in range(len(rows))}
     assert texts == wanted
     np.testing.assert_array_equal(batch.arrays["target"][:, 1:], labels[:, :-1])
     assert (batch.arrays["target"][:, 0] == objective.start_id).all()

@@ -177,11 +177,12 @@ def test_every_other_lane_is_read_backward(corpus: Corpus) -> None:
     rows = objective.rows(corpus.train, 0)
     arrays = objective.batch(corpus.train, rows, 0, 0, 2 * LANES).arrays
     assert arrays["backward"].tolist() == [False, True] * LANES
-    for row, place in enumerate(rows.places(0, 2 * LANES)):
-        forward, backward = (rows.read(place, turned).ids for turned in (False, True))
-        assert forward.tolist() != backward.tolist()
-        wanted = backward if place.lane % 2 else forward
-        assert arrays["ids"][row, : len(wanted)].tolist() == wanted.tolist()
+    for number in range(2):
+        forward, backward = (rows.text.read(rows.window(number, backward=turned).positions) for turned in (False, True))
+        assert (forward != backward).any(1).all()
+        for lane in range(LANES):
+            wanted = backward[lane] if lane % 2 else forward[lane]
+            assert arrays["ids"][number * LANES + lane].tolist() == wanted.tolist()
     plain = build(corpus, bidirectional_data=False)[1]
     assert not plain.batch(corpus.train, plain.rows(corpus.train, 0), 0, 0, LANES).arrays["backward"].any()
 
