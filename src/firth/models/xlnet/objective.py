@@ -10,8 +10,6 @@ are a stream of documents, without pairs; the whole row is permuted at once.
 B rows, T tokens, P targets of a row, N targets in all, M memory, D hidden size, L layers, V vocabulary.
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -26,6 +24,7 @@ from firth.corpus.rows import need_text
 from firth.models.shared.masking import picked_columns
 from firth.models.shared.rows import Specials
 from firth.models.xlnet.config import PermutedOrderConfig, TwoStreamConfig
+from firth.models.xlnet.network import TwoStream
 
 _SPAN, _ORDER = 30, 31  # what a random number is for
 _CLS_SEGMENT = 2  # as published: [CLS] is of a segment of its own
@@ -107,7 +106,7 @@ class PermutedOrder(nn.Module):
         num_tokens = int((order < np.iinfo(np.int64).max).sum())
         return Batch(arrays, {"targets": int(chosen.sum())}, num_tokens)
 
-    def loss(self, model: Any, batch: Batch) -> Losses:
+    def loss(self, model: TwoStream, batch: Batch) -> Losses:
         """Cross-entropy at the targets; the lanes of the batch then remember its rows."""
         tensors = batch.tensors
         lanes, ids = tensors["lanes"], tensors["ids"]
