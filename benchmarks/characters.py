@@ -18,6 +18,7 @@ from torch.nn import functional
 import firth
 from firth import api
 from firth.core.run import Run
+from firth.core.types import Inputs
 from firth.models.gpt.model import DecoderModel
 
 
@@ -29,7 +30,7 @@ def mean_loss(model: DecoderModel, text: str) -> tuple[float, int]:
     goals = ids[1 : blocks.numel() + 1].view(-1, size)
     total = 0.0
     for inputs, wanted in zip(blocks.split(64), goals.split(64), strict=True):
-        hidden = model.decoder.last(inputs, torch.ones_like(inputs))
+        hidden = model.decoder.last(Inputs(inputs, torch.ones_like(inputs)))
         scores = functional.linear(hidden, model.decoder.tokens.weight)
         total += float(functional.cross_entropy(scores.flatten(0, 1), wanted.flatten(), reduction="sum"))
     return total / goals.numel(), goals.numel()

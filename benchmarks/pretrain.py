@@ -24,7 +24,7 @@ from transformers import BertConfig, BertForMaskedLM
 from firth import api
 from firth.cli.quickstart import write_sample
 from firth.core.configs import TrainingConfig
-from firth.core.types import Batch, Losses
+from firth.core.types import Batch, Inputs, Losses
 from firth.corpus.format import Corpus, Split
 from firth.corpus.rows import PackedRows
 from firth.models.bert.config import MaskedTokensConfig
@@ -186,7 +186,7 @@ def whole_rows(objective: MaskedTokens, all_heads: bool) -> Callable[[Encoder, B
 
     def loss(encoder: Encoder, batch: Batch) -> Losses:
         tensors = batch.tensors
-        hidden = encoder.last(tensors["ids"], tensors["doc_ids"], tensors["positions"])
+        hidden = encoder.last(Inputs.of(tensors))
         rows = torch.arange(len(hidden))[:, None].expand_as(tensors["picks"])
         table = encoder.embeddings.tokens.weight
         if all_heads:

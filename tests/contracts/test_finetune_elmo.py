@@ -9,6 +9,7 @@ import torch
 import firth
 from firth import api
 from firth.core.configs import find_run_recipe
+from firth.core.types import Inputs
 from task_text import write_vectors
 
 SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=6", "batch_size=3", "max_vocab=60"]
@@ -29,7 +30,7 @@ def test_a_task_reads_the_same_layers(run: Path) -> None:
     longest = max(map(len, rows))
     ids = torch.tensor([[*row, *[reader.pad_id] * (longest - len(row))] for row in rows])
     with torch.inference_mode():
-        layers = reader.module(ids, (ids != reader.pad_id).long())
+        layers = reader.module(Inputs(ids, (ids != reader.pad_id).long()))
     for place, text in enumerate(TEXTS):
         wanted = model.layers(text).hidden
         found = layers.hidden[:, place, 1 : wanted.shape[1] + 1].numpy()
@@ -105,5 +106,5 @@ def test_word_vectors_beside(run: Path, tmp_path: Path, tune: bool) -> None:
         encoding = network.reader.tokenize(words)
         ids = torch.tensor([[*network.reader.frame.before, *encoding.ids.tolist(), *network.reader.frame.after]])
         with torch.inference_mode():
-            hidden = network.reader_module(ids, torch.ones_like(ids)).hidden[:, 0, 1:-1].numpy()
+            hidden = network.reader_module(Inputs(ids, torch.ones_like(ids))).hidden[:, 0, 1:-1].numpy()
         np.testing.assert_allclose(hidden, firth.load(run).layers(words).hidden, atol=1e-5)

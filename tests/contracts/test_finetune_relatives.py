@@ -10,6 +10,7 @@ import torch
 import firth
 from firth import api
 from firth.core.configs import find_run_recipe
+from firth.core.types import Inputs
 from firth.data.examples import AnswerExample
 from firth.models.shared.encoder_model import EncoderModel
 from firth.tasks.answer.answer import AnswerQuestions
@@ -76,9 +77,9 @@ def test_a_task_reads_what_the_model_shows(base: Path) -> None:
     parts = [reader.tokenize(text).ids for text in (first, second)]
     alone = frame_row(reader.frame, parts[0], None, np.arange(len(parts[0])))
     arrays = {name: torch.from_numpy(array) for name, array in collate([alone], reader.pad_id).items()}
+    reader.module.eval()
     with torch.inference_mode():
-        inputs = arrays["ids"], arrays["doc_ids"], None, arrays["segments"]
-        hidden = reader.module.eval()(*inputs).hidden[:, 0]
+        hidden = reader.module(Inputs.of(arrays)).hidden[:, 0]
     np.testing.assert_allclose(hidden, model.layers(first).hidden, atol=1e-5)
     both = frame_row(reader.frame, *parts, np.arange(len(parts[1])))
     wanted = model.pieces.encode(first, second)

@@ -16,6 +16,7 @@ from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.errors import Interrupted
 from firth.core.registry import recipes
 from firth.core.run import Run
+from firth.core.types import Inputs
 from firth.corpus.format import Corpus
 from firth.models.pretrain import configure
 from firth.models.shared.encoder_model import EncoderModel
@@ -130,8 +131,8 @@ def test_the_run_holds_the_weights_of_the_last_step(
     assert loaded.token_head is not None
     ids = torch.randint(5, corpus.info.vocab_size, (2, 16))
     with torch.inference_mode():
-        wanted = trainable.model.eval().last(ids)
-        assert torch.equal(loaded.encoder.last(ids), wanted)
+        wanted = trainable.model.eval().last(Inputs(ids))
+        assert torch.equal(loaded.encoder.last(Inputs(ids)), wanted)
         table = trainable.model.embeddings.tokens.weight
         assert torch.equal(loaded.token_head(wanted, table), trainable.objective.head(wanted, table))
 

@@ -11,6 +11,7 @@ from transformers import MarianConfig, MarianMTModel
 import firth
 from firth import api
 from firth.core.tensors import load_tensors
+from firth.core.types import Inputs
 from firth.models.shared.translation_model import SourceReader, TranslationModel
 from pair_text import sentence_pairs, write_sides
 from task_text import files
@@ -63,9 +64,10 @@ def test_a_task_reads_what_layers_show(base: Path) -> None:
     reader, shown = model.reader(), model.layers("dog bird")
     ids = torch.tensor([[*reader.tokenize("dog bird").ids, *reader.frame.after, 0, 0]])
     blocks = (torch.arange(ids.shape[1]) < shown.hidden.shape[1])[None].long()
+    reader.module.eval()
     with torch.inference_mode():
-        found = reader.module.eval()(ids, blocks).hidden[:, 0, : shown.hidden.shape[1]]
-        last = reader.module.last(ids, blocks)[0, : shown.hidden.shape[1]]  # type: ignore[operator]
+        found = reader.module(Inputs(ids, blocks)).hidden[:, 0, : shown.hidden.shape[1]]
+        last = reader.module.last(Inputs(ids, blocks))[0, : shown.hidden.shape[1]]
     assert len(found) == reader.num_layers
     np.testing.assert_allclose(found, shown.hidden, atol=1e-5)
     np.testing.assert_allclose(last, shown.hidden[-1], atol=1e-5)

@@ -16,6 +16,7 @@ from transformers import (
 )
 
 import firth
+from firth.core.types import Inputs
 from firth.tokenizers.pieces import Pieces
 
 TEXTS = [
@@ -61,7 +62,7 @@ def test_transformers_reads_a_run(run_folder: Path) -> None:
     for text in TEXTS:
         ids = torch.from_numpy(ours.pieces.encode(text).ids)[None]
         wanted = theirs(input_ids=ids).logits
-        found = ours.token_head(ours.encoder.last(ids), ours.encoder.embeddings.tokens.weight)
+        found = ours.token_head(ours.encoder.last(Inputs(ids)), ours.encoder.embeddings.tokens.weight)
         assert float((wanted - found).abs().max()) < 1e-4
 
 
@@ -110,7 +111,7 @@ def test_firth_reads_transformers(
         ids = torch.from_numpy(ours.pieces.encode("The [MASK] found it.").ids)[None]
         out = model.eval()(input_ids=ids)
         wanted = out.prediction_logits if model_class is BertForPreTraining else out.logits
-        found = ours.token_head(ours.encoder.last(ids), ours.encoder.embeddings.tokens.weight)
+        found = ours.token_head(ours.encoder.last(Inputs(ids)), ours.encoder.embeddings.tokens.weight)
         assert float((wanted - found).abs().max()) < 1e-4
 
 

@@ -10,6 +10,7 @@ from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTrainin
 import firth
 from firth import api
 from firth.core.configs import find_run_recipe
+from firth.core.types import Inputs
 from firth.tokenizers.pieces import Pieces
 
 TEXTS = ["The old doctor found a broken clock near the river.", "老师看见了一本书。Anna sold 3.5 apples.", "a"]
@@ -44,7 +45,7 @@ def same_numbers(folder: Path, theirs: torch.nn.Module, part: str) -> None:
         out = theirs(input_ids=ids, output_hidden_states=True)
         for layer, (one, other) in enumerate(zip(out.hidden_states, ours.layers(text).hidden, strict=True)):
             assert np.abs(one[0].numpy() - other).max() < 1e-4, f"layer {layer}"
-        hidden = ours.encoder.last(ids)
+        hidden = ours.encoder.last(Inputs(ids))
         if part == "replaced_head":
             assert float((out.logits - ours.replaced_head(hidden)).abs().max()) < 1e-4
         if part == "token_head":

@@ -10,6 +10,7 @@ import firth
 from firth import api
 from firth.core.configs import find_run_recipe
 from firth.core.files import read_json
+from firth.core.types import Inputs
 from firth.tokenizers.pieces import Pieces
 
 TEXT = "The old doctor found a broken clock near the river."
@@ -23,7 +24,7 @@ def same_numbers(folder: Path, theirs: torch.nn.Module) -> None:
     for task in range(3):
         tasks = torch.full_like(ids, task)
         out = theirs.eval()(input_ids=ids, token_type_ids=segments, task_type_ids=tasks)
-        hidden = ours.encoder.last(ids, segments_BT=segments, tasks_BT=tasks)
+        hidden = ours.encoder.last(Inputs(ids, segments=segments, tasks=tasks))
         found = ours.token_head(hidden, ours.encoder.embeddings.tokens.weight)
         assert float((out.prediction_logits - found).abs().max()) < 1e-4
         assert float((out.seq_relationship_logits - ours.pair_head(hidden[:, 0])).abs().max()) < 1e-4

@@ -10,6 +10,7 @@ from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 import firth
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
+from firth.core.types import Inputs
 from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.format import load_gpt2, save_gpt2
 from firth.models.gpt.model import DecoderModel
@@ -41,7 +42,7 @@ def compare(published: GPT2LMHeadModel, model: Decoder) -> None:
         wanted = published(ids, output_hidden_states=True)
         layers = model(ids)
         np.testing.assert_allclose(layers.hidden, torch.stack(wanted.hidden_states), atol=1e-4)
-        np.testing.assert_allclose(model.scores(model.last(ids)), wanted.logits, atol=1e-4)
+        np.testing.assert_allclose(model.scores(model.last(Inputs(ids))), wanted.logits, atol=1e-4)
 
 
 @pytest.mark.parametrize("changes", [{}, {"n_inner": 40}, {"activation_function": "relu"}])

@@ -8,6 +8,7 @@ from transformers import BertForMaskedLM
 import firth
 from firth import api
 from firth.core.configs import find_run_recipe
+from firth.core.types import Inputs
 from firth.models.unilm.model import UnilmModel
 
 
@@ -24,7 +25,7 @@ def test_transformers_reads_a_run(tiny_settings: list[str], corpus_folder: Path,
     segments = torch.arange(6).repeat(2, 3)[:, :16]  # every one of them
     with torch.inference_mode():
         wanted = theirs.eval()(input_ids=ids, token_type_ids=segments, output_hidden_states=True)
-        layers = ours.encoder(ids, segments_BT=segments).hidden
+        layers = ours.encoder(Inputs(ids, segments=segments)).hidden
         scores = ours.token_head(layers[-1], ours.encoder.embeddings.tokens.weight)
     for one, other in zip(layers, wanted.hidden_states, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=0)

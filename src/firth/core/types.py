@@ -5,8 +5,8 @@ B batch, T tokens, D hidden size, L layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -32,8 +32,34 @@ class Encoding:
 
 
 @dataclass(frozen=True)
+class Inputs:
+    """What a network reads. Rows may be packed: several sequences in one row, told apart by ``doc_ids``, each with
+    positions of its own. What a network has no use for it passes over."""
+
+    ids: torch.Tensor  # [B, T]
+    doc_ids: torch.Tensor | None = None  # [B, T]: equal numbers see each other, 0 is padding; none: a document per row
+    positions: torch.Tensor | None = None  # [B, T]; none: from 0 in every row
+    segments: torch.Tensor | None = None  # [B, T]; none: all 0
+    order: torch.Tensor | None = None  # [B, T]: token i sees token j only where order[j] <= order[i]; none: all see all
+    alone: torch.Tensor | None = None  # [B, T]: with an order, true where a token is seen by itself only
+    tasks: torch.Tensor | None = None  # [B, T]: what the sequence is read for (ERNIE 2.0); none: all 0
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, torch.Tensor]) -> Inputs:
+        """Those of a batch, which has them by these names."""
+        return cls(**{part.name: tensors[part.name] for part in fields(cls) if part.name in tensors})
+
+    @property
+    def mask(self) -> torch.Tensor:
+        """[B, T], true where there is a token."""
+        import torch
+
+        return torch.ones_like(self.ids, dtype=torch.bool) if self.doc_ids is None else self.doc_ids > 0
+
+
+@dataclass(frozen=True)
 class Layers:
-    """What any encoder returns. Layer 0 is the token layer."""
+    """What any network returns. Layer 0 is the token layer."""
 
     hidden: torch.Tensor  # [L+1, B, T, D]
     mask: torch.Tensor  # [B, T], true where there is a token
@@ -41,6 +67,43 @@ class Layers:
     @property
     def last(self) -> torch.Tensor:
         return self.hidden[-1]
+
+
+class Network(Protocol):
+    """From ids to layers: what all networks have in common, whoever calls them. An nn.Module; ``nn/network.py`` has
+    a base class that says everything but ``forward``."""
+
+    training: bool
+
+    def __call__(self, inputs: Inputs) -> Layers:
+        """Every layer, for features, probes and mixes."""
+        ...
+
+    def last(self, inputs: Inputs) -> torch.Tensor:
+        """The last layer only, [B, T, D]."""
+        ...
+
+    def picked(self, inputs: Inputs, picks_BP: torch.Tensor) -> torch.Tensor:
+        """The last layer at some tokens of each row only, [B, P, D]."""
+        ...
+
+    @property
+    def can_pack(self) -> bool:
+        """Whether ``packed`` is possible, so that padding costs nothing."""
+        ...
+
+    def packed(self, inputs: Inputs, lens: Sequence[int]) -> Iterator[torch.Tensor]:
+        """The layers, one after another as they are computed, [N, D], of sequences that stand end to end: ids and
+        segments are [N]. What the network gives for each sequence by itself."""
+        ...
+
+    def parameters(self, recurse: bool = True) -> Iterator[torch.nn.Parameter]: ...
+
+    def state_dict(self) -> dict[str, torch.Tensor]: ...
+
+    def train(self, mode: bool = True) -> object: ...
+
+    def eval(self) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -137,14 +200,11 @@ class Frame:
 
 @dataclass(frozen=True)
 class TextReader:
-    """A representation seen from a task.
-
-    ``module(ids_BT, doc_ids_BT, positions_BT, segments_BT)`` gives ``Layers`` and ``module.last(...)`` the last layer,
-    both with gradients; ids may have further axes (characters of words). ``tokenize`` adds no special tokens.
-    """
+    """A representation seen from a task: what makes tokens of texts, and the network that reads these, with gradients.
+    ``tokenize`` adds no special tokens."""
 
     kind: str
-    module: nn.Module
+    module: Network
     tokenize: Callable[[str | list[str]], Encoding]
     dim: int
     num_layers: int  # the token layer counts
@@ -154,4 +214,4 @@ class TextReader:
     summary: Literal["cls", "last", "mean"] = "mean"  # where the meaning of a whole text is found
     joins_pairs: bool = False  # whether two texts are read as one row
     pooler: nn.Module | None = None  # learned with the model, over its first token
-    extra_dim: int = 0  # width of word vectors beside the model's own, which ``module.vectors(ids_BT)`` then gives
+    extra_dim: int = 0  # width of word vectors beside the model's own (``WithExtraVectors``)

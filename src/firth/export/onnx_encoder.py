@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from firth.core.types import Inputs
 from firth.export.onnx_graph import GraphWriter
 from firth.models.shared.encoder import Encoder
 
@@ -48,7 +49,7 @@ def loudness(encoder: Encoder, texts: Sequence[NDArray[np.int64]]) -> dict[str, 
     try:
         with torch.inference_mode():
             for ids in texts:
-                encoder.last(torch.from_numpy(ids[: encoder.config.max_positions])[None])
+                encoder.last(Inputs(torch.from_numpy(ids[: encoder.config.max_positions])[None]))
     finally:
         for handle in hooks:
             handle.remove()

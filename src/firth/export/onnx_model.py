@@ -16,12 +16,13 @@ from torch import nn
 from firth.core.errors import FirthError
 from firth.core.run import Run
 from firth.core.tensors import load_tensors
-from firth.core.types import Frame, TextReader
+from firth.core.types import Frame, Inputs, Layers, TextReader
 from firth.export.onnx_encoder import IDS, MASK, SEGMENTS, layer_name
 from firth.export.onnx_task import ENDS, LOGITS, OWNER, STARTS
 from firth.models.shared.batching import Floats, Ints, of_like_length, pool_windows, window_places
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.model import Model, TextLayers, require_layer, require_pool, require_room
+from firth.nn.network import TokenNetwork
 from firth.nn.outputs.crf import CRF
 from firth.tasks.config import TaskConfig
 from firth.tasks.model import TaskModel, build_task
@@ -149,8 +150,9 @@ class OnnxModel(Model):
         self.pieces.backend.encode_special_tokens = False
         return [np.asarray(found.ids, np.int64) for found in self.pieces.backend.encode_batch_fast(texts)]
 
-    def _run(self, names: Sequence[str], ids_BT: Ints, mask_BT: Ints) -> list[Floats]:
-        inputs: dict[str, Any] = {_IDS: ids_BT, _MASK: mask_BT, _SEGMENTS: np.zeros_like(ids_BT)}
+    def _run(self, names: Sequence[str], ids_BT: Ints, mask_BT: Ints, segments_BT: Ints | None = None) -> list[Floats]:
+        segments_BT = np.zeros_like(ids_BT) if segments_BT is None else segments_BT
+        inputs = {_IDS: ids_BT, _MASK: mask_BT, _SEGMENTS: segments_BT}
         more = {name: np.arange(len(ids_BT)) for name in self.session.inputs if name not in inputs}
         return self.session.run(names, **inputs, **more)
 
@@ -164,6 +166,26 @@ def pool_tokens(hidden_BTD: Floats, mask_BT: Ints, pool: str) -> Floats:
         return found
     weights_BT = (mask_BT / mask_BT.sum(1, keepdims=True)).astype(np.float32)
     return np.matmul(weights_BT[:, None], hidden_BTD)[:, 0]
+
+
+class OnnxLayers(TokenNetwork):
+    """The layers that the graph has besides the scores of its task."""
+
+    def __init__(self, base: OnnxModel) -> None:
+        super().__init__()
+        self.base = base
+
+    def forward(self, inputs: Inputs) -> Layers:
+        return Layers(self._run(self.base._names, inputs), inputs.mask)
+
+    def last(self, inputs: Inputs) -> torch.Tensor:
+        return self._run(self.base._names[-1:], inputs)[0]
+
+    def _run(self, names: Sequence[str], inputs: Inputs) -> torch.Tensor:
+        """[layers, B, T, D]."""
+        segments = torch.zeros_like(inputs.ids) if inputs.segments is None else inputs.segments
+        given = [part.cpu().numpy() for part in (inputs.ids, inputs.mask.long(), segments)]
+        return torch.from_numpy(np.stack(self.base._run(names, *given)))
 
 
 GRAPH, CRF_WEIGHTS, KIND = "model.onnx", "crf.safetensors", "onnx"
@@ -234,7 +256,7 @@ def load_onnx(folder: Path) -> Model:
     windows = task.task in ("classify", "score") and task.long_text == "windows"
     session.check(names | heads, [OWNER] if windows else [])
     network = OnnxNetwork(task, session, _load_crf(folder, task), facts.get("mixes", {}))
-    return OnnxTask(task, base, build_task(task, _reader(base, network)), network, bool(settings["pairs"]))  # type: ignore[arg-type]
+    return OnnxTask(task, base, build_task(task, _reader(base)), network, bool(settings["pairs"]))  # type: ignore[arg-type]
 
 
 def _load_crf(folder: Path, task: TaskConfig) -> CRF | None:
@@ -252,14 +274,14 @@ def _load_crf(folder: Path, task: TaskConfig) -> CRF | None:
     return crf
 
 
-def _reader(base: OnnxModel, network: nn.Module) -> TextReader:
+def _reader(base: OnnxModel) -> TextReader:
     """How the task cuts texts, as the original did."""
     pieces = base.pieces
     ends = () if pieces.sep_id is None else (pieces.sep_id,)
     first = () if pieces.cls_id is None else (pieces.cls_id,)
     return TextReader(
         kind=base.kind,
-        module=network,
+        module=OnnxLayers(base),
         tokenize=lambda text: pieces.encode(text, add_special=False, read_special=False),
         dim=base.dim,
         num_layers=base.config.num_layers + 1,

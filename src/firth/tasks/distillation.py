@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.errors import FirthError
-from firth.core.types import Batch, Losses
+from firth.core.types import Batch, Inputs, Losses
 from firth.models.shared.model import Model
 from firth.tasks.answer.apart import ComparingNetwork
 from firth.tasks.batches import Item, Row, batches_longest_first, collate
@@ -139,9 +139,8 @@ class Teacher:
         if all(found is not None for found in known):
             return [found for found in known if found is not None]
         tensors = self._tensors(rows, device)
-        module: Any = self.network.reader_module
         with torch.inference_mode():
-            hidden = module(tensors["ids"], tensors["doc_ids"], None, tensors["segments"]).hidden[list(layers)]
+            hidden = self.network.reader_module(Inputs.of(tensors)).hidden[list(layers)]
         found = hidden.cpu().numpy()
         return [found[:, number, : len(row.ids)] for number, row in enumerate(rows)]
 
@@ -250,14 +249,13 @@ class Distillation(Finetuning):
     # -- the loss
 
     def loss(self, batch: Batch) -> Losses:
-        network: Any = self.network
         taught = self.module
         assert isinstance(taught, Taught)
         tensors, hidden = batch.tensors, None
         if taught.project is not None:  # every layer is read once, by the task and by the comparison
-            hidden = network.reader_module(tensors["ids"], tensors["doc_ids"], None, tensors["segments"]).hidden
+            hidden = self.network.reader_module(Inputs.of(tensors)).hidden
             tensors = {**tensors, "features": hidden}
-        overheard: Any = _Overheard(network)
+        overheard: Any = _Overheard(self.network)
         own = self.task.loss(overheard, Batch(batch.arrays, batch.counts, batch.num_tokens, tensors))
         penalty = self.network.penalty()
         sums = {name: loss + penalty * batch.counts[name] for name, loss in own.sums.items()}
@@ -311,7 +309,9 @@ def check_distillation(config: TaskConfig, teacher: Teacher, network: TaskNetwor
 def build_teacher(model: Model, run: Path, config: TaskConfig, student: Model, pairs: bool) -> Teacher:
     """The model of ``run`` as the teacher of a student with these settings; an error where it teaches something else."""
     if not isinstance(model, TaskModel):
-        raise FirthError(f"{run}: no task was learned here ({model.kind}) that could be taught; name a run of the same task")
+        raise FirthError(
+            f"{run}: no task was learned here ({model.kind}) that could be taught; name a run of the same task"
+        )
     if model.config.task != config.task or model.pairs != pairs:
         kinds = [
             f"{task} of {'pairs' if both else 'texts'}"

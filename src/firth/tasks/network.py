@@ -14,7 +14,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from firth.core.errors import FirthError
-from firth.core.types import Layers, TextReader
+from firth.core.types import Inputs, Layers, TextReader
+from firth.models.shared.extra_vectors import WithExtraVectors
 from firth.nn.layers import dropout
 from firth.nn.outputs.heads import Pooler
 from firth.nn.scalar_mix import ScalarMix
@@ -141,20 +142,21 @@ class TaskNetwork(nn.Module):
         return mixed
 
     def _extra(self, tensors: Tensors) -> torch.Tensor:
-        vectors: torch.Tensor = self.reader_module.vectors(tensors["ids"])  # type: ignore[operator]
-        return vectors
+        assert isinstance(self.reader_module, WithExtraVectors)
+        return self.reader_module.vectors(tensors["ids"])
 
     def _read(self, tensors: Tensors) -> Layers:
         """All layers where they are needed, else the last alone."""
-        mask = tensors["doc_ids"] > 0
         if "features" in tensors:  # computed once, kept by the trainer: [L, B, T, D]
-            return Layers(tensors["features"], mask)
-        inputs = (tensors["ids"], tensors["doc_ids"], None, tensors["segments"])
+            return Layers(tensors["features"], tensors["doc_ids"] > 0)
+        return self.layers(Inputs.of(tensors))
+
+    def layers(self, inputs: Inputs) -> Layers:
+        """What the representation says that the task uses: of all its layers, or of the last alone."""
         with torch.set_grad_enabled(self.config.tune and torch.is_grad_enabled()):
-            if not self.all_layers:
-                return Layers(self.reader_module.last(*inputs)[None], mask)  # type: ignore[operator]
-            layers: Layers = self.reader_module(*inputs)
-        return layers
+            if self.all_layers:
+                return self.reader_module(inputs)
+            return Layers(self.reader_module.last(inputs)[None], inputs.mask)
 
     def _dropped(self, hidden: torch.Tensor) -> torch.Tensor:
         return dropout(hidden, self.config.dropout_prob, self.training)
@@ -194,13 +196,11 @@ class TaskNetwork(nn.Module):
 
     def _first(self, tensors: Tensors) -> torch.Tensor:
         """The first token of the last layer; where the model can, nothing else of that layer is computed."""
-        picked = getattr(self.reader_module, "picked", None)
-        if picked is None or self.all_layers or self.body is not None or "features" in tensors:
+        if self.all_layers or self.reader.extra_dim or self.body is not None or "features" in tensors:
             return self.tokens(tensors)[:, 0]
         picks = torch.zeros(len(tensors["ids"]), 1, dtype=torch.long, device=tensors["ids"].device)
         with torch.set_grad_enabled(self.config.tune and torch.is_grad_enabled()):
-            first: torch.Tensor = picked(picks, tensors["ids"], tensors["doc_ids"], None, tensors["segments"])[:, 0]
-        return first
+            return self.reader_module.picked(Inputs.of(tensors), picks)[:, 0]
 
     def text_scores(self, tensors: Tensors, num_texts: int) -> torch.Tensor:
         """[N, K]."""

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.types import Batch, Losses
+from firth.core.types import Batch, Inputs, Losses
 from firth.tasks.batches import Item, Row, collate, shuffled_batches
 from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork
@@ -40,7 +40,7 @@ class Finetuning:
                 parameter.requires_grad_(False)
         self.rate_factors: Mapping[str, float] = layer_rates(network, config.layer_decay)
         costs = [item_cost(item) for item in self.items]
-        pads = not getattr(network.reader_module, "can_pack", False)
+        pads = not network.reader_module.can_pack
         self.epochs = [
             shuffled_batches(costs, config.max_batch_tokens, config.batch_size, config.seed, epoch, by_length=pads)
             for epoch in range(config.epochs)
@@ -90,12 +90,9 @@ class Finetuning:
         assert self.cache is not None
         arrays = collate(rows, self.network.reader.pad_id)
         tensors = {name: torch.from_numpy(array).to(self.config.device) for name, array in arrays.items()}
-        module: Any = self.network.reader_module
-        inputs = (tensors["ids"], tensors["doc_ids"], None, tensors["segments"])
-        module.eval()
+        self.network.reader_module.eval()
         with torch.no_grad():
-            hidden = module(*inputs).hidden if self.network.all_layers else module.last(*inputs)[None]
-        found = hidden.cpu().numpy()
+            found = self.network.layers(Inputs.of(tensors)).hidden.cpu().numpy()
         for place, row in enumerate(rows):
             self.cache[id(row)] = found[:, place, : len(row.ids)].copy()
 

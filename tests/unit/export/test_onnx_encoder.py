@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from firth.core.types import Inputs
 from firth.export.onnx_encoder import EncoderWriter, loudness
 from firth.export.onnx_graph import LEVELS, GraphWriter, quantised
 from firth.export.onnx_model import Session
@@ -69,7 +70,7 @@ def run(
 def original(encoder: Encoder) -> np.ndarray[Any, Any]:
     given = batch()
     with torch.inference_mode():
-        return encoder(given["ids"], given["doc_ids"], None, given["segments"]).hidden.numpy()
+        return encoder(Inputs.of(given)).hidden.numpy()
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -107,7 +108,7 @@ def test_loud_channels_are_evened_out(tmp_path: Path) -> None:
     assert errors[1] < 0.7 * errors[0]
     inputs: list[torch.Tensor] = []
     hook = encoder.blocks[0].attention.qkv.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
-    encoder.last(batch()["ids"])
+    encoder.last(Inputs(batch()["ids"]))
     hook.remove()
     found = loudness(encoder, list(batch()["ids"].numpy()))["blocks.0.attention.qkv"]
     np.testing.assert_allclose(found, inputs[0].detach().abs().amax((0, 1)).numpy(), rtol=1e-5)

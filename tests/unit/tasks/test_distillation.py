@@ -11,6 +11,7 @@ import firth
 from firth import api
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import checksum
+from firth.core.types import Inputs
 from firth.data.examples import TextExample
 from firth.tasks import run as task_run
 from firth.tasks.config import TaskConfig
@@ -86,7 +87,7 @@ def test_the_losses_against_numpy(kind: str, run_folder: Path, teachers: dict[st
         with torch.no_grad():
             sums = found.loss(batch.to("cpu")).sums
             tensors = batch.to("cpu").tensors
-            tokens = found.network.reader_module(tensors["ids"], tensors["doc_ids"], None, tensors["segments"]).hidden  # type: ignore[operator]
+            tokens = found.network.reader_module(Inputs.of(tensors)).hidden
             own = found.task.loss(found.network, batch.to("cpu")).sums["task"]
             text = kind in ("classify", "score")
             scores = (

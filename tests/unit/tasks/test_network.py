@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from firth.core.types import TextReader
+from firth.core.types import Inputs, TextReader
 from firth.models.shared.static import ScratchModel
 from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork
@@ -116,6 +116,5 @@ def test_first_token_computed_alone(bert_reader: TextReader) -> None:
     network = TaskNetwork(TaskConfig(), bert_reader, 2).eval()
     assert network.pool == "cls"
     batch = tensors([[5, 6, 9], [7]], [0, 1])
-    inputs = batch["ids"], batch["doc_ids"], None, batch["segments"]
-    whole = network.pooler(network.reader_module.last(*inputs)[:, 0])  # type: ignore[operator,misc]
+    whole = network.pooler(network.reader_module.last(Inputs.of(batch))[:, 0])  # type: ignore[misc]
     torch.testing.assert_close(network.texts(batch, 2, "mean"), whole)

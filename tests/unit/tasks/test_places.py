@@ -11,7 +11,7 @@ import torch
 import firth
 from firth.core.errors import FirthError
 from firth.core.run import Run
-from firth.core.types import TextReader
+from firth.core.types import Inputs, TextReader
 from firth.models.loading import load_model
 from firth.models.shared.extra_vectors import read_with_vectors
 from firth.tasks.batches import collate, frame_row
@@ -66,7 +66,7 @@ def test_what_stands_where(place: str, extra_vectors: bool, bert_reader: TextRea
     batch = tensors(reader, TEXTS[:1])
     with torch.no_grad():
         found = network.tokens(batch).numpy()
-        hidden = reader.module(batch["ids"], batch["doc_ids"], None, batch["segments"]).hidden.numpy()
+        hidden = reader.module(Inputs.of(batch)).hidden.numpy()
         below = [reader.module.vectors(batch["ids"]).numpy()] if extra_vectors else []  # type: ignore[operator]
         if place != "output":
             below.append(mixed(hidden, *learned["input"]))
@@ -87,7 +87,7 @@ def test_what_stands_where(place: str, extra_vectors: bool, bert_reader: TextRea
 def test_the_last_layer_may_enter_above(both: TextReader) -> None:
     network = TaskNetwork(TaskConfig(place="output", body="bilstm", body_dim=3), both, 2).eval()
     batch = tensors(both, TEXTS)
-    last = both.module.last(batch["ids"], batch["doc_ids"], None, batch["segments"])  # type: ignore[operator]
+    last = both.module.last(Inputs.of(batch))
     assert network.body is not None
     assert network.body.input_size == DIM
     torch.testing.assert_close(network.tokens(batch)[..., 6:], last)
@@ -127,11 +127,7 @@ def test_every_piece_has_the_vector_of_its_word(text: Any, both: TextReader, vec
 
 def test_layers_are_those_of_the_base(bert_reader: TextReader, both: TextReader) -> None:
     first, second = tensors(bert_reader, TEXTS), tensors(both, TEXTS)
-    names = ("ids", "doc_ids", "segments")
-    hidden = [
-        reader.module(*(batch[name] for name in names[:2]), None, batch["segments"]).hidden
-        for reader, batch in ((bert_reader, first), (both, second))
-    ]
+    hidden = [reader.module(Inputs.of(batch)).hidden for reader, batch in ((bert_reader, first), (both, second))]
     torch.testing.assert_close(hidden[0], hidden[1])
 
 
@@ -241,4 +237,4 @@ def test_elmo_places_on_a_static_base(vectors: Path) -> None:
     reader = load_model(vectors).reader()
     network = TaskNetwork(TaskConfig(layers="mix"), reader, 2).eval()
     batch = tensors(reader, TEXTS)
-    torch.testing.assert_close(network.tokens(batch), reader.module.last(batch["ids"]))  # type: ignore[operator]
+    torch.testing.assert_close(network.tokens(batch), reader.module.last(Inputs(batch["ids"])))

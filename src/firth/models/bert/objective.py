@@ -8,16 +8,15 @@ that is also classified (next_sentence.py); both losses are added.
 B rows, T tokens, P chosen tokens of a row, N chosen tokens in all, D hidden size, V vocabulary.
 """
 
-from typing import Any
-
 import numpy as np
 from torch import nn
 
-from firth.core.types import Batch, Losses
+from firth.core.types import Batch, Inputs, Losses
 from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows, need_text
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
 from firth.models.shared.masking import guessing_losses, hide_tokens
 from firth.models.shared.next_sentence import PairRows, build_pairs
 from firth.models.shared.rows import Specials, Turns, build_rows
@@ -67,12 +66,10 @@ class MaskedTokens(nn.Module):
             pair_labels=np.asarray(plain.pair_labels, np.int64),
         )
 
-    def loss(self, model: Any, batch: Batch) -> Losses:
+    def loss(self, model: Encoder, batch: Batch) -> Losses:
         """Cross-entropy at the chosen tokens and pairs; the last block computes nothing else."""
         tensors = batch.tensors
-        hidden_BPD = model.picked(
-            tensors["picks"], tensors["ids"], tensors["doc_ids"], tensors["positions"], tensors.get("segments")
-        )
+        hidden_BPD = model.picked(Inputs.of(tensors), tensors["picks"])
         hidden_ND = hidden_BPD.flatten(0, 1)
         scores_NV = self.head(hidden_ND[tensors["masked"]], model.embeddings.tokens.weight)
         found = {"masked": (scores_NV, tensors["labels"])}

@@ -10,7 +10,7 @@ to the batch, so that a batch and its weights give one loss.
 B rows, T tokens, P chosen tokens of a row, N chosen tokens in all, D hidden size, V vocabulary.
 """
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -19,11 +19,12 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.seeds import uniform
-from firth.core.types import Batch, Losses
+from firth.core.types import Batch, Inputs, Losses
 from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows, need_text
 from firth.models.electra.config import ReplacedTokensConfig
 from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
 from firth.models.shared.masking import hide_tokens
 from firth.models.shared.rows import Specials, Turns, build_rows
 from firth.nn.outputs.heads import ReplacedHead, TokenHead
@@ -57,12 +58,12 @@ class ReplacedTokens(nn.Module):
     """The objective: masked rows, the generator with its head, the head of the model, both losses."""
 
     def __init__(
-        self, config: ReplacedTokensConfig, model: EncoderConfig, generator: nn.Module, specials: Specials
+        self, config: ReplacedTokensConfig, model: EncoderConfig, generator: Encoder, specials: Specials
     ) -> None:
         super().__init__()
         self.config = config
         self.specials = specials
-        self.generator: Any = generator
+        self.generator = generator
         self.head = TokenHead(generator_config(model, config.generator_ratio))
         self.replaced_head = ReplacedHead(model)
         self.weights = {"generator": 1.0, "replaced": config.replaced_weight}
@@ -88,19 +89,20 @@ class ReplacedTokens(nn.Module):
             draws=draws[hidden.chosen],
         )
 
-    def loss(self, model: Any, batch: Batch) -> Losses:
+    def loss(self, model: Encoder, batch: Batch) -> Losses:
         """Cross-entropy of the generator at the masks; binary cross-entropy of the model at every token."""
         tensors = batch.tensors
-        ids, blocks, positions, labels = (tensors[name] for name in ("ids", "doc_ids", "positions", "labels"))
-        hidden_BPD = self.generator.picked(tensors["picks"], ids, blocks, positions)
+        inputs, labels = Inputs.of(tensors), tensors["labels"]
+        ids = inputs.ids
+        hidden_BPD = self.generator.picked(inputs, tensors["picks"])
         scores_NV = self.head(hidden_BPD.flatten(0, 1)[tensors["masked"]], model.embeddings.tokens.weight)
         guesses_N = sample(scores_NV, tensors["draws"])
         replaced_BT = torch.zeros(ids.shape, dtype=torch.bool, device=ids.device)
         replaced_BT.view(-1)[tensors["places"]] = guesses_N != labels
         seen_BT = ids.clone()
         seen_BT.view(-1)[tensors["places"]] = guesses_N
-        real_BT = blocks > 0
-        found_M = self.replaced_head(model.last(seen_BT, blocks, positions)[real_BT])
+        real_BT = inputs.mask
+        found_M = self.replaced_head(model.last(replace(inputs, ids=seen_BT))[real_BT])
         wanted_M = replaced_BT[real_BT]
         sums = {
             "generator": functional.cross_entropy(scores_NV, labels, reduction="sum"),

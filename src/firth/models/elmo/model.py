@@ -154,7 +154,7 @@ class ElmoModel(Model):
             places[row, size + 1] = 1
             mask[row, : size + 2] = True
             first += size
-        return self.model(self.cache.rows[torch.from_numpy(places)], torch.from_numpy(mask)).hidden
+        return self.model.layers(self.cache.rows[torch.from_numpy(places)], torch.from_numpy(mask)).hidden
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """Every layer for every word."""

@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from firth.core.types import Layers
+from firth.core.types import Inputs, Layers
 from firth.models.elmo.config import ElmoConfig
 from firth.nn.character_cnn import CharacterCNN
 from firth.nn.layers import dropout
+from firth.nn.network import TokenNetwork
 from firth.nn.recurrent.lstmp import LSTMP, StackedLSTMP, State
 
 
@@ -66,7 +67,7 @@ class Elmo(nn.Module):
         last = outputs[-1]
         return dropout(last, self.config.dropout_prob, self.training), after
 
-    def forward(self, vectors_BTP: torch.Tensor, mask_BT: torch.Tensor) -> Layers:
+    def layers(self, vectors_BTP: torch.Tensor, mask_BT: torch.Tensor) -> Layers:
         """Every layer of whole sentences, from their words' vectors (``tokens``, each distinct word once).
 
         Both directions stand side by side; layer 0 is the token's vector, twice.
@@ -84,7 +85,7 @@ class Elmo(nn.Module):
 PADDING, BEGIN, END = range(3)  # numbers that are no words
 
 
-class ElmoWords(nn.Module):
+class ElmoWords(TokenNetwork):
     """Layers of rows of word numbers; each distinct word of a batch is spelt and computed once. The table of
     spellings is no weight: numbers mean something within this object only."""
 
@@ -116,22 +117,6 @@ class ElmoWords(nn.Module):
         vectors_NP = self.elmo.tokens(torch.from_numpy(rows).to(ids_BT.device))
         return nn.functional.embedding(places_BT, vectors_NP)
 
-    def forward(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-    ) -> Layers:
-        mask = ids_BT != PADDING if doc_ids_BT is None else doc_ids_BT > 0
-        found: Layers = self.elmo(self._vectors(ids_BT), mask)
-        return found
-
-    def last(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        return self(ids_BT, doc_ids_BT).last
+    def forward(self, inputs: Inputs) -> Layers:
+        mask_BT = inputs.ids != PADDING if inputs.doc_ids is None else inputs.mask
+        return self.elmo.layers(self._vectors(inputs.ids), mask_BT)

@@ -23,6 +23,7 @@ from firth.corpus.rows import need_text
 from firth.corpus.streams import Located, Streams, TokenStream, cut_evenly
 from firth.corpus.word_view import Spellings
 from firth.models.elmo.config import BothDirectionsConfig, ElmoConfig
+from firth.models.elmo.network import Elmo
 from firth.nn.character_cnn import CharacterCNN
 from firth.nn.outputs.sampled import draw_log_uniform, log_expected_counts, log_unigram
 from firth.nn.outputs.softmax import cross_entropy_sum
@@ -186,7 +187,7 @@ class BothDirections(nn.Module):
 
     # -- the loss
 
-    def loss(self, model: Any, batch: Batch) -> Losses:
+    def loss(self, model: Elmo, batch: Batch) -> Losses:
         """Sums of cross-entropy in both directions; a test is always over the whole vocabulary."""
         tensors = batch.tensors
         characters = tensors["characters"]
@@ -228,7 +229,7 @@ class BothDirections(nn.Module):
         return list(each.view(2, -1).sum(1))
 
     def _over_all(
-        self, model: Any, hidden_GNP: torch.Tensor, targets_GN: torch.Tensor, live: torch.Tensor | None
+        self, model: Elmo, hidden_GNP: torch.Tensor, targets_GN: torch.Tensor, live: torch.Tensor | None
     ) -> list[torch.Tensor]:
         """The sum of each direction over the whole vocabulary. The rows of a test are made once."""
         rows_VP = self._all_rows if self._all_rows is not None else self.all_rows(model.tokens)

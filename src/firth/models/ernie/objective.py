@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.seeds import uniform
-from firth.core.types import Batch, Losses
+from firth.core.types import Batch, Inputs, Losses
 from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows, need_text
 from firth.models.ernie.config import KnowledgeMaskingConfig
 from firth.models.ernie.phrases import Entities, join_phrases
 from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
 from firth.models.shared.masking import HiddenRows, guessing_losses, hide_tokens
 from firth.models.shared.next_sentence import PairRows, cut_chunk, draw_pair, elsewhere, gather, trim
 from firth.models.shared.rows import Rows, RowWriter, Specials, Turns, build_rows, fill_rows
@@ -162,11 +163,10 @@ class KnowledgeMasking(nn.Module):
             arrays["tasks"] = hidden.cut(task_of)
         return hidden.batch(counts, **arrays)
 
-    def loss(self, model: Any, batch: Batch) -> Losses:
+    def loss(self, model: Encoder, batch: Batch) -> Losses:
         """Cross-entropy at the hidden tokens and for each question; the last block computes nothing else."""
         tensors = batch.tensors
-        inputs = (tensors[name] for name in ("picks", "ids", "doc_ids", "positions", "segments"))
-        hidden_ND = model.picked(*inputs, tasks_BT=tensors.get("tasks")).flatten(0, 1)
+        hidden_ND = model.picked(Inputs.of(tensors), tensors["picks"]).flatten(0, 1)
         found = {"masked": (self.head(hidden_ND[tensors["masked"]], model.embeddings.tokens.weight), tensors["labels"])}
         for name in self.tasks:
             assert self.pooler is not None

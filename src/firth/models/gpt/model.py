@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.types import Frame, TextReader
+from firth.core.types import Frame, Inputs, TextReader
 from firth.decoding.steps import Trace
 from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.network import Decoder
@@ -157,11 +157,9 @@ class DecoderModel(Model):
         last = layer in (-1, num_layers - 1)
         with torch.inference_mode():
             for numbers, ids, blocks in of_like_length(windows):
-                ids_BT, doc_ids_BT = torch.from_numpy(ids), torch.from_numpy(blocks)
-                hidden = (
-                    self.decoder.last(ids_BT, doc_ids_BT) if last else self.decoder(ids_BT, doc_ids_BT).hidden[layer]
-                )
-                pooled[numbers] = pool_tokens(hidden, doc_ids_BT > 0, pool).numpy()
+                inputs = Inputs(torch.from_numpy(ids), torch.from_numpy(blocks))
+                hidden = self.decoder.last(inputs) if last else self.decoder(inputs).hidden[layer]
+                pooled[numbers] = pool_tokens(hidden, inputs.mask, pool).numpy()
         lens = np.asarray([len(window) for window in windows])
         return pool_windows(pooled, np.asarray(owner), lens, len(texts), pool)
 
@@ -173,7 +171,7 @@ class DecoderModel(Model):
         with torch.inference_mode():
             for start in range(0, len(encoding.ids), most):
                 ids = torch.from_numpy(encoding.ids[start : start + most])[None]
-                hidden[:, start : start + most] = self.decoder(ids).hidden[:, 0].numpy()
+                hidden[:, start : start + most] = self.decoder(Inputs(ids)).hidden[:, 0].numpy()
         return TextLayers(encoding.tokens, encoding.offsets, encoding.words, hidden)
 
     def attention(self, text: str, second: str | None = None) -> Attention:
@@ -187,7 +185,7 @@ class DecoderModel(Model):
         if size > most:
             raise FirthError(f"the text has {size} tokens, more than the model's {most}: shorten it")
         with torch.inference_mode():
-            weights_LHTT = self.decoder.attention(torch.from_numpy(encoding.ids)[None])[:, 0]
+            weights_LHTT = self.decoder.attention(Inputs(torch.from_numpy(encoding.ids)[None]))[:, 0]
         return Attention(encoding.tokens, encoding.offsets, weights_LHTT.float().numpy())
 
     def score(self, text: str) -> float:
@@ -203,7 +201,7 @@ class DecoderModel(Model):
             while done < len(ids):
                 start = max(0, min(done - most // 2, len(ids) - most)) if done else 0
                 stop = min(start + most, len(ids))
-                hidden = self.decoder.last(torch.from_numpy(read[start:stop])[None])[0, done - start :]
+                hidden = self.decoder.last(Inputs(torch.from_numpy(read[start:stop])[None]))[0, done - start :]
                 scores = self.decoder.scores(hidden)[:, : self.pieces.vocab_size].float().log_softmax(-1)
                 found[done:stop] = scores.gather(1, torch.from_numpy(ids[done:stop])[:, None])[:, 0].numpy()
                 done = stop

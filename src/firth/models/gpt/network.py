@@ -1,6 +1,6 @@
 """The GPT-shaped decoder: ids to layers, each token seeing itself and those before it (Radford et al. 2019).
 
-Rows may be packed: several short documents in one row, told apart by ``blocks`` (0 is padding at the
+Rows may be packed: several short documents in one row, told apart by ``doc_ids`` (0 is padding at the
 end, equal numbers see each other), each with positions of its own.
 
 B batch, T tokens, N rows of decoding, D hidden size, L layers, V vocabulary.
@@ -10,16 +10,18 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.core.types import Layers
+from firth.core.types import Inputs, Layers
 from firth.models.gpt.config import DecoderConfig
 from firth.nn.attention.attend import visible
 from firth.nn.attention.cache import KeyValues
 from firth.nn.blocks import Block
 from firth.nn.layers import build_norm, dropout
+from firth.nn.network import TokenNetwork
 
 
-class Decoder(nn.Module):
-    """``num_layers`` blocks over token and position vectors, and a norm; the token table is the head too."""
+class Decoder(TokenNetwork):
+    """``num_layers`` blocks over token and position vectors, and a norm; the token table is the head too. Segments mean
+    nothing to it."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -49,46 +51,34 @@ class Decoder(nn.Module):
             return None
         return (doc_ids_BT[:, :, None] == doc_ids_BT[:, None, :]).tril()[:, None]
 
-    def forward(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-    ) -> Layers:
-        """Every layer, for features, probes and mixes; segments mean nothing to this model."""
-        mask = self._mask(doc_ids_BT)
-        hidden = [self.embed(ids_BT, positions_BT)]
+    def forward(self, inputs: Inputs) -> Layers:
+        """Every layer, for features, probes and mixes."""
+        mask = self._mask(inputs.doc_ids)
+        hidden = [self.embed(inputs.ids, inputs.positions)]
         for block in self.blocks:
             hidden.append(block(hidden[-1], mask, None, True))
         hidden[-1] = self.final_norm(hidden[-1])
-        tokens = torch.ones_like(ids_BT, dtype=torch.bool) if doc_ids_BT is None else doc_ids_BT > 0
-        return Layers(torch.stack(hidden), tokens)
+        return Layers(torch.stack(hidden), inputs.mask)
 
-    def last(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def last(self, inputs: Inputs) -> torch.Tensor:
         """The last layer only, [B, T, D]."""
-        mask = self._mask(doc_ids_BT)
-        hidden = self.embed(ids_BT, positions_BT)
+        mask = self._mask(inputs.doc_ids)
+        hidden = self.embed(inputs.ids, inputs.positions)
         for block in self.blocks:
             hidden = block(hidden, mask, None, True)
         return self.final_norm(hidden)
 
-    def attention(self, ids_BT: torch.Tensor) -> torch.Tensor:
+    def attention(self, inputs: Inputs) -> torch.Tensor:
         """Attention weights of every layer and head, [L, B, H, T, T]; none looks at what comes after it."""
-        mask = visible(ids_BT.shape[1], causal=True, device=ids_BT.device)
-        hidden = self.embed(ids_BT, None)
+        mask = self._mask(inputs.doc_ids)
+        shown = visible(inputs.ids.shape[1], causal=True, device=inputs.ids.device) if mask is None else mask
+        hidden = self.embed(inputs.ids, inputs.positions)
         found = []
         for block in self.blocks:
             assert isinstance(block, Block)
             read = block.attention_norm(hidden) if block.norm_first else hidden
-            found.append(block.attention.weights(read, mask, None))
-            hidden = block(hidden, None, None, True)
+            found.append(block.attention.weights(read, shown, None))
+            hidden = block(hidden, mask, None, True)
         return torch.stack(found)
 
     def begin(self, num_rows: int) -> KeyValues:

@@ -9,17 +9,16 @@ trained (``rows=stream``): no padding and the fastest attention.
 B rows, T tokens, N predicted tokens, D hidden size.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from firth.core.types import Batch, Losses
+from firth.core.types import Batch, Inputs, Losses
 from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows, cut_documents, need_text
 from firth.corpus.streams import StreamRows, TokenStream
 from firth.models.gpt.config import NextTokenConfig
+from firth.models.gpt.network import Decoder
 from firth.nn.outputs.softmax import cross_entropy_sum, judge_labels
 
 LOSS = "next_token"
@@ -66,10 +65,10 @@ class NextToken(nn.Module):
             arrays["read"] = np.flatnonzero(there)
         return Batch(arrays, {LOSS: int(there.sum())}, int(there.sum()))
 
-    def loss(self, model: Any, batch: Batch) -> Losses:
+    def loss(self, model: Decoder, batch: Batch) -> Losses:
         """Cross-entropy wherever there is text; the head is one matrix product."""
         tensors = batch.tensors
-        hidden_BTD = model.last(tensors["ids"], tensors.get("doc_ids"), tensors.get("positions"))
+        hidden_BTD = model.last(Inputs.of(tensors))
         hidden_ND, labels_N = hidden_BTD.flatten(0, 1), tensors["labels"]
         if "read" in tensors:
             hidden_ND = hidden_ND[tensors["read"]]

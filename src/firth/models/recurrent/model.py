@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.types import Encoding, Frame, TextReader
+from firth.core.types import Encoding, Frame, Inputs, TextReader
 from firth.decoding.steps import Trace
 from firth.models.recurrent.config import RecurrentConfig
 from firth.models.recurrent.network import Recurrent
@@ -143,7 +143,7 @@ class RecurrentModel(Model):
             ids[place, 1 : 1 + len(row)] = row
         places = np.arange(ids.shape[1])
         mask = torch.from_numpy(places <= lens[:, None])
-        hidden_BTD = self.model(torch.from_numpy(ids), mask).hidden[layer]
+        hidden_BTD = self.model(Inputs(torch.from_numpy(ids), mask)).hidden[layer]
         read = torch.from_numpy((places <= lens[:, None]) & ((places > 0) | (lens[:, None] == 0)))[:, :, None]
         if pool == "last":
             pooled = hidden_BTD[torch.arange(len(rows)), torch.from_numpy(lens)]
@@ -158,7 +158,7 @@ class RecurrentModel(Model):
         """Every layer for every token; a list is taken as words."""
         encoding = self._encoded(text)
         ids = torch.from_numpy(np.concatenate(([self.eos_id], encoding.ids)))[None]
-        hidden = self.model(ids).hidden[:, 0, 1:].numpy()
+        hidden = self.model(Inputs(ids)).hidden[:, 0, 1:].numpy()
         return TextLayers(encoding.tokens, encoding.offsets, encoding.words, hidden)
 
     # -- likelihoods

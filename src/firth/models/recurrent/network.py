@@ -10,9 +10,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.core.types import Layers
+from firth.core.types import Inputs, Layers
 from firth.models.recurrent.config import RecurrentConfig
 from firth.nn.layers import dropout
+from firth.nn.network import TokenNetwork
 from firth.nn.recurrent.stack import Projection, RecurrentStack, StackDropout, drop_steps
 
 
@@ -25,8 +26,9 @@ class Reading:
     state: list[torch.Tensor]
 
 
-class Recurrent(nn.Module):
-    """Token vectors and a stack of recurrent layers, in one direction (a language model) or both (an encoder)."""
+class Recurrent(TokenNetwork):
+    """Token vectors and a stack of recurrent layers, in one direction (a language model) or both (an encoder). Padding
+    stands at the end of rows; positions and segments mean nothing to it."""
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
@@ -72,30 +74,12 @@ class Recurrent(nn.Module):
         hidden = drop_steps(raw, self.config.output_dropout_prob, self.config.variational, self.training)
         return Reading(hidden, raw, after)
 
-    def forward(
-        self,
-        ids_BT: torch.Tensor,
-        mask_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-    ) -> Layers:
+    def forward(self, inputs: Inputs) -> Layers:
         """Every layer, [L+1, B, T, D]; narrower ones are filled up with zeros, which changes neither products
-        nor norms. ``mask_BT`` is true (or 1) where there is a token; padding stands at the end of rows.
-        Positions and segments mean nothing to this model."""
-        mask_BT = None if mask_BT is None else mask_BT > 0
-        lens_B = None if mask_BT is None or bool(mask_BT.all()) else mask_BT.sum(1)
-        embedded = self.embed(ids_BT)
+        nor norms."""
+        mask_BT = inputs.mask
+        lens_B = None if inputs.doc_ids is None or bool(mask_BT.all()) else mask_BT.sum(1)
+        embedded = self.embed(inputs.ids)
         outputs, _ = self.stack(embedded, lens_B)
-        mask = torch.ones_like(ids_BT, dtype=torch.bool) if mask_BT is None else mask_BT
         layers = [functional.pad(layer, (0, self.width - layer.shape[-1])) for layer in (embedded, *outputs)]
-        return Layers(torch.stack(layers).transpose(1, 2), mask)
-
-    def last(
-        self,
-        ids_BT: torch.Tensor,
-        mask_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """The last layer only, [B, T, D], as ``forward`` has it."""
-        return self(ids_BT, mask_BT).last
+        return Layers(torch.stack(layers).transpose(1, 2), mask_BT)

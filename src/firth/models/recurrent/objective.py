@@ -8,7 +8,6 @@ B streams, T tokens of a window, N tokens predicted, D hidden size, V vocabulary
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from firth.corpus.rows import need_text
 from firth.corpus.streams import RandomStreams, Streams, TokenStream, cut_equally
 from firth.corpus.word_view import TokenView
 from firth.models.recurrent.config import NextTokenStreamsConfig
+from firth.models.recurrent.network import Reading, Recurrent
 from firth.nn.outputs.sampled import NCEOutput, Noise, SampledOutput, frequency_ranks, log_unigram, noise_shares
 from firth.nn.outputs.softmax import AdaptiveOutput, TokenOutput
 
@@ -98,7 +98,7 @@ class NextTokenStreams(nn.Module):
         rate = width / self.config.seq_len if self.config.random_windows else 1.0
         return Batch(arrays, {LOSS: num_tokens}, num_tokens, rate=rate)
 
-    def loss(self, model: Any, batch: Batch) -> Losses:
+    def loss(self, model: Recurrent, batch: Batch) -> Losses:
         """While training what the output layer learns from; else the loss by full normalisation, with log Z."""
         reading = self._read(model, batch)
         hidden_ND, labels_N = reading.hidden_TBD.flatten(0, 1), batch.tensors["labels"].t().flatten()
@@ -116,7 +116,7 @@ class NextTokenStreams(nn.Module):
             metrics["log_z_square"] = (float(log_z.double().square().sum()), count)
         return Losses({LOSS: -log_probs.double().sum()}, metrics)
 
-    def _read(self, model: Any, batch: Batch) -> Any:
+    def _read(self, model: Recurrent, batch: Batch) -> Reading:
         """A pass that goes on from the state of the batch before; held-out text has a state of its own."""
         own = [getattr(self, name) for name in self.state_names]
         before = own if self.training else self._heldout_state

@@ -1,6 +1,6 @@
 """The BERT-shaped encoder: ids to layers (Devlin et al. 2018).
 
-Rows may be packed: several short sequences in one row, told apart by ``blocks`` (0 is padding,
+Rows may be packed: several short sequences in one row, told apart by ``doc_ids`` (0 is padding,
 equal numbers see each other), each with positions of its own.
 
 B batch, T tokens, P picked tokens, N tokens of sequences end to end, D hidden size, L layers.
@@ -12,12 +12,13 @@ from itertools import islice
 import torch
 from torch import nn
 
-from firth.core.types import Layers
+from firth.core.types import Inputs, Layers
 from firth.models.shared.configs import EncoderConfig
 from firth.nn.attention.positions import RelativeBias, rotary_angles
 from firth.nn.attention.self_attention import Angles, Groups
 from firth.nn.blocks import Block
 from firth.nn.layers import build_norm, dropout
+from firth.nn.network import TokenNetwork
 
 _FILLED = 0.9  # rows with less in them than this share are read without their padding
 
@@ -41,6 +42,7 @@ class Embeddings(nn.Module):
         segments_BT: torch.Tensor | None,
         tasks_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
+        """Without segments or tasks all are 0."""
         hidden = self.tokens(ids_BT)
         hidden = hidden + (self.segments.weight[0] if segments_BT is None else self.segments(segments_BT))
         if self.positions is not None:
@@ -51,12 +53,12 @@ class Embeddings(nn.Module):
         return dropout(hidden, self.dropout_prob, self.training)
 
 
-class Encoder(nn.Module):
+class Encoder(TokenNetwork):
     """``num_layers`` blocks over the embeddings.
 
-    Tokens may be told which others they see: token i looks at token j only where
-    ``order[j] <= order[i]`` (Dong et al. 2019). Equal numbers see each other; positions as the order
-    make a left-to-right model, their negatives a right-to-left one. A token that is ``alone`` is seen by no other.
+    Tokens may be given an ``order`` of who sees whom (Dong et al. 2019): equal numbers see each other; positions as the
+    order make a left-to-right model, their negatives a right-to-left one. A token that is ``alone`` is seen by no other.
+    Where rows are padded, layers may be 0 at the padding.
     """
 
     embeddings: Embeddings
@@ -87,25 +89,22 @@ class Encoder(nn.Module):
         hidden_BTD: torch.Tensor = self.embeddings(ids_BT, positions_BT, segments_BT, tasks_BT)
         return hidden_BTD if self.project is None else self.project(hidden_BTD)
 
-    def _prepare(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None,
-        positions_BT: torch.Tensor | None,
-        order_BT: torch.Tensor | None = None,
-        alone_BT: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor | None, Angles | None]:
+    def _positions(self, inputs: Inputs) -> torch.Tensor:
+        if inputs.positions is not None:
+            return inputs.positions
+        return torch.arange(inputs.ids.shape[1], device=inputs.ids.device).expand_as(inputs.ids)
+
+    def _prepare(self, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor | None, Angles | None]:
         """Positions, the mask or bias [B, 1 or H, T, T], and rotary angles."""
-        if positions_BT is None:
-            positions_BT = torch.arange(ids_BT.shape[1], device=ids_BT.device).expand_as(ids_BT)
+        positions_BT, doc_ids_BT, order_BT = self._positions(inputs), inputs.doc_ids, inputs.order
         mask = None
         if doc_ids_BT is not None and not bool((doc_ids_BT == doc_ids_BT[:, :1]).all()):
             mask = (doc_ids_BT[:, :, None] == doc_ids_BT[:, None, :])[:, None]
         if order_BT is not None:
             earlier = order_BT[:, None, :] <= order_BT[:, :, None]
-            if alone_BT is not None:
-                itself = torch.eye(ids_BT.shape[1], dtype=torch.bool, device=ids_BT.device)
-                earlier &= ~alone_BT[:, None, :] | itself
+            if inputs.alone is not None:
+                itself = torch.eye(inputs.ids.shape[1], dtype=torch.bool, device=inputs.ids.device)
+                earlier &= ~inputs.alone[:, None, :] | itself
             mask = earlier[:, None] if mask is None else mask & earlier[:, None]
         if self.relative is not None:
             bias = self.relative(positions_BT, positions_BT)
@@ -118,63 +117,38 @@ class Encoder(nn.Module):
             return None
         return rotary_angles(positions_BT, self.config.hidden_dim // self.config.num_heads)
 
-    def forward(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-        order_BT: torch.Tensor | None = None,
-    ) -> Layers:
-        """Every layer, for features, probes and mixes. Where rows are padded it may be 0 at the padding."""
-        tokens = torch.ones_like(ids_BT, dtype=torch.bool) if doc_ids_BT is None else doc_ids_BT > 0
-        unpadded = self._unpadded(ids_BT, doc_ids_BT, positions_BT, segments_BT, order_BT)
+    def forward(self, inputs: Inputs) -> Layers:
+        """Every layer, for features, probes and mixes."""
+        unpadded = self._unpadded(inputs)
         if unpadded is not None:
-            return Layers(torch.stack([_spread(layer, unpadded[0], ids_BT) for layer in unpadded[1]]), tokens)
-        positions_BT, mask, angles = self._prepare(ids_BT, doc_ids_BT, positions_BT, order_BT)
-        hidden = [self.embed(ids_BT, positions_BT, segments_BT)]
+            return Layers(torch.stack([_spread(layer, unpadded[0], inputs.ids) for layer in unpadded[1]]), inputs.mask)
+        positions_BT, mask, angles = self._prepare(inputs)
+        hidden = [self.embed(inputs.ids, positions_BT, inputs.segments, inputs.tasks)]
         for block in self.blocks:
             hidden.append(block(hidden[-1], mask, angles))
         if self.final_norm is not None:
             hidden[-1] = self.final_norm(hidden[-1])
-        return Layers(torch.stack(hidden), tokens)
+        return Layers(torch.stack(hidden), inputs.mask)
 
-    def last(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-        order_BT: torch.Tensor | None = None,
-        tasks_BT: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """The last layer only, [B, T, D]. Where rows are padded it may be 0 at the padding."""
-        unpadded = self._unpadded(ids_BT, doc_ids_BT, positions_BT, segments_BT, order_BT, tasks_BT)
+    def last(self, inputs: Inputs) -> torch.Tensor:
+        """The last layer only, [B, T, D]."""
+        unpadded = self._unpadded(inputs)
         if unpadded is not None:
             *_, last_ND = unpadded[1]
-            return _spread(last_ND, unpadded[0], ids_BT)
-        positions_BT, mask, angles = self._prepare(ids_BT, doc_ids_BT, positions_BT, order_BT)
-        hidden = self.embed(ids_BT, positions_BT, segments_BT, tasks_BT)
+            return _spread(last_ND, unpadded[0], inputs.ids)
+        positions_BT, mask, angles = self._prepare(inputs)
+        hidden = self.embed(inputs.ids, positions_BT, inputs.segments, inputs.tasks)
         for block in self.blocks:
             hidden = block(hidden, mask, angles)
         return hidden if self.final_norm is None else self.final_norm(hidden)
 
-    def _unpadded(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None,
-        positions_BT: torch.Tensor | None,
-        segments_BT: torch.Tensor | None,
-        order_BT: torch.Tensor | None,
-        tasks_BT: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, Iterator[torch.Tensor]] | None:
+    def _unpadded(self, inputs: Inputs) -> tuple[torch.Tensor, Iterator[torch.Tensor]] | None:
         """Rows that hold a sequence each, where they are so unlike in length that padding weighs: the places of their
         tokens among those of all rows, [N], and the layers of these, as they are asked for."""
-        if (
-            doc_ids_BT is None
-            or not self.can_pack
-            or any(part is not None for part in (positions_BT, order_BT, tasks_BT))
-        ):
+        doc_ids_BT = inputs.doc_ids
+        if doc_ids_BT is None or not self.can_pack:
+            return None
+        if any(part is not None for part in (inputs.positions, inputs.order, inputs.tasks)):
             return None
         if doc_ids_BT.device.type != "cpu":  # a call for every length pays where calls are cheap
             return None
@@ -187,24 +161,22 @@ class Encoder(nn.Module):
         rows = lens_B.argsort(stable=True).tolist()  # those of equal length side by side
         lens = lens_B[rows].tolist()
         places_N = torch.cat([torch.arange(size) + row * longest for row, size in zip(rows, lens, strict=True)])
-        segments_N = None if segments_BT is None else segments_BT.flatten()[places_N]
-        return places_N, self.packed(ids_BT.flatten()[places_N], lens, segments_N)
+        segments_N = None if inputs.segments is None else inputs.segments.flatten()[places_N]
+        return places_N, self.packed(Inputs(inputs.ids.flatten()[places_N], segments=segments_N), lens)
 
     @property
     def can_pack(self) -> bool:
         """Whether ``packed`` is possible: a bias of distances is made for rows only."""
         return self.relative is None
 
-    def packed(
-        self, ids_N: torch.Tensor, lens: Sequence[int], segments_N: torch.Tensor | None = None
-    ) -> Iterator[torch.Tensor]:
+    def packed(self, inputs: Inputs, lens: Sequence[int]) -> Iterator[torch.Tensor]:
         """The layers, one after another as they are computed, [N, D], of sequences that stand end to end. No padding
         is computed: what ``forward`` gives for each by itself. Neighbours of equal length are attended to together."""
         assert self.can_pack
-        positions_1N = torch.cat([torch.arange(length, device=ids_N.device) for length in lens])[None]
-        _, _, angles = self._prepare(ids_N[None], None, positions_1N)
-        groups = _groups(lens)
-        hidden_ND = self.embed(ids_N[None], positions_1N, None if segments_N is None else segments_N[None])[0]
+        positions_1N = torch.cat([torch.arange(length, device=inputs.ids.device) for length in lens])[None]
+        angles, groups = self.angles(positions_1N), _groups(lens)
+        segments_1N = None if inputs.segments is None else inputs.segments[None]
+        hidden_ND = self.embed(inputs.ids[None], positions_1N, segments_1N)[0]
         last = len(self.blocks) - 1
         yield hidden_ND
         for number, block in enumerate(self.blocks):
@@ -214,28 +186,18 @@ class Encoder(nn.Module):
                 hidden_ND = self.final_norm(hidden_ND)
             yield hidden_ND
 
-    def picked(
-        self,
-        picks_BP: torch.Tensor,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-        order_BT: torch.Tensor | None = None,
-        tasks_BT: torch.Tensor | None = None,
-        alone_BT: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def picked(self, inputs: Inputs, picks_BP: torch.Tensor) -> torch.Tensor:
         """The last layer at some tokens of each row, [B, P, D]: what ``last`` gives there, without
         the last block's queries and feed-forward anywhere else."""
-        unpadded = self._unpadded(ids_BT, doc_ids_BT, positions_BT, segments_BT, order_BT, tasks_BT)
-        positions_BT, mask, angles = self._prepare(ids_BT, doc_ids_BT, positions_BT, order_BT, alone_BT)
+        unpadded = self._unpadded(inputs)
+        positions_BT, mask, angles = self._prepare(inputs)
         if unpadded is None:
-            hidden = self.embed(ids_BT, positions_BT, segments_BT, tasks_BT)
+            hidden = self.embed(inputs.ids, positions_BT, inputs.segments, inputs.tasks)
             for block in self.blocks[:-1]:
                 hidden = block(hidden, mask, angles)
         else:
             below_ND = next(islice(unpadded[1], len(self.blocks) - 1, None))
-            hidden = _spread(below_ND, unpadded[0], ids_BT)
+            hidden = _spread(below_ND, unpadded[0], inputs.ids)
         if mask is not None:
             mask = mask.gather(2, picks_BP[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3]))
         picked_angles = None
@@ -247,12 +209,10 @@ class Encoder(nn.Module):
         hidden = last.picked(hidden, picks_BP, mask, angles, picked_angles)
         return hidden if self.final_norm is None else self.final_norm(hidden)
 
-    def attention(
-        self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None = None, segments_BT: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def attention(self, inputs: Inputs) -> torch.Tensor:
         """Attention weights of every layer and head, [L, B, H, T, T]."""
-        positions_BT, mask, angles = self._prepare(ids_BT, doc_ids_BT, None)
-        hidden = self.embed(ids_BT, positions_BT, segments_BT)
+        positions_BT, mask, angles = self._prepare(inputs)
+        hidden = self.embed(inputs.ids, positions_BT, inputs.segments, inputs.tasks)
         found = []
         for block in self.blocks:
             assert isinstance(block, Block)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
-from firth.core.types import Encoding, Layers, TextReader
+from firth.core.types import Encoding, Inputs, Layers, Network, TextReader
 from firth.models.shared.static import Lookup, StaticModel
+from firth.nn.network import TokenNetwork
 
 _SHIFT = 32
 
@@ -26,37 +26,26 @@ def join_ids(model_ids: NDArray[np.int64], word_ids: NDArray[np.int64]) -> NDArr
     return model_ids + (word_ids << _SHIFT)
 
 
-class WithExtraVectors(nn.Module):
+class WithExtraVectors(TokenNetwork):
     """Layers come from the model alone; ``vectors`` are the words' own."""
 
-    def __init__(self, base: nn.Module, extra_vectors: Lookup) -> None:
+    def __init__(self, base: Network, extra_vectors: Lookup) -> None:
         super().__init__()
         self.base = base
         self.extra_vectors = extra_vectors.requires_grad_(False)
 
-    def forward(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-    ) -> Layers:
-        found: Layers = self.base(_own(ids_BT), doc_ids_BT, positions_BT, segments_BT)
-        return found
+    def forward(self, inputs: Inputs) -> Layers:
+        return self.base(replace(inputs, ids=_own(inputs.ids)))
 
-    def last(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        found: torch.Tensor = self.base.last(_own(ids_BT), doc_ids_BT, positions_BT, segments_BT)  # type: ignore[operator]
-        return found
+    def last(self, inputs: Inputs) -> torch.Tensor:
+        return self.base.last(replace(inputs, ids=_own(inputs.ids)))
+
+    def picked(self, inputs: Inputs, picks_BP: torch.Tensor) -> torch.Tensor:
+        return self.base.picked(replace(inputs, ids=_own(inputs.ids)), picks_BP)
 
     def vectors(self, ids_BT: torch.Tensor) -> torch.Tensor:
         """[B, T, E]."""
-        return self.extra_vectors.last(ids_BT >> _SHIFT)
+        return self.extra_vectors.rows(ids_BT >> _SHIFT)
 
 
 def _own(ids_BT: torch.Tensor) -> torch.Tensor:

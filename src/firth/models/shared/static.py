@@ -17,8 +17,9 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.run import Run
 from firth.core.seeds import generator
-from firth.core.types import Encoding, Layers, TextReader
+from firth.core.types import Encoding, Inputs, Layers, TextReader
 from firth.models.shared.model import Found, Model, TextLayers, require_pool
+from firth.nn.network import TokenNetwork
 from firth.tokenizers.word_tokens import white_spans
 from firth.tokenizers.words import split_words
 from firth.vectors.formats import load_vectors
@@ -26,7 +27,7 @@ from firth.vectors.trainer import load_run
 from firth.vectors.word_vectors import WordVectors
 
 
-class Lookup(nn.Module):
+class Lookup(TokenNetwork):
     """Row 0 is padding, row 1 any unknown word (it starts at zero and may learn). Words that were met later get rows of
     their own behind the table, which do not learn (``add``)."""
 
@@ -41,13 +42,11 @@ class Lookup(nn.Module):
         self.more.append(row)
         return self.table.num_embeddings + len(self.more) - 1
 
-    def last(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def forward(self, inputs: Inputs) -> Layers:
+        return Layers(self.rows(inputs.ids)[None], inputs.mask)
+
+    def rows(self, ids_BT: torch.Tensor) -> torch.Tensor:
+        """[B, T, D]."""
         size = self.table.num_embeddings
         if not self.more:
             found: torch.Tensor = self.table(ids_BT)
@@ -58,16 +57,6 @@ class Lookup(nn.Module):
         hidden = self.table(ids_BT.masked_fill(late, 0))
         rows = self._more.to(hidden.device)[(ids_BT - size).clamp(min=0)]
         return torch.where(late[:, :, None], rows, hidden)
-
-    def forward(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-    ) -> Layers:
-        mask = torch.ones_like(ids_BT, dtype=torch.bool) if doc_ids_BT is None else doc_ids_BT > 0
-        return Layers(self.last(ids_BT)[None], mask)
 
 
 _POOLS = ("mean", "max")

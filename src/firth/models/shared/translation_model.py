@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.types import Encoding, Frame, Layers, TextReader
+from firth.core.types import Encoding, Frame, Inputs, Layers, TextReader
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Hypothesis, Rules
 from firth.models.seq2seq.config import Seq2SeqConfig
@@ -26,12 +25,14 @@ from firth.models.shared.encoder_decoder import EncoderDecoder, EncoderDecoderSt
 from firth.models.shared.model import Attention, TextLayers, loading, require_layer, require_pool
 from firth.models.shared.translator import Translator
 from firth.nn.layers import PackedMatrix, turn_matrices
+from firth.nn.network import TokenNetwork
 from firth.tokenizers.characters import spaced
 from firth.tokenizers.pieces import Pieces
 
 
-class SourceReader(nn.Module):
-    """Shares the weights of the model, and owns those of the encoder alone: a task neither trains nor keeps the rest."""
+class SourceReader(TokenNetwork):
+    """Shares the weights of the model, and owns those of the encoder alone: a task neither trains nor keeps the rest.
+    Positions and segments are told by the text alone."""
 
     def __init__(self, model: EncoderDecoder | Seq2Seq) -> None:
         super().__init__()
@@ -52,26 +53,13 @@ class SourceReader(nn.Module):
         self.model.train(mode)
         return self
 
-    def forward(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-    ) -> Layers:
-        """Every layer; blocks are 0 where there is no token. Positions and segments are told by the text alone."""
-        found = self.model.layers(ids_BT, _padding(doc_ids_BT))
-        return found if doc_ids_BT is None else Layers(found.hidden, doc_ids_BT > 0)
+    def forward(self, inputs: Inputs) -> Layers:
+        """Every layer of the encoder."""
+        return Layers(self.model.layers(inputs.ids, _padding(inputs.doc_ids)).hidden, inputs.mask)
 
-    def last(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def last(self, inputs: Inputs) -> torch.Tensor:
         """The last layer only, [B, T, D]."""
-        return self.model.encode(ids_BT, _padding(doc_ids_BT))
+        return self.model.encode(inputs.ids, _padding(inputs.doc_ids))
 
 
 def _padding(doc_ids_BT: torch.Tensor | None) -> torch.Tensor | None:

@@ -10,8 +10,6 @@ next-sentence loss; segments are cut between sentences where a sequence has seve
 B rows, T tokens, N hidden tokens in all, D hidden size, V vocabulary.
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -19,10 +17,11 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.seeds import uniform
-from firth.core.types import Batch, Losses
+from firth.core.types import Batch, Inputs, Losses
 from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows, need_text
 from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
 from firth.models.shared.masking import hide_tokens
 from firth.models.shared.rows import Rows, RowWriter, Specials, Turns, fill_rows
 from firth.models.unilm.config import UnifiedMasksConfig
@@ -103,11 +102,10 @@ class UnifiedMasks(nn.Module):
 
         return fill_rows(split, rows, turns, self.config, self.specials, write)
 
-    def loss(self, model: Any, batch: Batch) -> Losses:
+    def loss(self, model: Encoder, batch: Batch) -> Losses:
         """Cross-entropy at the hidden tokens; the last block computes nothing else."""
         tensors = batch.tensors
-        inputs = (tensors[name] for name in ("picks", "ids", "doc_ids", "positions", "segments", "order"))
-        hidden_ND = model.picked(*inputs).flatten(0, 1)[tensors["masked"]]
+        hidden_ND = model.picked(Inputs.of(tensors), tensors["picks"]).flatten(0, 1)[tensors["masked"]]
         scores_NV = self.head(hidden_ND, model.embeddings.tokens.weight)
         labels, kinds = tensors["labels"], tensors["kinds"]
         if self.training:

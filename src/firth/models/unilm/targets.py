@@ -10,17 +10,16 @@ would be guessed from is hidden, too. Pairs that are too long lose the end of th
 B rows, T tokens, M tokens of targets in a row, N predicted tokens in all, D hidden size, V vocabulary.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.types import Batch, Losses
+from firth.core.types import Batch, Inputs, Losses
 from firth.corpus.pairs import PairSplit
 from firth.corpus.rows import PackedRows
 from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
 from firth.models.shared.masking import guessing_losses, hide_tokens, picked_columns
 from firth.models.shared.rows import Rows, Specials, Turns
 from firth.models.unilm.config import MaskedTargetsConfig
@@ -123,10 +122,9 @@ class MaskedTargets(nn.Module):
         arrays["order"][arrays["alone"]] -= 1  # not the token that it stands for
         return Batch(arrays, {"masked": int(targets_BT.sum())}, plain.num_tokens)
 
-    def loss(self, model: Any, batch: Batch) -> Losses:
+    def loss(self, model: Encoder, batch: Batch) -> Losses:
         """Cross-entropy at the hidden tokens; the last block computes nothing else."""
         tensors = batch.tensors
-        inputs = (tensors[name] for name in ("picks", "ids", "doc_ids", "positions", "segments", "order"))
-        hidden_ND = model.picked(*inputs, alone_BT=tensors.get("alone")).flatten(0, 1)[tensors["masked"]]
+        hidden_ND = model.picked(Inputs.of(tensors), tensors["picks"]).flatten(0, 1)[tensors["masked"]]
         scores_NV = self.head(hidden_ND, model.embeddings.tokens.weight)
         return guessing_losses({"masked": (scores_NV, tensors["labels"])}, self.training)

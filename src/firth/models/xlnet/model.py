@@ -13,21 +13,23 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from firth.core.types import Encoding, Frame, TextReader
+from firth.core.types import Encoding, Frame, Inputs, TextReader
 from firth.models.shared.batching import pool_tokens
-from firth.models.shared.encoder_model import EncoderModel
+from firth.models.shared.masked_model import MaskedModel
 from firth.models.shared.model import loading, require_room
 from firth.models.xlnet.config import TwoStreamConfig
+from firth.models.xlnet.network import TwoStream
 from firth.tokenizers.pieces import Pieces
 
 _CLS_SEGMENT = 2
 
 
-class XlnetModel(EncoderModel):
+class XlnetModel(MaskedModel):
     """What ``firth.load`` gives for XLNet."""
 
     kind = "two-stream encoder"
     spec_name = "xlnet"
+    encoder: TwoStream
 
     def __init__(
         self,
@@ -37,8 +39,9 @@ class XlnetModel(EncoderModel):
         pieces: Pieces,
         where: Path,
     ) -> None:
-        super().__init__(config, pieces)
-        self.bias = bias
+        super().__init__(pieces, config.hidden_dim, config.num_layers, config.max_positions)
+        self.config, self.bias = config, bias
+        self.encoder = TwoStream(config)
         with loading(where):
             self.encoder.load_state_dict(weights)
         require_room(pieces.vocab_size, config.vocab_size, where)
@@ -46,7 +49,8 @@ class XlnetModel(EncoderModel):
 
     @property
     def num_parameters(self) -> int:
-        return super().num_parameters + (0 if self.bias is None else len(self.bias))
+        weights = sum(parameter.numel() for parameter in self.encoder.parameters())
+        return weights + (0 if self.bias is None else len(self.bias))
 
     @property
     def can_guess(self) -> bool:
@@ -62,7 +66,7 @@ class XlnetModel(EncoderModel):
 
     def _windows(self, encoding: Encoding) -> list[NDArray[np.int64]]:
         """As for other encoders, but both special tokens stand at the end."""
-        size, room = len(encoding.ids), self.config.max_positions - 2
+        size, room = len(encoding.ids), self.max_positions - 2
         if size <= room + 2:
             return [np.arange(size)]
         ending = np.asarray([size - 2, size - 1])
@@ -74,18 +78,11 @@ class XlnetModel(EncoderModel):
     def _segments(self, ids_BT: torch.Tensor) -> torch.Tensor:
         return torch.eq(ids_BT, _known(self.pieces.cls_id)) * _CLS_SEGMENT
 
-    def _last(self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None) -> torch.Tensor:
-        hidden_BTD: torch.Tensor = self.encoder.last(ids_BT, doc_ids_BT, segments_BT=self._segments(ids_BT))
-        return hidden_BTD
-
-    def _all(self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None) -> torch.Tensor:
-        hidden_LBTD: torch.Tensor = self.encoder(ids_BT, doc_ids_BT, segments_BT=self._segments(ids_BT)).hidden
-        return hidden_LBTD
+    def _inputs(self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None = None) -> Inputs:
+        return Inputs(ids_BT, doc_ids_BT, segments=self._segments(ids_BT))
 
     def _looks(self, ids_BT: torch.Tensor, segments_T: NDArray[np.int64]) -> torch.Tensor:
-        segments = torch.from_numpy(segments_T)[None]  # relative: any number will do
-        weights_LBHTT: torch.Tensor = self.encoder.attention(ids_BT, segments_BT=segments)
-        return weights_LBHTT
+        return self.encoder.attention(Inputs(ids_BT, segments=torch.from_numpy(segments_T)[None]))
 
     def _guess(self, picks_BP: torch.Tensor, ids_BT: torch.Tensor) -> torch.Tensor:
         assert self.bias is not None

@@ -11,11 +11,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.core.types import Layers
+from firth.core.types import Inputs, Layers
 from firth.models.xlnet.config import TwoStreamConfig
 from firth.nn.attention.relative import Distances, RelativeAttention, distance_table, take
 from firth.nn.blocks import FeedForward
 from firth.nn.layers import dropout
+from firth.nn.network import TokenNetwork
 
 
 class TwoStreamBlock(nn.Module):
@@ -55,8 +56,9 @@ class Tokens(nn.Module):
         self.unseen = nn.Parameter(torch.zeros(config.hidden_dim))
 
 
-class TwoStream(nn.Module):
-    """``num_layers`` two-stream blocks over the token table."""
+class TwoStream(TokenNetwork):
+    """``num_layers`` two-stream blocks over the token table. Layers are those of the content stream, each token seeing
+    all of its document; positions are relative and need not be given."""
 
     def __init__(self, config: TwoStreamConfig) -> None:
         super().__init__()
@@ -90,49 +92,31 @@ class TwoStream(nn.Module):
             other = segments_BT[:, :, None] != keys_BJ[:, None, :]
         return Distances(self._drop(table), other)
 
-    def _content(
-        self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None, segments_BT: torch.Tensor | None
-    ) -> list[torch.Tensor]:
-        seen = _seen(doc_ids_BT)
-        distances = self._distances(ids_BT, 0, segments_BT, None)
-        hidden = [self._drop(self.embeddings.tokens(ids_BT))]
+    def _content(self, inputs: Inputs) -> list[torch.Tensor]:
+        seen = _seen(inputs.doc_ids)
+        distances = self._distances(inputs.ids, 0, inputs.segments, None)
+        hidden = [self._drop(self.embeddings.tokens(inputs.ids))]
         for block in self.blocks:
             assert isinstance(block, TwoStreamBlock)
             hidden.append(block(hidden[-1], block.attention.answers(hidden[-1], distances), distances, seen))
         return hidden
 
-    def forward(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-    ) -> Layers:
-        """Every layer of the content stream, each token seeing all of its block; positions are not needed."""
-        hidden = self._content(ids_BT, doc_ids_BT, segments_BT)
-        tokens = torch.ones_like(ids_BT, dtype=torch.bool) if doc_ids_BT is None else doc_ids_BT > 0
-        return Layers(torch.stack(hidden), tokens)
+    def forward(self, inputs: Inputs) -> Layers:
+        """Every layer of the content stream."""
+        return Layers(torch.stack(self._content(inputs)), inputs.mask)
 
-    def last(
-        self,
-        ids_BT: torch.Tensor,
-        doc_ids_BT: torch.Tensor | None = None,
-        positions_BT: torch.Tensor | None = None,
-        segments_BT: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def last(self, inputs: Inputs) -> torch.Tensor:
         """The last layer of the content stream, [B, T, D]."""
-        return self._content(ids_BT, doc_ids_BT, segments_BT)[-1]
+        return self._content(inputs)[-1]
 
-    def attention(
-        self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None = None, segments_BT: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def attention(self, inputs: Inputs) -> torch.Tensor:
         """Attention weights of the content stream in every layer and head, [L, B, H, T, T]."""
-        distances = self._distances(ids_BT, 0, segments_BT, None)
+        distances = self._distances(inputs.ids, 0, inputs.segments, None)
         found = []
-        for block, hidden in zip(self.blocks, self._content(ids_BT, doc_ids_BT, segments_BT)[:-1], strict=True):
+        for block, hidden in zip(self.blocks, self._content(inputs)[:-1], strict=True):
             assert isinstance(block, TwoStreamBlock)
             answers = block.attention.answers(hidden, distances)
-            found.append(block.attention.weights(hidden, answers, distances, _seen(doc_ids_BT)))
+            found.append(block.attention.weights(hidden, answers, distances, _seen(inputs.doc_ids)))
         return torch.stack(found)
 
     def predicted(

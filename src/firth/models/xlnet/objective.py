@@ -11,8 +11,6 @@ are read side by side; a stream means attention's content and query streams here
 B rows, T tokens, P targets of a row, N targets in all, M memory, D hidden size, L layers, V vocabulary.
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -27,6 +25,7 @@ from firth.corpus.streams import Streams, TokenStream, cut_equally
 from firth.models.shared.masking import picked_columns
 from firth.models.shared.rows import Specials
 from firth.models.xlnet.config import PermutedOrderConfig, TwoStreamConfig
+from firth.models.xlnet.network import TwoStream
 
 _DOCUMENTS, _SPAN, _ORDER = 3, 30, 31  # what a random number is for
 _CLS_SEGMENT = 2  # as published: [CLS] is of a segment of its own
@@ -110,7 +109,7 @@ class PermutedOrder(nn.Module):
         num_tokens = int((order < np.iinfo(np.int64).max).sum())
         return Batch(arrays, {"targets": int(chosen.sum())}, num_tokens)
 
-    def loss(self, model: Any, batch: Batch) -> Losses:
+    def loss(self, model: TwoStream, batch: Batch) -> Losses:
         """Cross-entropy at the targets; the lanes of the batch then remember its rows."""
         tensors = batch.tensors
         lanes, ids = tensors["lanes"], tensors["ids"]

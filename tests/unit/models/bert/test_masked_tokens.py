@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from firth.core.errors import FirthError
-from firth.core.types import Batch
+from firth.core.types import Batch, Inputs
 from firth.corpus.format import Corpus, Split
 from firth.corpus.rows import PackedRows
 from firth.models.bert.config import MaskedTokensConfig
@@ -221,7 +221,7 @@ def test_loss_is_the_plain_one(many: Split) -> None:
     )
     batch = objective.batch(many, objective.rows(many, 0), 0, 0, 8).to("cpu")
     losses = objective.eval().loss(model, batch)
-    hidden = model.last(*(batch.tensors[name] for name in ("ids", "doc_ids", "positions")))
+    hidden = model.last(Inputs.of(batch.tensors))
     scores = objective.head(hidden, model.embeddings.tokens.weight)
     labels = torch.from_numpy(unfolded(batch, 64)["labels"])[:, : scores.shape[1]]
     wanted = functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), ignore_index=-100, reduction="sum")

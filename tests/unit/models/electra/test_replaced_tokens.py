@@ -1,12 +1,13 @@
 """Replaced tokens: who learns from what, what is asked of every token, and sampling by its own numbers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-from firth.core.types import Batch
+from firth.core.types import Batch, Inputs
 from firth.corpus.format import Corpus
 from firth.models.electra.config import ReplacedTokensConfig
 from firth.models.electra.objective import ReplacedTokens, generator_config, sample
@@ -92,10 +93,11 @@ def test_the_loss_step_by_step(corpus: Corpus) -> None:
     batch = first_batch(corpus, objective)
     losses = objective.eval().loss(model, batch)
     tensors = batch.tensors
-    ids, blocks, positions = (tensors[name] for name in ("ids", "doc_ids", "positions"))
+    inputs = Inputs.of(tensors)
+    ids, blocks = inputs.ids, inputs.doc_ids
     places = [(int(place) // ids.shape[1], int(place) % ids.shape[1]) for place in tensors["places"]]
     assert len(places) == batch.counts["generator"] == len(tensors["labels"])
-    hidden = objective.generator.last(ids, blocks, positions)
+    hidden = objective.generator.last(inputs)
     seen, wanted, total = ids.clone(), torch.zeros(ids.shape), torch.zeros(())
     for (row, column), label, draw in zip(places, tensors["labels"], tensors["draws"], strict=True):
         scores = objective.head(hidden[row, column][None], model.embeddings.tokens.weight)
@@ -104,7 +106,7 @@ def test_the_loss_step_by_step(corpus: Corpus) -> None:
         seen[row, column] = guess
         wanted[row, column] = float(guess != label)
     torch.testing.assert_close(losses.sums["generator"], total, rtol=1e-5, atol=1e-4)
-    found = objective.replaced_head(model.last(seen, blocks, positions))
+    found = objective.replaced_head(model.last(replace(inputs, ids=seen)))
     each = functional.binary_cross_entropy_with_logits(found, wanted, reduction="none")
     torch.testing.assert_close(losses.sums["replaced"], each[blocks > 0].sum(), rtol=1e-5, atol=1e-4)
     assert batch.counts["replaced"] == int((blocks > 0).sum()) == batch.num_tokens

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from firth.core.errors import FirthError
+from firth.core.types import Inputs
 from firth.corpus.format import Corpus, Split
 from firth.models.ernie.config import KnowledgeMaskingConfig
 from firth.models.ernie.objective import (
@@ -250,8 +251,7 @@ def test_the_loss_is_the_plain_one(corpus: Corpus, num_tasks: int) -> None:
     batch = objective.batch(corpus.train, objective.rows(corpus.train, 0), 0, 0, 12).to("cpu")
     losses = objective.eval().loss(model, batch)
     tensors = batch.tensors
-    inputs = (tensors[name] for name in ("ids", "doc_ids", "positions", "segments"))
-    hidden = model.last(*inputs, tasks_BT=tensors.get("tasks"))
+    hidden = model.last(Inputs.of(tensors))
     picks = tensors["picks"]
 
     def at(places: torch.Tensor) -> torch.Tensor:

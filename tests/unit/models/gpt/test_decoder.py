@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from firth.core.types import Inputs
 from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.model import DecoderStepper
 from firth.models.gpt.network import Decoder
@@ -28,7 +29,7 @@ def test_later_tokens_change_nothing_before(model: Decoder) -> None:
     ids = random_ids(2, 12)
     other = ids.clone()
     other[:, 7] = (other[:, 7] + 1) % 30
-    first, second = model(ids).hidden, model(other).hidden
+    first, second = model(Inputs(ids)).hidden, model(Inputs(other)).hidden
     assert torch.equal(first[:, :, :7], second[:, :, :7])
     assert not torch.isclose(first[-1, :, 7:], second[-1, :, 7:]).all()
 
@@ -38,22 +39,22 @@ def test_packed_documents_do_not_see_each_other(model: Decoder) -> None:
     packed = torch.cat((one, two, torch.zeros(1, 2, dtype=torch.long)), 1)
     blocks = torch.tensor([[1] * 5 + [2] * 7 + [0] * 2])
     positions = torch.tensor([[*range(5), *range(7), 0, 0]])
-    hidden = model.last(packed, blocks, positions)
-    torch.testing.assert_close(hidden[:, :5], model.last(one), atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(hidden[:, 5:12], model.last(two), atol=1e-5, rtol=1e-5)
+    hidden = model.last(Inputs(packed, blocks, positions))
+    torch.testing.assert_close(hidden[:, :5], model.last(Inputs(one)), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(hidden[:, 5:12], model.last(Inputs(two)), atol=1e-5, rtol=1e-5)
 
 
 def test_padding_changes_nothing(model: Decoder) -> None:
     ids = random_ids(1, 9)
     padded = torch.cat((ids, torch.zeros(1, 3, dtype=torch.long)), 1)
     blocks = torch.tensor([[1] * 9 + [0] * 3])
-    torch.testing.assert_close(model.last(padded, blocks)[:, :9], model.last(ids), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(model.last(Inputs(padded, blocks))[:, :9], model.last(Inputs(ids)), atol=1e-5, rtol=1e-5)
 
 
 def test_cached_is_whole(model: Decoder) -> None:
     """In any portions, across the borders at which room is made, and after rows were reordered."""
     ids = random_ids(3, 70)
-    wanted = model.last(ids)
+    wanted = model.last(Inputs(ids))
     for portions in ([70], [1] * 70, [63, 1, 1, 5], [10, 20, 30, 10]):
         cache = model.begin(3)
         parts = (
@@ -81,7 +82,7 @@ def test_steps_are_the_whole_pass(model: Decoder) -> None:
         for place in range(60, 90):
             found, state = stepper.step(ids[:, place], state)
             seen = ids[:, : place + 1] if place < 70 else ids[:, 71 - 35 : place + 1]
-            wanted = model.scores(model.last(seen)[:, -1])[:, :28].log_softmax(-1)
+            wanted = model.scores(model.last(Inputs(seen))[:, -1])[:, :28].log_softmax(-1)
             torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
 
 

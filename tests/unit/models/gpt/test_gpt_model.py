@@ -14,6 +14,7 @@ import firth
 from firth import api
 from firth.cli.main import app, main
 from firth.core.errors import FirthError
+from firth.core.types import Inputs
 from firth.corpus.format import Corpus, Split
 from firth.models.gpt.model import DecoderModel
 from firth.models.gpt.prompting import classify_by_prompt
@@ -32,7 +33,7 @@ def gpt(gpt_folder: Path) -> DecoderModel:
 def test_scores_are_sums_over_tokens(gpt: DecoderModel) -> None:
     ids = [gpt.eos_id, *gpt.pieces.encode("The old doctor").ids.tolist(), gpt.eos_id]
     with torch.inference_mode():
-        scores = gpt.decoder.scores(gpt.decoder.last(torch.tensor([ids])))[0].log_softmax(-1)
+        scores = gpt.decoder.scores(gpt.decoder.last(Inputs(torch.tensor([ids]))))[0].log_softmax(-1)
     wanted = sum(float(scores[place, number]) for place, number in enumerate(ids[1:]))
     assert gpt.score("The old doctor") == pytest.approx(wanted, abs=1e-3)
 
@@ -47,7 +48,7 @@ def test_long_texts_are_scored_in_windows(gpt: DecoderModel) -> None:
     read = np.append(gpt.eos_id, ids[:-1])
     place = most + 1  # in the second window, which begins half a window before its first new token
     with torch.inference_mode():
-        hidden = gpt.decoder.last(torch.from_numpy(read[most - most // 2 : place + 1])[None])[0, -1]
+        hidden = gpt.decoder.last(Inputs(torch.from_numpy(read[most - most // 2 : place + 1])[None]))[0, -1]
         wanted = gpt.decoder.scores(hidden)[: gpt.pieces.vocab_size].log_softmax(-1)[ids[place]]
     assert found[place] == pytest.approx(float(wanted), abs=1e-4)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from firth.core.types import Batch
+from firth.core.types import Batch, Inputs
 from firth.corpus.format import Corpus, Split
 from firth.corpus.streams import StreamRows
 from firth.models.gpt.config import DecoderConfig, NextTokenConfig
@@ -114,7 +114,7 @@ def test_the_loss_is_the_plain_one(corpus: Corpus, kind: str) -> None:
     found = {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None}
     model.zero_grad()
     tensors = batch.tensors
-    hidden = model.last(tensors["ids"], tensors.get("doc_ids"), tensors.get("positions"))
+    hidden = model.last(Inputs.of(tensors))
     there = tensors["doc_ids"] > 0 if "doc_ids" in tensors else torch.ones_like(tensors["ids"], dtype=torch.bool)
     plain = torch.nn.functional.cross_entropy(model.scores(hidden[there]), tensors["labels"], reduction="sum")
     plain.backward()

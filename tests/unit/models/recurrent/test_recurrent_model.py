@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from firth.core.types import Inputs
 from firth.models.recurrent.config import RecurrentConfig
 from firth.models.recurrent.network import Recurrent
 
@@ -17,14 +18,14 @@ def build(**settings: object) -> Recurrent:
 def test_layers_of_unequal_width_are_filled_up() -> None:
     model = build(num_layers=3).eval()
     ids = torch.randint(20, (2, 5))
-    found = model(ids)
+    found = model(Inputs(ids))
     assert found.hidden.shape == (4, 2, 5, 8)
     assert found.mask.all()
     torch.testing.assert_close(found.hidden[0, :, :, :6], model.tokens(ids))
     assert not found.hidden[[0, 3], :, :, 6:].any()  # tied: the last layer has the width of the table
     assert found.hidden[1, :, :, 6:].any()
     torch.testing.assert_close(found.last[..., :6].transpose(0, 1), model.read(ids).hidden_TBD)
-    torch.testing.assert_close(model.last(ids), found.last)
+    torch.testing.assert_close(model.last(Inputs(ids)), found.last)
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
@@ -32,9 +33,9 @@ def test_padding_changes_nothing(bidirectional: bool) -> None:
     model = build(bidirectional=bidirectional).eval()
     ids = torch.randint(20, (3, 7))
     lens = torch.tensor([7, 3, 5])
-    found = model(ids, torch.arange(7) < lens[:, None])
+    found = model(Inputs(ids, torch.arange(7) < lens[:, None]))
     for row, size in enumerate(lens.tolist()):
-        torch.testing.assert_close(found.hidden[:, row, :size], model(ids[row : row + 1, :size]).hidden[:, 0])
+        torch.testing.assert_close(found.hidden[:, row, :size], model(Inputs(ids[row : row + 1, :size])).hidden[:, 0])
     assert found.hidden.shape[-1] == (16 if bidirectional else 8)
 
 

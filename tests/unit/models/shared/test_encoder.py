@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 
+from firth.core.types import Inputs
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
 
@@ -68,24 +69,24 @@ def test_short_cuts_and_packing(options: dict[str, object]) -> None:
     encoder = build(options)
     ids, blocks, positions, places = packed()
     segments = (torch.arange(20) % 2).expand(2, 20)
-    last = encoder.last(ids, blocks, positions, segments)
-    layers = encoder(ids, blocks, positions, segments)
+    last = encoder.last(Inputs(ids, blocks, positions, segments))
+    layers = encoder(Inputs(ids, blocks, positions, segments))
     assert layers.hidden.shape == (4, 2, 20, 16)
     assert torch.equal(layers.mask, blocks > 0)
     torch.testing.assert_close(layers.last, last, atol=1e-6, rtol=0)
 
     picks = torch.tensor([[0, 3, 16, 16], [8, 1, 0, 13]])
-    picked = encoder.picked(picks, ids, blocks, positions, segments)
+    picked = encoder.picked(Inputs(ids, blocks, positions, segments), picks)
     torch.testing.assert_close(picked, last.gather(1, picks[:, :, None].expand(-1, -1, 16)), atol=1e-5, rtol=0)
 
     for place in places:  # each sequence alone, without neighbours or padding
-        alone = encoder.last(ids[:, place], None, None, segments[:, place])
+        alone = encoder.last(Inputs(ids[:, place], segments=segments[:, place]))
         torch.testing.assert_close(last[:, place], alone, atol=1e-5, rtol=0)
 
     changed = ids.clone()
     changed[:, places[0]] = 7
     changed[:, 17:] = 9
-    again = encoder.last(changed, blocks, positions, segments)
+    again = encoder.last(Inputs(changed, blocks, positions, segments))
     torch.testing.assert_close(again[:, 5:17], last[:, 5:17], atol=1e-6, rtol=0)
     assert bool(last.isfinite().all())
 
@@ -97,11 +98,11 @@ def test_attention_weights(positions: str, norm_first: bool) -> None:
     encoder = build({"positions": positions, "norm_first": norm_first})
     ids = torch.randint(0, 50, (2, 8))
     blocks = torch.tensor([[1] * 8, [1] * 5 + [0] * 3])
-    looks = encoder.attention(ids, blocks)
+    looks = encoder.attention(Inputs(ids, blocks))
     assert looks.shape == (3, 2, 2, 8, 8)
     torch.testing.assert_close(looks.sum(-1), torch.ones(3, 2, 2, 8))
     assert bool((looks[:, 1, :, :5, 5:] == 0).all())
-    hidden = encoder(ids, blocks).hidden
+    hidden = encoder(Inputs(ids, blocks)).hidden
     for number, block in enumerate(encoder.blocks):  # values mixed by these weights are what the block adds
         normed = block.attention_norm(hidden[number]) if norm_first else hidden[number]
         value = block.attention.qkv(normed).chunk(3, -1)[2].unflatten(-1, (2, -1)).transpose(1, 2)
@@ -119,12 +120,12 @@ def test_order_matters_only_with_positions() -> None:
     turned = ids.flip(1)
     for positions, same in (("none", True), ("learned", False), ("rotary", False)):
         encoder = build({"positions": positions})
-        assert torch.allclose(encoder.last(ids), encoder.last(turned).flip(1), atol=1e-5) == same
+        assert torch.allclose(encoder.last(Inputs(ids)), encoder.last(Inputs(turned)).flip(1), atol=1e-5) == same
 
 
 @torch.inference_mode()
 def test_segments() -> None:
     encoder = build({})
     ids = torch.randint(0, 50, (1, 6))
-    assert torch.equal(encoder.last(ids), encoder.last(ids, segments_BT=torch.zeros_like(ids)))
-    assert not torch.allclose(encoder.last(ids), encoder.last(ids, segments_BT=torch.ones_like(ids)))
+    assert torch.equal(encoder.last(Inputs(ids)), encoder.last(Inputs(ids, segments=torch.zeros_like(ids))))
+    assert not torch.allclose(encoder.last(Inputs(ids)), encoder.last(Inputs(ids, segments=torch.ones_like(ids))))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import firth
+from firth.core.types import Inputs
 from firth.models.shared.encoder_model import EncoderModel
 
 SHORT = ["The old doctor found a clock.", "老师看见了一本书。", "", "An apple! " * 3]
@@ -20,7 +21,7 @@ def model(run_folder: Path) -> EncoderModel:
 
 def plain(model: EncoderModel, ids: np.ndarray, layer: int) -> np.ndarray:
     with torch.inference_mode():
-        return model.encoder(torch.from_numpy(ids)[None]).hidden[layer, 0].numpy()
+        return model.encoder(Inputs(torch.from_numpy(ids)[None])).hidden[layer, 0].numpy()
 
 
 POOLS = {"mean": lambda hidden: hidden.mean(0), "cls": lambda hidden: hidden[0], "max": lambda hidden: hidden.max(0)}
@@ -79,7 +80,7 @@ def test_fill(model: EncoderModel) -> None:
     guesses = model.fill(text, top=4)
     ids = model.pieces.encode(text).ids
     with torch.inference_mode():
-        hidden = model.encoder.last(torch.from_numpy(ids)[None])[0]
+        hidden = model.encoder.last(Inputs(torch.from_numpy(ids)[None]))[0]
         assert model.token_head is not None
         scores = model.token_head(hidden, model.encoder.embeddings.tokens.weight)
         scores[:, model.pieces.special_ids] = float("-inf")

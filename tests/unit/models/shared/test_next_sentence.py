@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from firth import api
 from firth.core.errors import FirthError
+from firth.core.types import Inputs
 from firth.corpus.format import Corpus, Split
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.bert.objective import MaskedTokens
@@ -192,7 +193,7 @@ def test_both_losses_are_the_plain_ones(corpus: Corpus) -> None:
     batch = objective.batch(corpus.train, objective.rows(corpus.train, 0), 0, 0, 8).to("cpu")
     losses = objective.loss(encoder, batch)
     tensors = batch.tensors
-    hidden = encoder.last(tensors["ids"], tensors["doc_ids"], tensors["positions"], tensors["segments"])
+    hidden = encoder.last(Inputs.of(tensors))
     scores = objective.head(hidden, encoder.embeddings.tokens.weight)
     flat = tensors["picks"] + torch.arange(8)[:, None] * tensors["ids"].shape[1]
     wanted = functional.cross_entropy(

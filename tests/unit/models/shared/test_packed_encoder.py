@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from firth.core.types import Inputs
 from firth.models.shared.batching import packs, pool_packed
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
@@ -26,9 +27,9 @@ def test_packed_is_each_by_itself(shape: str) -> None:
     encoder = build(**SHAPES[shape])
     rows = [torch.randint(0, 30, (length,)) for length in LENS]
     with torch.inference_mode():
-        found = list(encoder.packed(torch.cat(rows), LENS))
+        found = list(encoder.packed(Inputs(torch.cat(rows)), LENS))
         assert len(found) == 3
-        wanted = [encoder(row[None]).hidden[:, 0] for row in rows]
+        wanted = [encoder(Inputs(row[None])).hidden[:, 0] for row in rows]
     torch.testing.assert_close(torch.stack(found), torch.cat(wanted, 1), atol=1e-5, rtol=1e-5)
 
 
@@ -43,12 +44,12 @@ def test_padding_is_left_out_and_nothing_else(shape: str, way: str, monkeypatch:
     results = []
     for filled in (0.0, 0.9):
         monkeypatch.setattr("firth.models.shared.encoder._FILLED", filled)
-        given = (ids, blocks, None, segments)
+        given = Inputs(ids, blocks, segments=segments)
         seen = blocks.bool()
         if way == "picked":
-            found = encoder.picked(picks, *given)
+            found = encoder.picked(given, picks)
         else:
-            hidden = encoder.last(*given) if way == "last" else encoder(*given).hidden.permute(1, 2, 0, 3)
+            hidden = encoder.last(given) if way == "last" else encoder(given).hidden.permute(1, 2, 0, 3)
             found = hidden[seen]
             assert bool((hidden[~seen] == 0).all()) == (filled > 0)
         encoder.zero_grad()
@@ -63,8 +64,8 @@ def test_rows_of_several_sequences_are_not_unpadded() -> None:
     several = torch.tensor([[1, 1, 2, 2, 0, 0, 0, 0], [1, 1, 1, 2, 2, 2, 0, 0]])
     holes = torch.tensor([[1, 0, 1, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0]])
     for blocks in (several, holes):
-        assert encoder._unpadded(ids, blocks, None, None, None) is None
-    assert encoder._unpadded(ids, (several > 0).long(), None, None, None) is not None
+        assert encoder._unpadded(Inputs(ids, blocks)) is None
+    assert encoder._unpadded(Inputs(ids, (several > 0).long())) is not None
 
 
 def test_a_bias_of_distances_is_not_packed() -> None:

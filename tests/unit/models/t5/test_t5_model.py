@@ -10,6 +10,7 @@ import firth
 from firth import api
 from firth.core.configs import find_run_recipe
 from firth.core.errors import FirthError
+from firth.core.types import Inputs
 from firth.corpus.format import Corpus
 from firth.models.pretrain import configure
 from firth.models.shared.encoder_decoder import EncoderDecoder
@@ -89,16 +90,16 @@ def test_the_encoder_reads_for_tasks(model: T5Model) -> None:
     ids = torch.randint(5, 300, (2, 9), generator=torch.Generator().manual_seed(0))
     blocks = (torch.arange(9) < torch.tensor([9, 4])[:, None]).long()
     with torch.inference_mode():
-        layers = reader.module(ids, blocks)
-        alone = reader.module(ids[1:, :4], None)
+        layers = reader.module(Inputs(ids, blocks))
+        alone = reader.module(Inputs(ids[1:, :4]))
     assert layers.hidden.shape == (3, 2, 9, 32)
     torch.testing.assert_close(layers.hidden[:, 1, :4], alone.hidden[:, 0], atol=1e-5, rtol=0)
     assert torch.equal(layers.mask, blocks > 0)
     with torch.inference_mode():
-        last = reader.module.last(ids, blocks)  # type: ignore[operator]
+        last = reader.module.last(Inputs(ids, blocks))
     torch.testing.assert_close(last, layers.hidden[-1])
     assert not any("decoder" in name for name in reader.module.state_dict())
-    empty = reader.module(ids, torch.zeros_like(blocks))
+    empty = reader.module(Inputs(ids, torch.zeros_like(blocks)))
     assert torch.isfinite(empty.hidden).all()
 
 

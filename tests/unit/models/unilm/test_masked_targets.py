@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.types import Batch
+from firth.core.types import Batch, Inputs
 from firth.corpus.pairs import PairSplit
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
@@ -121,8 +121,7 @@ def test_rows_with_fewer_masks_are_filled_up(tmp_path: Path) -> None:
 def guesses(objective: MaskedTargets, encoder: Encoder, batch: Batch) -> torch.Tensor:
     """Log-probabilities at the masks, in the order of the labels."""
     tensors = batch.to("cpu").tensors
-    inputs = (tensors[name] for name in ("picks", "ids", "doc_ids", "positions", "segments", "order"))
-    hidden = encoder.picked(*inputs, alone_BT=tensors["alone"]).flatten(0, 1)[tensors["masked"]]
+    hidden = encoder.picked(Inputs.of(tensors), tensors["picks"]).flatten(0, 1)[tensors["masked"]]
     return objective.head(hidden, encoder.embeddings.tokens.weight).log_softmax(-1)
 
 

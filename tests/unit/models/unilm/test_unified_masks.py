@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 
 from firth.core.errors import FirthError
+from firth.core.types import Inputs
 from firth.corpus.format import Corpus
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
@@ -60,7 +61,7 @@ def test_the_masks_by_hand(kind: int, corpus: Corpus) -> None:
     order = order_of(np.asarray([kind]), positions, segments)
     encoder, _ = build(corpus)
     blocks = torch.tensor([[1, 1, 1, 1, 1, 1, 2, 2]])
-    _, mask, _ = encoder._prepare(torch.zeros(1, 8, dtype=torch.long), blocks, None, torch.from_numpy(order))
+    _, mask, _ = encoder._prepare(Inputs(torch.zeros(1, 8, dtype=torch.long), blocks, order=torch.from_numpy(order)))
     assert mask is not None
     found = ["".join(str(int(seen)) for seen in row) for row in mask[0, 0, :6, :6]]
     assert found == TABLES[kind]
@@ -78,11 +79,11 @@ def test_nothing_leaks(kind: int, corpus: Corpus) -> None:
     segments = (positions >= middle).astype(np.int64)
     order = torch.from_numpy(order_of(np.asarray([kind]), positions, segments))
     ids = torch.randint(5, corpus.info.vocab_size, (1, length))
-    before = encoder.last(ids, order_BT=order)[0]
+    before = encoder.last(Inputs(ids, order=order))[0]
     for place in range(length):
         other = ids.clone()
         other[0, place] = 5 + (ids[0, place] - 4) % (corpus.info.vocab_size - 5)
-        changed = (encoder.last(other, order_BT=order)[0] - before).abs().amax(-1) > 0
+        changed = (encoder.last(Inputs(other, order=order))[0] - before).abs().amax(-1) > 0
         wanted = {
             LEFTWARD: [place <= i for i in range(length)],
             RIGHTWARD: [place >= i for i in range(length)],
@@ -96,7 +97,7 @@ def test_order_changes_nothing_where_all_are_equal(corpus: Corpus) -> None:
     encoder, _ = build(corpus)
     ids = torch.randint(5, corpus.info.vocab_size, (3, 12))
     torch.testing.assert_close(
-        encoder.last(ids), encoder.last(ids, order_BT=torch.zeros_like(ids)), rtol=1e-5, atol=1e-5
+        encoder.last(Inputs(ids)), encoder.last(Inputs(ids, order=torch.zeros_like(ids))), rtol=1e-5, atol=1e-5
     )
 
 
@@ -155,7 +156,7 @@ def test_the_loss_is_the_plain_one(corpus: Corpus) -> None:
     batch = objective.batch(corpus.train, objective.rows(corpus.train, 0), 0, 0, 8).to("cpu")
     losses = objective.eval().loss(model, batch)
     tensors = batch.tensors
-    hidden = model.last(*(tensors[name] for name in ("ids", "doc_ids", "positions", "segments", "order")))
+    hidden = model.last(Inputs.of(tensors))
     picks, masked = tensors["picks"], tensors["masked"]
     rows, columns = masked // picks.shape[1], picks.flatten()[masked]
     scores = objective.head(hidden[rows, columns], model.embeddings.tokens.weight)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from firth.core.types import Inputs
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam
 from firth.models.shared.configs import EncoderConfig
@@ -48,7 +49,7 @@ def whole(model: Encoder, source: list[int], target: list[int]) -> torch.Tensor:
     kind = SEQUENCE if source else LEFTWARD
     order = torch.from_numpy(order_of(np.asarray([kind]), positions, segments))
     offset = torch.from_numpy(segments) + 4 if source else torch.full_like(ids, 2)
-    hidden = model.last(ids, segments_BT=offset, order_BT=order)[0, -1]
+    hidden = model.last(Inputs(ids, segments=offset, order=order))[0, -1]
     return scores(model, hidden).log_softmax(-1)
 
 

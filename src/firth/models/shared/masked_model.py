@@ -1,0 +1,233 @@
+"""A trained encoder that guesses masked tokens, with its tokenizer: text in, vectors and guesses out.
+
+B batch, T tokens, N tokens end to end, S sequences, P places, D hidden size, L layers, V vocabulary.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.core.types import Encoding, Frame, Inputs, TextReader
+from firth.models.shared.batching import of_like_length, packs, pool_packed, pool_tokens, pool_windows, window_places
+from firth.models.shared.model import Attention, Guess, Model, TextLayers, require_layer, require_pool
+from firth.nn.network import TokenNetwork
+from firth.tokenizers.pieces import Pieces
+
+_BATCH_TOKENS = 4096
+POOLS = ("mean", "cls", "max")
+
+
+class MaskedModel(Model):
+    """What BERT-shaped models and XLNet answer alike."""
+
+    encoder: TokenNetwork
+
+    def __init__(self, pieces: Pieces, dim: int, num_layers: int, max_positions: int) -> None:
+        self.pieces = pieces
+        self.dim, self.num_layers, self.max_positions = dim, num_layers, max_positions
+
+    # -- how the network is asked
+
+    @property
+    def can_guess(self) -> bool:
+        """Whether masked tokens can be guessed."""
+        raise NotImplementedError
+
+    def _inputs(self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None = None) -> Inputs:
+        return Inputs(ids_BT, doc_ids_BT)
+
+    def _looks(self, ids_BT: torch.Tensor, segments_T: NDArray[np.int64]) -> torch.Tensor:
+        """What each token looks at, [L, B, H, T, T]."""
+        raise NotImplementedError
+
+    def _guess(self, picks_BP: torch.Tensor, ids_BT: torch.Tensor) -> torch.Tensor:
+        """Scores [B, P, V] of the tokens at the picked places, which are masked."""
+        raise NotImplementedError
+
+    def _pool(self, hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> torch.Tensor:
+        return pool_tokens(hidden_BTD, mask_BT, pool)
+
+    def reader(self) -> TextReader:
+        """The encoder for a task: [CLS] speaks for a text, two texts are read together."""
+        pieces = self.pieces
+        ends = tuple(number for number in (pieces.sep_id,) if number is not None)
+        summary = tuple(number for number in (pieces.cls_id,) if number is not None)
+        return TextReader(
+            kind=self.kind,
+            module=self.encoder,
+            tokenize=lambda text: pieces.encode(text, add_special=False, read_special=False),
+            dim=self.dim,
+            num_layers=self.num_layers + 1,
+            max_len=self.max_positions,
+            frame=Frame(summary, ends, ends),
+            pad_id=pieces.pad_id or 0,
+            summary="cls" if summary else "mean",
+            joins_pairs=bool(ends),
+        )
+
+    # -- vectors
+
+    def _windows(self, encoding: Encoding) -> list[NDArray[np.int64]]:
+        return window_places(len(encoding.ids), self.max_positions)
+
+    def _batches(self, windows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
+        """(numbers, ids, blocks) of windows of like length."""
+        for numbers, ids_BT, doc_ids_BT in of_like_length(windows, self.pieces.pad_id or 0):
+            yield numbers, torch.from_numpy(ids_BT), torch.from_numpy(doc_ids_BT)
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+        """A vector a text, float32 [N, D]; texts longer than the model go through in windows."""
+        require_pool(pool, POOLS)
+        num_layers = self.num_layers + 1
+        require_layer(layer, num_layers)
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        windows: list[NDArray[np.int64]] = []
+        owner: list[int] = []
+        for number, text in enumerate(texts):
+            encoding = self.pieces.encode(text)
+            found = [encoding.ids[places] for places in self._windows(encoding)]
+            windows += found
+            owner += [number] * len(found)
+        pooled = np.zeros((len(windows), self.dim), np.float32)
+        with torch.inference_mode():
+            for numbers, found_SD in self._pooled(windows, layer % num_layers, pool):
+                pooled[numbers] = found_SD.numpy()
+        return pool_windows(
+            pooled, np.asarray(owner), np.asarray([len(window) for window in windows]), len(texts), pool
+        )
+
+    def _pooled(
+        self, windows: Sequence[NDArray[np.int64]], layer: int, pool: str
+    ) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """(numbers, a vector each) of some windows at a time: end to end where the model can, else padded a little."""
+        if self.encoder.can_pack:
+            for numbers, ids_N, lens in packs(windows):
+                hidden_ND = next(islice(self.encoder.packed(Inputs(ids_N), lens), layer, None))
+                yield numbers, pool_packed(hidden_ND, lens, pool)
+            return
+        for numbers, ids_BT, doc_ids_BT in self._batches(windows):
+            inputs = self._inputs(ids_BT, doc_ids_BT)
+            hidden_BTD = self.encoder.last(inputs) if layer == self.num_layers else self.encoder(inputs).hidden[layer]
+            yield numbers, self._pool(hidden_BTD, doc_ids_BT > 0, pool)
+
+    def layers(self, text: str | list[str]) -> TextLayers:
+        """Every layer for every token; a list is taken as words."""
+        return self.layers_of([text])[0]
+
+    def layers_of(self, texts: Sequence[str | list[str]]) -> list[TextLayers]:
+        """The same of many texts, read together."""
+        encodings = [self.pieces.encode(text) for text in texts]
+        places = [(number, some) for number, one in enumerate(encodings) for some in self._windows(one)]
+        size = (self.num_layers + 1, self.dim)
+        hidden = [np.zeros((size[0], len(one.ids), size[1]), np.float32) for one in encodings]
+        with torch.inference_mode():
+            for window, found_LTD in self._read([encodings[number].ids[some] for number, some in places]):
+                number, some = places[window]
+                hidden[number][:, some] = found_LTD.numpy()
+        return [
+            TextLayers(one.tokens, one.offsets, one.words, mine) for one, mine in zip(encodings, hidden, strict=True)
+        ]
+
+    def _read(self, windows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[int, torch.Tensor]]:
+        """(number, [L+1, T, D]) of every window."""
+        if not self.encoder.can_pack:
+            for numbers, ids_BT, doc_ids_BT in self._batches(windows):
+                hidden_LBTD = self.encoder(self._inputs(ids_BT, doc_ids_BT)).hidden
+                for row, number in enumerate(numbers):
+                    yield number, hidden_LBTD[:, row, : len(windows[number])]
+            return
+        for numbers, ids_N, lens in packs(windows):
+            hidden_LND = torch.stack(list(self.encoder.packed(Inputs(ids_N), lens)))
+            yield from zip(numbers, hidden_LND.split(lens, dim=1), strict=True)
+
+    # -- guesses and what they look at
+
+    def attention(self, text: str, second: str | None = None) -> Attention:
+        """What each token looks at, in every layer and head; two texts are read as one row."""
+        encoding = self.pieces.encode(text, second)
+        if not len(encoding.ids):
+            raise FirthError("there is nothing to look at in an empty text: give some words")
+        self._check_fits(encoding)
+        with torch.inference_mode():
+            weights_LHTT = self._looks(torch.from_numpy(encoding.ids)[None], encoding.segments)[:, 0]
+        return Attention(encoding.tokens, encoding.offsets, weights_LHTT.float().numpy())
+
+    def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
+        """The likeliest tokens for each mask in the text, best first."""
+        encoding, places = self._masked(text)
+        with torch.inference_mode():
+            scores_PV = self._guess(torch.from_numpy(places)[None], torch.from_numpy(encoding.ids)[None])[0]
+            return self._guesses(text, encoding, places, scores_PV, top)
+
+    def _masked(self, text: str) -> tuple[Encoding, NDArray[np.int64]]:
+        """The tokens of a text, and the places of its masks."""
+        if not self.can_guess:
+            raise FirthError(
+                "this model has no masked-token head: fill needs one that was pre-trained with masked tokens"
+            )
+        encoding = self.pieces.encode(text)
+        places = np.flatnonzero(encoding.ids == self.pieces.mask_id)
+        mask = self.pieces.token(self.pieces.mask_id) if self.pieces.mask_id is not None else "[MASK]"
+        if not len(places):
+            raise FirthError(f"there is no {mask} in '{text[:60]}': put {mask} where a word is to be guessed")
+        self._check_fits(encoding)
+        return encoding, places
+
+    def _guesses(
+        self, text: str, encoding: Encoding, places: NDArray[np.int64], scores_PV: torch.Tensor, top: int
+    ) -> list[list[Guess]]:
+        """The best tokens for each masked place."""
+        scores_PV = scores_PV[:, : self.pieces.vocab_size]
+        scores_PV[:, self.pieces.special_ids] = float("-inf")
+        found = scores_PV.softmax(-1).topk(min(top, scores_PV.shape[-1] - len(self.pieces.special_ids)))
+        guesses = []
+        for row, place in enumerate(places.tolist()):
+            start, end = encoding.offsets[place].tolist()
+            guesses.append(
+                [
+                    Guess(token, float(probability), text[:start] + token.removeprefix("##") + text[end:])
+                    for probability, number in zip(found.values[row], found.indices[row].tolist(), strict=True)
+                    for token in [self.pieces.token(number)]
+                ]
+            )
+        return guesses
+
+    def score(self, text: str) -> float:
+        """The pseudo-log-likelihood of a text: each token hidden in turn (Salazar et al. 2020)."""
+        return float(self._token_scores(text).sum())
+
+    def pseudo_perplexity(self, texts: Sequence[str]) -> float:
+        """exp of the mean negative pseudo-log-likelihood a token."""
+        scores = np.concatenate([self._token_scores(text) for text in texts])
+        return float(np.exp(-scores.mean()))
+
+    def _token_scores(self, text: str) -> NDArray[np.float64]:
+        encoding = self.pieces.encode(text)
+        self._check_fits(encoding)
+        return self.score_ids(encoding.ids, np.flatnonzero(encoding.words >= 0))
+
+    def score_ids(self, ids: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """log p of the token at each place when it is hidden and all others are seen."""
+        if not self.can_guess or self.pieces.mask_id is None:
+            raise FirthError("this model has no masked-token head, which scores need: pre-train it with masked tokens")
+        found = np.zeros(len(places))
+        together = max(1, _BATCH_TOKENS // len(ids))
+        with torch.inference_mode():
+            for start in range(0, len(places), together):
+                some = places[start : start + together]
+                hidden_ids = np.repeat(ids[None], len(some), 0)
+                hidden_ids[np.arange(len(some)), some] = self.pieces.mask_id
+                scores = self._guess(torch.from_numpy(some)[:, None], torch.from_numpy(hidden_ids))[:, 0].log_softmax(
+                    -1
+                )
+                found[start : start + together] = scores[torch.arange(len(some)), torch.from_numpy(ids[some])]
+        return found
+
+    def _check_fits(self, encoding: Encoding) -> None:
+        size, most = len(encoding.ids), self.max_positions
+        if size > most:
+            raise FirthError(f"the text has {size} tokens, more than the model's {most}: shorten it")
