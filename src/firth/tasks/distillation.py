@@ -311,7 +311,9 @@ def check_distillation(config: TaskConfig, teacher: Teacher, network: TaskNetwor
 def build_teacher(model: Model, run: Path, config: TaskConfig, student: Model, pairs: bool) -> Teacher:
     """The model of ``run`` as the teacher of a student with these settings; an error where it teaches something else."""
     if not isinstance(model, TaskModel):
-        raise FirthError(f"{run}: no task was learned here ({model.kind}) that could be taught; name a run of the same task")
+        raise FirthError(
+            f"{run}: no task was learned here ({model.kind}) that could be taught; name a run of the same task"
+        )
     if model.config.task != config.task or model.pairs != pairs:
         kinds = [
             f"{task} of {'pairs' if both else 'texts'}"
