@@ -75,7 +75,7 @@ def test_a_line_of_50_megabytes(work: Path, capsys: pytest.CaptureFixture[str]) 
         ["prepare", "a.txt", "--layout", "line", "--out", "corpus"],
         capsys,
         "a.txt:3: a line of more than",
-        "break it into lines",
+        "split it into lines",
     )
 
 
@@ -85,7 +85,7 @@ def test_a_long_line_in_a_table(
     monkeypatch.setattr("firth.data.sources.MAX_LINE_CHARS", 1_000_000)
     (work / "a.jsonl").write_text(jsonl(4, json.dumps({"text": "word " * 500_000})))
     refused(
-        ["prepare", "a.jsonl", "--out", "corpus"], capsys, "a.jsonl:4: a line of more than 1 MB", "break it into lines"
+        ["prepare", "a.jsonl", "--out", "corpus"], capsys, "a.jsonl:4: a line of more than 1 MB", "split it into lines"
     )
 
 

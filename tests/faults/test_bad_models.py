@@ -98,11 +98,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "no weights": (remove("model.safetensors"), ["model: no weights here", "copy them beside config.json"]),
     "cut-off weights": (
         lambda folder: (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-9]),
-        ["model/model.safetensors: not a whole file of weights", "copy it again"],
+        ["model/model.safetensors: not a complete weights file", "copy it again"],
     ),
     "empty weights": (
         write("model.safetensors", ""),
-        ["model/model.safetensors: not a whole file of weights", "copy it again"],
+        ["model/model.safetensors: not a complete weights file", "copy it again"],
     ),
     "no tokenizer": (remove("tokenizer.json", "vocab.txt"), ["model: no tokenizer here", "copy the tokenizer's files"]),
     "a broken tokenizer": (write("tokenizer.json", "{}"), ["model/tokenizer.json: not a tokenizer", "check the file"]),
@@ -118,7 +118,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
             remove("model.safetensors")(folder),
             torch.save([torch.zeros(2)], folder / "pytorch_model.bin"),
         ),
-        ["model/pytorch_model.bin: not a plain table", "convert it to safetensors"],
+        ["model/pytorch_model.bin: not a plain dict", "convert it to safetensors"],
     ),
     "a cut-off pytorch_model.bin": (
         lambda folder: (
@@ -151,7 +151,7 @@ def test_pickles_are_not_executed(new_format: bool, model: Path, work: Path, cap
     refused(
         ["fill", "model", "a [MASK]"],
         capsys,
-        "model/pytorch_model.bin: holds more than plain tensors",
+        "model/pytorch_model.bin: contains more than plain tensors",
         "convert it to safetensors",
     )
     assert not (work / "exploded").exists()
@@ -196,7 +196,7 @@ QUESTIONS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "out that is a folder": (
         ["encode", "model", "good.txt", "--out", "folder.npy"],
-        ["folder.npy", "choose another place"],
+        ["folder.npy", "choose another path"],
     ),
     "encode without the column": (
         ["encode", "model", "a.jsonl", "--column", "body"],
@@ -282,7 +282,7 @@ def test_evaluate_and_plan(words: list[str], said: list[str], model: Path, capsy
 def test_out_that_may_not_be_written(model: Path, work: Path, capsys: Capture) -> None:
     """Nobody may make folders in /sys, not even root."""
     (work / "good.txt").write_text("One text.\n" * 30)
-    remedy = "choose another place"
+    remedy = "choose another path"
     refused(
         ["encode", "model", "good.txt", "--out", "/sys/v.npy"],
         capsys,

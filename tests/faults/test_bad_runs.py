@@ -38,7 +38,7 @@ SETTINGS: dict[str, tuple[list[str], list[str]]] = {
     "steps and budget": (["--steps", "5", "--budget", "5m"], ["steps and budget were given", "in one way only"]),
     "steps and epochs": (["steps=5", "epochs=2"], ["steps and epochs were given", "in one way only"]),
     "bad duration": (["--budget", "soon"], ["'soon' is not a duration", "90s, 20m or 1h30m"]),
-    "no duration at all": (["--budget", "0s"], ["'0s' is not a duration", "longer than nothing"]),
+    "no duration at all": (["--budget", "0s"], ["'0s' is not a duration", "greater than zero"]),
     "negative steps": (["--steps", "-5"], ["'training.steps' cannot be -5", "greater than 0"]),
     "no steps": (["--steps", "0"], ["'training.steps' cannot be 0", "greater than 0"]),
     "negative epochs": (["--epochs", "-1"], ["'training.epochs' cannot be -1.0", "greater than 0"]),
@@ -175,12 +175,12 @@ def test_run_that_exists(corpus_here: Path, work: Path, run_folder: Path, capsys
     refused([*words, "--out", "photos"], capsys, "photos: exists already", "choose another --out")
     refused([*words, "--out", "photos", "--overwrite"], capsys, "photos: not a run of Firth, so it is not overwritten")
     refused([*words, "--out", "run", "--overwrite", "--device", "gpu9"], capsys, "device 'gpu9' cannot be used")
-    refused([*words, "--out", "run/firth.json/x"], capsys, "run/firth.json/x: cannot be made", "choose another place")
+    refused([*words, "--out", "run/firth.json/x"], capsys, "run/firth.json/x: cannot be created", "choose another path")
 
 
 def test_out_that_may_not_be_written(corpus_here: Path, capsys: Capture) -> None:
     words = ["pretrain", "bert-tiny", "--corpus", "corpus", "--steps", "1"]
-    refused([*words, "--out", "/sys/run"], capsys, "/sys/run: no permission to write there", "choose another place")
+    refused([*words, "--out", "/sys/run"], capsys, "/sys/run: no permission to write there", "choose another path")
 
 
 def test_base_that_is_none(corpus_here: Path, work: Path, run_folder: Path, capsys: Capture) -> None:

@@ -32,9 +32,9 @@ def test_columns(work: Path, capsys: Told) -> None:
     refused(start("classify", "a.tsv", "--label", "mood"), capsys, "a.tsv:1", "no column 'mood'")
     refused(start("classify", "a.tsv", "--text", "texts"), capsys, "did you mean 'text'?")
     Path("b.tsv").write_text("text\tother\nA map.\ten\n", encoding="utf-8")
-    refused(start("classify", "b.tsv"), capsys, "b.tsv:1", "no column of labels among text, other")
+    refused(start("classify", "b.tsv"), capsys, "b.tsv:1", "no label column among text, other")
     Path("c.tsv").write_text(GOOD + "only text\n", encoding="utf-8")
-    refused(start("classify", "c.tsv"), capsys, "c.tsv:4", "1 fields where there should be 2")
+    refused(start("classify", "c.tsv"), capsys, "c.tsv:4", "1 fields where 2 are expected")
 
 
 def test_labels(work: Path, capsys: Told) -> None:
@@ -74,7 +74,9 @@ def test_answers_that_are_not_there(run_folder: Path, work: Path, capsys: Told) 
     data = json.loads(path.read_text())
     data["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
     path.write_text(json.dumps(data))
-    said = refused(start("answer", "train.json", "--base", run_folder), capsys, "1 of 6 answers do not stand")
+    said = refused(
+        start("answer", "train.json", "--base", run_folder), capsys, "1 of 6 answers are not in their passage"
+    )
     assert "skip them with --skip-bad" in said
     assert " at " in said
     main([str(word) for word in start("answer", "train.json", "--base", run_folder, "--skip-bad")])
@@ -167,7 +169,7 @@ def test_one_text_here_and_two_there(run_folder: Path, task_run: Path, work: Pat
 
 def test_columns_of_tags(work: Path, capsys: Told) -> None:
     Path("a.conll").write_text("the O\nmap B-X\n")
-    refused(start("tag", "a.conll", "--text", "word"), capsys, "a.conll: a name of a column, 'word'")
+    refused(start("tag", "a.conll", "--text", "word"), capsys, "a.conll: column names like 'word'")
     refused(start("tag", "a.conll", "--text", "-5"), capsys, "a.conll:1: no such column: there are 2")
 
 

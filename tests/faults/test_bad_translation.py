@@ -24,7 +24,7 @@ def test_sides_of_different_lengths(work: Path, capsys: Told) -> None:
     Path("a.en").write_text("one\ntwo\n")
     Path("a.de").write_text("eins\n")
     refused(["prepare-pairs", "a.en", "a.de", "--out", "c"], capsys, "a.en has 2 lines but a.de has 1")
-    refused(["prepare-pairs", "a.en", "--out", "c"], capsys, "two files whose lines belong together")
+    refused(["prepare-pairs", "a.en", "--out", "c"], capsys, "two line-aligned files")
     refused(["prepare-pairs", "a.en", "a.fr", "--out", "c"], capsys, "a.fr: no such file")
 
 
@@ -61,7 +61,7 @@ def test_a_damaged_translator(translator: Path, work: Path, capsys: Told) -> Non
 
     shutil.copytree(translator, "copy")
     Path("copy/model.safetensors").write_bytes(b"")
-    refused(["translate", "copy", "dog"], capsys, "model.safetensors: not a whole file of weights")
+    refused(["translate", "copy", "dog"], capsys, "model.safetensors: not a complete weights file")
     Path("copy/model.safetensors").unlink()
     refused(["translate", "copy", "dog"], capsys, "no weights here")
     Path("copy/tokenizer.json").unlink()

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, checksums, and a clear word when the disk is full."""
+"""Atomic files and folders, JSON, checksums, and clear messages for disk errors."""
 
 import contextlib
 import errno
@@ -20,9 +20,9 @@ _IMPOSSIBLE = {errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EEXIST}
 
 @contextlib.contextmanager
 def disk_errors(what: str | Path) -> Iterator[None]:
-    """Turns a full, read-only or forbidden disk into one sentence.
+    """Turns a full, read-only or forbidden disk into a one-sentence ``FirthError``.
 
-    Rust writers (safetensors, tokenizers) report the code only in their message.
+    Rust writers (safetensors, tokenizers) report the error code only in their message.
     """
     try:
         yield
@@ -38,9 +38,9 @@ def disk_errors(what: str | Path) -> Iterator[None]:
                 f"{what}: the disk is full or a size limit was reached; free some space and run the same command again"
             ) from error
         if code in _FORBIDDEN:
-            raise FirthError(f"{what}: no permission to write there; choose another place") from error
+            raise FirthError(f"{what}: no permission to write there; choose another path") from error
         if code in _IMPOSSIBLE:
-            raise FirthError(f"{what}: cannot be made ({os.strerror(code)}); choose another place") from error
+            raise FirthError(f"{what}: cannot be created ({os.strerror(code)}); choose another path") from error
         raise
 
 
@@ -55,9 +55,10 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
-    """A file to write into; it takes its name only when everything is on disk.
+    """A file to write into; it gets its final name only after all bytes are written.
 
-    Without ``durable`` a kill does no harm, but a power cut may: for what is checked before use.
+    ``durable=False`` skips fsync: safe against a killed process, not against a power cut. Use it for
+    files that are verified before use.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with disk_errors(path):
@@ -83,7 +84,7 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
 
 
@@ -93,12 +94,12 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError:
         raise FirthError(f"{path}: no such file") from None
     except (ValueError, UnicodeDecodeError) as error:
-        raise FirthError(f"{path}: not valid JSON ({error}); the file is damaged or of another kind") from None
+        raise FirthError(f"{path}: not valid JSON ({error}); the file is damaged or has another format") from None
 
 
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill; it takes its name only when everything in it is on disk."""
+    """A folder to fill; it gets its final name only after everything in it is on disk."""
     temporary = path.with_name(f".{path.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     with disk_errors(path):
@@ -125,7 +126,7 @@ def checksum(path: Path) -> str:
 
 
 def check_files(folder: Path, expected: dict[str, str], remedy: str) -> None:
-    """Every named file is there and as it was written; else the file is named."""
+    """Raises an error for the first file that is missing or does not match its checksum."""
     for name, wanted in expected.items():
         path = folder / name
         if not path.is_file():
@@ -135,10 +136,10 @@ def check_files(folder: Path, expected: dict[str, str], remedy: str) -> None:
 
 
 def fingerprint(path: Path) -> str:
-    """Of a file, or of all files in a folder that make the model (not checkpoints, reports, probes): equal for equal content."""
+    """A short content hash of a file or a model folder. Checkpoints, reports and probes are not hashed."""
     if path.is_file():
         return checksum(path)[:16]
-    names = sorted(name for name in path.rglob("*") if name.is_file() and not _passed_over(name.relative_to(path)))
+    names = sorted(name for name in path.rglob("*") if name.is_file() and not _ignored(name.relative_to(path)))
     found = hashlib.sha256()
     for name in names:
         found.update(f"{name.relative_to(path)}\0{checksum(name)}\0".encode())
@@ -148,5 +149,5 @@ def fingerprint(path: Path) -> str:
 _NOT_MODEL = ("checkpoints", "probe", "report.html", "metrics.jsonl")
 
 
-def _passed_over(path: Path) -> bool:
+def _ignored(path: Path) -> bool:
     return any(part.startswith(".") or part in _NOT_MODEL for part in path.parts)

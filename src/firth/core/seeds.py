@@ -1,7 +1,7 @@
-"""Randomness as a pure function of (seed, keys), so that nothing has to remember where it was.
+"""Random numbers as a pure function of (seed, keys), so that no generator state has to be saved.
 
-SplitMix64 (Steele et al. 2014) hashes the keys; the same keys give the same numbers on every
-machine, in any order and on any number of workers.
+SplitMix64 (Steele et al. 2014) hashes the keys. The same keys give the same numbers on every
+machine, in any order and with any number of workers.
 """
 
 import numpy as np
@@ -28,10 +28,10 @@ def hashed(*keys: ArrayLike) -> NDArray[np.uint64]:
 
 
 def uniform(*keys: ArrayLike) -> NDArray[np.float64]:
-    """A number in [0, 1) for each combination of the keys."""
+    """A uniform number in [0, 1) for each combination of the keys."""
     return (hashed(*keys) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def generator(*keys: int) -> np.random.Generator:
-    """A NumPy generator that starts at a place given by the keys."""
+    """A NumPy generator seeded by the keys."""
     return np.random.Generator(np.random.Philox(key=int(hashed(*keys))))

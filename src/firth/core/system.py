@@ -1,4 +1,4 @@
-"""The process and its system: memory given back, standard input."""
+"""Process memory and standard input."""
 
 import ctypes
 import gc
@@ -9,7 +9,7 @@ from firth.core.errors import FirthError
 
 
 def release_memory() -> None:
-    """Frees what the C library keeps for later; where it has no such call, nothing happens."""
+    """Returns freed heap memory to the system (glibc's malloc_trim); does nothing elsewhere."""
     gc.collect()
     try:
         ctypes.CDLL(None).malloc_trim(0)
@@ -18,10 +18,10 @@ def release_memory() -> None:
 
 
 def stdin_lines() -> Iterator[tuple[int, str]]:
-    """Lines as they come, without their ends, counted from 1."""
+    """Yields (line number from 1, line without its newline) as lines arrive."""
     for number, raw in enumerate(sys.stdin.buffer, 1):
         try:
             line = raw.decode()
         except UnicodeDecodeError:
-            raise FirthError(f"standard input:{number}: not utf-8; convert it first") from None
+            raise FirthError(f"standard input:{number}: not utf-8; convert it to UTF-8 first") from None
         yield number, line.rstrip("\r\n")

@@ -1,7 +1,4 @@
-"""Named tensors on disk: safetensors only, nothing is ever executed by loading.
-
-Torch is imported when a function is called, not before.
-"""
+"""Named tensors on disk: safetensors, never pickle. Torch is imported only when a function is called."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Writes the file whole or not at all; the same tensors give the same bytes."""
+    """Writes the file atomically; equal tensors give equal bytes."""
     from safetensors.torch import save_file
 
     temporary = path.with_name(f".{path.name}.tmp")
@@ -35,7 +32,7 @@ def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
 
 
 def load_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """From ``.safetensors``, or a PyTorch ``.bin`` restricted to plain tensors."""
+    """Reads ``.safetensors``, or a PyTorch ``.bin`` that holds plain tensors only."""
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -48,11 +45,11 @@ def load_tensors(path: Path) -> dict[str, torch.Tensor]:
         raise FirthError(f"{path}: no such file") from None
     except (SafetensorError, RuntimeError, ValueError, EOFError) as error:
         reason = str(error).partition("\n")[0]
-        raise FirthError(f"{path}: not a whole file of weights ({reason}); copy it again") from None
+        raise FirthError(f"{path}: not a complete weights file ({reason}); copy it again") from None
     except Exception as error:
         raise FirthError(
-            f"{path}: holds more than plain tensors, so it is not loaded ({type(error).__name__}); convert it to safetensors"
+            f"{path}: contains more than plain tensors, so it is not loaded ({type(error).__name__}); convert it to safetensors"
         ) from None
     if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
-        raise FirthError(f"{path}: not a plain table of named tensors; convert it to safetensors")
+        raise FirthError(f"{path}: not a plain dict of named tensors; convert it to safetensors")
     return dict(found)

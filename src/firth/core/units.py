@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them, and numbers as people read them."""
+"""Parsing and formatting of durations, counts and sizes."""
 
 import re
 
@@ -19,7 +19,7 @@ def parse_duration(text: str) -> float:
     else:
         raise FirthError(f"'{text}' is not a duration: write it like 90s, 20m or 1h30m")
     if seconds <= 0:
-        raise FirthError(f"'{text}' is not a duration: it must be longer than nothing, like 90s or 20m")
+        raise FirthError(f"'{text}' is not a duration: it must be greater than zero, like 90s or 20m")
     return seconds
 
 

@@ -1,13 +1,12 @@
-"""Questions with answers in a passage: SQuAD 1.1 and 2.0, CMRC 2018 (both layouts), flat jsonl and csv, to examples.
+"""Extractive question answering: reads SQuAD 1.1 and 2.0, CMRC 2018 (both layouts), flat jsonl, and SubjQA's csv.
 
-An answer must stand in the passage where the file says. Those that do not are counted and named, and
-skipped only if that is asked for.
+An answer must occur in the passage at the offset that the file gives. Misplaced answers are counted and
+reported; they are skipped only on request.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from firth.core.errors import FirthError
 from firth.data.examples import Answer, AnswerExample
@@ -15,13 +14,13 @@ from firth.data.sources import Source, find_sources
 from firth.data.tables import first_line, json_lines, load_json, open_table
 from firth.tokenizers.characters import whole_characters
 
-_NO_ANSWER = "ANSWERNOTFOUND"  # SubjQA's word for it, also at the end of each review
+_NO_ANSWER = "ANSWERNOTFOUND"  # SubjQA's marker for unanswerable questions, also appended to each review
 _RANGE = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 
 @dataclass
 class AnswerFile:
-    """What was read: examples, how many answers there were, and those that do not stand in their passage."""
+    """The examples of a file, the number of its answers, and a message for each misplaced answer."""
 
     examples: list[AnswerExample] = field(default_factory=list)
     num_answers: int = 0
@@ -31,10 +30,10 @@ class AnswerFile:
 def read_answers(
     path: str, skip_bad: bool = False, encoding: str = "utf-8", only_references: bool = False
 ) -> AnswerFile:
-    """All questions of a file (or folder, or glob).
+    """All questions of a file, folder or glob.
 
-    ``skip_bad`` leaves out bad answers, and questions left without any. ``only_references``: to score
-    guesses the texts of the answers are enough; no question is left out, and bad places are only counted.
+    ``skip_bad`` drops misplaced answers, and questions that have no other answer. ``only_references`` keeps every
+    question and only counts misplaced answers: scoring needs the answer texts, not their offsets.
     """
     found = AnswerFile()
     for source in find_sources([path]):
@@ -42,14 +41,14 @@ def read_answers(
             _add(found, item, keep=only_references)
     if found.bad and not skip_bad and not only_references:
         raise FirthError(
-            f"{path}: {len(found.bad)} of {found.num_answers} answers do not stand in their passage where the file says, first {found.bad[0]}; mend them or skip them with --skip-bad"
+            f"{path}: {len(found.bad)} of {found.num_answers} answers are not in their passage at the given offset, first {found.bad[0]}; fix them or skip them with --skip-bad"
         )
     return found
 
 
 @dataclass(frozen=True)
 class _Raw:
-    """A question as the file has it; an answer without a start is sought."""
+    """A question as the file has it; an answer without an offset is searched in the passage."""
 
     id: str
     question: str
@@ -90,13 +89,13 @@ def _raw(source: Source, encoding: str) -> Iterator[_Raw]:
         value = load_json(source, encoding)
         data = value.get("data") if isinstance(value, dict) else value
         if not isinstance(data, list):
-            raise FirthError(f"{source.name}: no list 'data' of articles; give a file laid out as SQuAD's or CMRC's")
+            raise FirthError(f"{source.name}: no list 'data' of articles; use the layout of SQuAD or CMRC")
         for article in data:
             yield from _article(article, source.name)
 
 
 def _is_flat(line: str) -> bool:
-    """Whether the first line is a whole question of its own."""
+    """Whether the first line is a complete question."""
     import json
 
     try:
@@ -106,18 +105,17 @@ def _is_flat(line: str) -> bool:
     return isinstance(value, dict) and "question" in value and "context" in value
 
 
-def _article(article: Any, name: str) -> Iterator[_Raw]:
+def _article(value: object, name: str) -> Iterator[_Raw]:
     """SQuAD's article of paragraphs; CMRC's flat article, which is one paragraph; a flat question."""
-    if not isinstance(article, dict):
-        raise FirthError(
-            f"{name}: an article is not an object but {type(article).__name__}; give a file laid out as SQuAD's"
-        )
+    article = _object(value, "paragraphs", name)
     if "question" in article and "context" in article:
         yield _flat(article, name)
         return
-    for paragraph in _list(article, "paragraphs", name) if "paragraphs" in article else [article]:
+    for part in _list(article, "paragraphs", name) if "paragraphs" in article else [article]:
+        paragraph = _object(part, "context", name)
         passage = _field(paragraph, ("context", "context_text"), name)
-        for qa in _list(paragraph, "qas", name):
+        for entry in _list(paragraph, "qas", name):
+            qa = _object(entry, "question", name)
             question = _field(qa, ("question", "query_text"), name)
             number = str(qa.get("id", qa.get("query_id", "")))
             answers = [_answer(answer, name) for answer in _list(qa, "answers", name)]
@@ -125,15 +123,15 @@ def _article(article: Any, name: str) -> Iterator[_Raw]:
             yield _Raw(number, question, passage, [] if impossible else answers, impossible, f"{name} {number}".strip())
 
 
-def _flat(item: dict[str, Any], where: str) -> _Raw:
-    """One object a question, ``answers`` as {text: [...], answer_start: [...]} or a list."""
+def _flat(item: dict[str, object], where: str) -> _Raw:
+    """One object per question, ``answers`` as {text: [...], answer_start: [...]} or a list."""
     passage, question = _field(item, ("context", "passage"), where), _field(item, ("question",), where)
     given = item.get("answers")
     if isinstance(given, dict):
         texts = _list(given, "text", where)
         starts = _list(given, "answer_start", where) or [None] * len(texts)
         if len(starts) != len(texts):
-            raise FirthError(f"{where}: {len(texts)} answers and {len(starts)} starts; mend this line")
+            raise FirthError(f"{where}: {len(texts)} answers but {len(starts)} starts; fix this line")
         both = zip(texts, starts, strict=True)
         answers = [_answer({"text": text, "answer_start": start}, where) for text, start in both]
     else:
@@ -143,47 +141,49 @@ def _flat(item: dict[str, Any], where: str) -> _Raw:
     return _Raw(number, question, passage, [] if impossible else answers, impossible, f"{where} {number}".strip())
 
 
-def _answer(answer: Any, where: str) -> tuple[str, int | None]:
+def _answer(answer: object, where: str) -> tuple[str, int | None]:
     if isinstance(answer, str):
         return whole_characters(answer), None
     if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
-        raise FirthError(f"{where}: an answer is neither text nor an object with 'text'; mend the file")
+        raise FirthError(f"{where}: an answer is neither text nor an object with 'text'; fix the file")
     start = answer.get("answer_start")
     if not (start is None or isinstance(start, int) or (isinstance(start, float) and start.is_integer())):
-        raise FirthError(f"{where}: 'answer_start' is no whole number but {start!r}; mend the file")
+        raise FirthError(f"{where}: 'answer_start' is not an integer but {start!r}; fix the file")
     return whole_characters(answer["text"]), None if start is None else int(start)
 
 
-def _list(item: dict[str, Any], name: str, where: str) -> list[Any]:
+def _object(value: object, field: str, where: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise FirthError(
+            f"{where}: not an object with '{field}' but {type(value).__name__}; use the layout of SQuAD or CMRC"
+        )
+    return value
+
+
+def _list(item: dict[str, object], name: str, where: str) -> list[object]:
     """A list that may be missing."""
     found = item.get(name)
     if found is not None and not isinstance(found, list):
-        raise FirthError(f"{where}: '{name}' is not a list but {type(found).__name__}; mend the file")
+        raise FirthError(f"{where}: '{name}' is not a list but {type(found).__name__}; fix the file")
     return found or []
 
 
-def _field(item: Any, names: tuple[str, ...], where: str) -> str:
-    if not isinstance(item, dict):
-        raise FirthError(
-            f"{where}: not an object with '{names[0]}' but {type(item).__name__}; give a file laid out as SQuAD's or CMRC's"
-        )
+def _field(item: dict[str, object], names: tuple[str, ...], where: str) -> str:
     for name in names:
-        if isinstance(item.get(name), str):
-            return whole_characters(item[name])
-    raise FirthError(
-        f"{where}: no '{names[0]}' (text) in {', '.join(item)[:80]}; give a file laid out as SQuAD's or CMRC's"
-    )
+        if isinstance(value := item.get(name), str):
+            return whole_characters(value)
+    raise FirthError(f"{where}: no '{names[0]}' (text) in {', '.join(item)[:80]}; use the layout of SQuAD or CMRC")
 
 
 def _subjqa(source: Source, encoding: str) -> Iterator[_Raw]:
-    """SubjQA's csv: spans are given by range; their text is written in tokens, so spaces are not compared."""
+    """SubjQA's csv: spans are character ranges; the span text is tokenized, so whitespace is not compared."""
     table = open_table(source, encoding)
     names = [str(name).strip() for name in table.head[0][1]] if table.head else []
     wanted = ("question", "review", "human_ans_spans", "human_ans_indices")
     missing = [name for name in wanted if name not in names]
     if missing:
         raise FirthError(
-            f"{table.where(1)}: no column '{missing[0]}' for questions and answers; give SubjQA's csv, or SQuAD's json"
+            f"{table.where(1)}: no column '{missing[0]}' for questions and answers; use SubjQA's csv or SQuAD's json"
         )
     places = [names.index(name) for name in wanted]
     id_place = names.index("q_review_id") if "q_review_id" in names else None
@@ -192,7 +192,7 @@ def _subjqa(source: Source, encoding: str) -> Iterator[_Raw]:
             continue
         if len(fields) != len(names):
             raise FirthError(
-                f"{table.where(line)}: {len(fields)} fields where the header has {len(names)}; mend this line"
+                f"{table.where(line)}: {len(fields)} fields where the header has {len(names)}; fix this line"
             )
         question, passage, text, range_ = (str(fields[place]) for place in places)
         passage = passage.removesuffix(_NO_ANSWER).rstrip() if passage.endswith(_NO_ANSWER) else passage

@@ -1,7 +1,7 @@
-"""Labelled examples as plain data: what readers give and tasks take.
+"""Labelled examples: plain data that readers yield and tasks consume.
 
-``where`` says for messages where an example stands, ``file:line`` mostly. Places in a text are
-counted in characters (code points) of the original.
+``where`` is the example's source for messages, mostly ``file:line``. Offsets count characters (code
+points) of the original text.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class TextExample:
-    """One text, or two to be compared, with its class or (a number) its score."""
+    """One text or a text pair, with its class label or its score (a number)."""
 
     text: str
     second: str | None = None
@@ -20,7 +20,7 @@ class TextExample:
 
 @dataclass(frozen=True)
 class TagExample:
-    """Words with their tags, and the text in which each word stands at ``offsets``."""
+    """Words with their tags, and the text with the offsets of each word."""
 
     words: list[str]
     tags: list[str] | None = None
@@ -30,7 +30,7 @@ class TagExample:
 
 
 class Answer(NamedTuple):
-    """A stretch of a passage."""
+    """A span of a passage."""
 
     text: str
     start: int
@@ -38,9 +38,9 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerExample:
-    """A question to a passage; ``impossible`` where the passage is known not to answer it.
+    """A question about a passage; ``impossible`` where the passage does not answer it.
 
-    ``answers`` stand in the passage; ``references`` are the texts of all that people gave, for scores.
+    ``answers`` are spans of the passage; ``references`` are all annotated answer texts, used for scoring.
     """
 
     id: str
@@ -53,9 +53,9 @@ class AnswerExample:
 
 
 class SenseMark(NamedTuple):
-    """Words ``start`` to ``end`` of a sentence, taken together, mean one of ``senses`` (any is right).
+    """Words ``start`` to ``end`` of a sentence together have one of ``senses`` (any counts as correct).
 
-    ``item`` is what the sense is chosen for: a lemma with its part of speech.
+    ``item`` is the entry whose senses are candidates: a lemma with its part of speech.
     """
 
     id: str
@@ -67,7 +67,7 @@ class SenseMark(NamedTuple):
 
 @dataclass(frozen=True)
 class SenseExample:
-    """A sentence or a longer context in words, some of which are marked with their sense."""
+    """A tokenized sentence or longer context with sense annotations."""
 
     words: list[str]
     marks: list[SenseMark]

@@ -1,15 +1,207 @@
-"""Labelled texts, one or two to a label: tables of any kind to examples."""
+"""Labelled texts and text pairs: chooses the columns of a table and reads it as examples.
 
+The columns of text, second text and label are chosen by name, or by the shape of a table without header. Known names
+are those of GLUE, CLUE, SNLI and of common tables. The user can also name the columns, or number them from 1 where the
+file has no header.
+"""
+
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
-from firth.core.errors import FirthError
-from firth.data.columns import SCORES, Chosen, Columns, choose_columns, is_number
+from firth.core.errors import FirthError, nearest
 from firth.data.examples import TextExample
 from firth.data.sources import Source, find_sources
 from firth.data.tables import Table, open_table
 from firth.tokenizers.characters import whole_characters
+
+PAIRS = (
+    ("text", "second"),
+    ("text", "text_b"),
+    ("text", "text2"),
+    ("text_a", "text_b"),
+    ("text1", "text2"),
+    ("sentence1", "sentence2"),
+    ("sentence_a", "sentence_b"),
+    ("#1 string", "#2 string"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+)
+SINGLES = ("text", "sentence", "review", "content", "comment", "sentence1", "text_a", "premise", "question")
+LABELS = "label gold_label score quality is_duplicate similarity sentiment class category target rating stars".split()
+SCORES = ("score", "similarity")
+_NAMED = {name for pair in PAIRS for name in pair} | set(SINGLES)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Column names given by the user; None means: find it."""
+
+    text: str | None = None
+    second: str | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Column indices, whether the first row is a header, and the number of fields per row."""
+
+    text: int
+    second: int | None
+    label: int | None
+    header: bool
+    num_fields: int | None  # None: at least as many as the chosen columns need
+    label_name: str = ""
+
+    def needed(self) -> int:
+        return 1 + max(place for place in (self.text, self.second, self.label) if place is not None)
+
+
+def choose_columns(table: Table, columns: Columns, labelled: bool) -> Chosen:
+    """``labelled``: missing labels are an error."""
+    if table.names is not None:
+        return _by_name(table, table.names, columns, labelled, header=False)
+    if not table.head:
+        raise FirthError(f"{table.source.name}: no rows in this file; check the path")
+    first = [str(field).strip() for field in table.head[0][1]]
+    wanted = [name for name in (columns.text, columns.second, columns.label) if name is not None]
+    if any(field.lower() in _NAMED for field in first) or any(
+        name in first and not name.isdecimal() for name in wanted
+    ):
+        return _by_name(table, first, columns, labelled, header=True)
+    for name in wanted:
+        if not name.isdecimal():
+            raise FirthError(
+                f"{table.where(1)}: no column '{name}': {nearest(name, first)}; give its name, or its number from 1"
+            )
+    return _without_header(table, columns, labelled)
+
+
+def _by_name(table: Table, names: list[str], columns: Columns, labelled: bool, header: bool) -> Chosen:
+    lower = [name.strip().lower() for name in names]
+
+    def place(name: str) -> int:
+        if name in names:
+            return names.index(name)
+        if name.lower() in lower:
+            return lower.index(name.lower())
+        if name.isdecimal() and 1 <= int(name) <= len(names):
+            return int(name) - 1
+        raise FirthError(f"{table.where(1)}: no column '{name}': {nearest(name, names)}; name the right one")
+
+    second: int | None = place(columns.second) if columns.second else None
+    if columns.text:
+        text = place(columns.text)
+    else:
+        pair = next((pair for pair in PAIRS if set(pair) <= set(lower)), None)
+        single = pair[0] if pair else next((name for name in SINGLES if name in lower), None)
+        if single is None:
+            raise FirthError(f"{table.where(1)}: no text column among {', '.join(names)}; name it with --text")
+        text = lower.index(single)
+        second = lower.index(pair[1]) if pair and second is None else second
+    label = (
+        place(columns.label) if columns.label else next((lower.index(name) for name in LABELS if name in lower), None)
+    )
+    if label is None and labelled:
+        raise FirthError(f"{table.where(1)}: no label column among {', '.join(names)}; name it with --label")
+    return Chosen(text, second, label, header, len(names), lower[label] if label is not None else "")
+
+
+def _without_header(table: Table, columns: Columns, labelled: bool) -> Chosen:
+    rows = [[str(field) for field in fields] for _, fields in table.head]
+    if columns.text or columns.label or columns.second:
+        guess = None
+        if columns.text is None:
+            guess = _shape(table, rows, labelled)
+        text, second, label = (
+            int(name) - 1 if name else other
+            for name, other in (
+                (columns.text, guess.text if guess else 0),
+                (columns.second, guess.second if guess else None),
+                (columns.label, guess.label if guess else None),
+            )
+        )
+        assert text is not None
+        chosen = Chosen(text, second, label, False, None)
+        if labelled and label is None:
+            raise FirthError(
+                f"{table.source.name}: which column holds the labels? Name it with --label, a number from 1"
+            )
+        if chosen.needed() > len(rows[0]) or min(text, second or 0, label or 0) < 0:
+            raise FirthError(
+                f"{table.where(1)}: no column {chosen.needed()}: there are {len(rows[0])}; choose by number from 1"
+            )
+        return chosen
+    return _shape(table, rows, labelled)
+
+
+def _shape(table: Table, rows: list[list[str]], labelled: bool) -> Chosen:
+    """Chooses by the shape of a table without header. One column: texts. CoLA and the STS benchmark are recognised
+    by their content. Two columns: label and text. Three: two texts, the label first or last. The label is the
+    numeric column, else the one with fewer distinct values, else the one with less text."""
+    num = Counter(map(len, rows)).most_common(1)[0][0]
+    full = [row for row in rows if len(row) == num]
+    columns = [[row[place] for row in full] for place in range(num)]
+    if num == 1:
+        if labelled:
+            raise FirthError(
+                f"{table.where(1)}: only one column, so there are no labels; separate label and text by a tab"
+            )
+        return Chosen(0, None, None, False, 1)
+    if num == 4 and set(columns[1]) <= {"0", "1"} and max(map(len, columns[2])) <= 3:
+        return Chosen(3, None, 1, False, 4)
+    if num >= 7 and all(row[0].startswith("main-") and is_number(row[4]) for row in full):
+        return Chosen(5, 6, 4, False, None, "score")
+    if num == 10 and all(row[1].startswith("main-") and is_number(row[9]) for row in full):
+        return Chosen(7, 8, 9, False, 10, "score")
+    if num > 3:
+        raise FirthError(
+            f"{table.where(1)}: {num} columns and no header with known names; choose the columns with --text, --second and --label, by number from 1"
+        )
+    label = min(range(num) if num == 2 else (0, 2), key=lambda place: _unlike_labels(columns[place]))
+    if not labelled and _too_many(columns[label]):
+        return Chosen(0, 1, None, False, num)  # two texts without a label
+    _doubt(table, full, label)
+    text, *others = (place for place in range(num) if place != label)
+    return Chosen(text, others[0] if others else None, label, False, num)
+
+
+def _doubt(table: Table, rows: list[list[str]], label: int) -> None:
+    """Raises an error where the guess is likely wrong."""
+    first, *others = (row[label] for row in rows)
+    counts = Counter(others)
+    numbers = bool(others) and all(map(is_number, others))
+    odd = (numbers and not is_number(first)) or (
+        len(others) >= 20 and first not in counts and min(counts.values()) > 1 and len(counts) <= len(others) / 5
+    )
+    if odd:
+        raise FirthError(
+            f"{table.where(1)}: looks like a header without known names ({', '.join(rows[0])[:80]}); name the columns with --text and --label"
+        )
+    if _too_many([first, *others]):
+        raise FirthError(f"{table.source.name}: which column holds the labels? Name it with --label, a number from 1")
+
+
+def _too_many(labels: list[str]) -> bool:
+    """Whether the values are too diverse for class labels."""
+    return len(labels) >= 20 and len(set(labels)) > len(labels) / 2 and not all(map(is_number, labels))
+
+
+def is_number(value: str | float) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False
+
+
+def _unlike_labels(column: list[str]) -> tuple[bool, int, int]:
+    """Sort key: the smallest is the column that looks most like labels."""
+    return not all(map(is_number, column[1:])), len(set(column)), sum(map(len, column))
+
+
+# -- examples
 
 
 def read_texts(
@@ -19,8 +211,8 @@ def read_texts(
     encoding: str = "utf-8",
     labelled: bool = True,
 ) -> list[TextExample]:
-    """All examples of a file (or folder, or glob). ``scores``: labels are numbers; by itself that is found if
-    the column is called so, or if all labels are numbers and some have a fraction."""
+    """All examples of a file, folder or glob. ``scores`` says whether labels are numbers. None detects it: the label
+    column is called score or similarity, or all labels are numbers and some are not integers."""
     found: list[TextExample] = []
     named = False
     for source in find_sources([path]):
@@ -33,7 +225,7 @@ def read_texts(
 
 
 def stream_texts(path: str, columns: Columns | None = None, encoding: str = "utf-8") -> Iterator[TextExample]:
-    """One example after the other, in constant memory, labels as they are written, if there are any."""
+    """Streams examples in constant memory; labels, if any, are the strings of the file."""
     for source in find_sources([path]):
         yield from _examples(*_opened(source, columns, encoding, labelled=False))
 
@@ -51,34 +243,35 @@ def _examples(table: Table, chosen: Chosen) -> Iterator[TextExample]:
         where = table.where(line)
         if len(fields) < needed or (chosen.num_fields is not None and len(fields) != chosen.num_fields):
             raise FirthError(
-                f"{where}: {len(fields)} fields where there should be {chosen.num_fields or needed}; mend this line"
+                f"{where}: {len(fields)} fields where {chosen.num_fields or needed} are expected; fix this line"
             )
         label = _label(None if chosen.label is None else fields[chosen.label])
         if label == "-" and chosen.second is not None:
-            continue  # SNLI, MNLI, OCNLI: the annotators did not agree, and the publishers leave these out
+            continue  # SNLI, MNLI, OCNLI: no agreement between annotators; the published evaluations skip these
         second = None if chosen.second is None else _text(fields[chosen.second], where)
         yield TextExample(_text(fields[chosen.text], where), second, label, where)
 
 
-def _text(value: Any, where: str) -> str:
+def _text(value: object, where: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
         raise FirthError(
-            f"{where}: the text is not text but {type(value).__name__}; mend this line or choose another column"
+            f"{where}: the text is not a string but {type(value).__name__}; fix this line or choose another column"
         )
     return whole_characters(value)
 
 
-def _label(value: Any) -> str | None:
-    """As it is written; nothing written is no label."""
+def _label(value: object) -> str | None:
+    """The label as written; an empty field is no label."""
     if value is None:
         return None
     written = str(value).strip()
     return written or None
 
 
-def _fractions(labels: Iterable[Any]) -> bool:
+def _fractions(labels: Iterable[str | float]) -> bool:
+    """Whether all labels are numbers and some are not integers."""
     some = False
     for label in labels:
         if not is_number(label):
@@ -89,5 +282,5 @@ def _fractions(labels: Iterable[Any]) -> bool:
 
 def _with_score(example: TextExample) -> TextExample:
     if example.label is not None and not is_number(example.label):
-        raise FirthError(f"{example.where}: the label '{example.label}' is not a number; mend it, or train classes")
+        raise FirthError(f"{example.where}: the label '{example.label}' is not a number; fix it or use task classify")
     return replace(example, label=None if example.label is None else float(example.label))

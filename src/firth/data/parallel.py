@@ -1,7 +1,6 @@
-"""Parallel text as people have it: two files whose lines belong together, TSV, jsonl, TMX.
+"""Parallel text: two line-aligned files, TSV, jsonl or TMX, optionally compressed (.gz, .zst).
 
-Each may be packed (.gz, .zst). Pairs come as a stream, in order, also empty ones: what is left
-out, and how often, is for the corpus to count.
+Pairs are streamed in order, including empty ones: the corpus filters and counts them.
 """
 
 import itertools
@@ -9,7 +8,7 @@ import xml.etree.ElementTree as xml
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
@@ -19,12 +18,12 @@ from firth.tokenizers.characters import whole_characters
 
 _FORMATS = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tmx": "tmx"}
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-_CODES = {"bpt", "ept", "ph", "it", "ut", "sub"}  # inside a TMX segment: mark-up of the file it came from
+_CODES = {"bpt", "ept", "ph", "it", "ut", "sub"}  # inside a TMX segment: markup of the original file
 
 
 class PairsReadingConfig(Config):
     """How parallel text is read. ``source`` and ``target`` name the columns of a TSV with a header, the
-    keys of jsonl or the languages of a TMX file; without them the first two are taken."""
+    keys of jsonl, or the languages of a TMX file. Default: the first two."""
 
     source: str | None = None
     target: str | None = None
@@ -37,14 +36,14 @@ class Pair(NamedTuple):
 
 
 def find_pair_sources(inputs: list[str]) -> list[Source]:
-    """Two plain files line by line, any number of TSV, jsonl and TMX files, or one plain file with tabs."""
+    """Two line-aligned plain files, any number of TSV, jsonl and TMX files, or one plain file with tabs."""
     found = [_source(Path(word)) for word in inputs]
     if len(found) == 1 and found[0].format == "txt" and _has_columns(found[0]):
-        return [replace(found[0], format="tsv")]  # whatever its name: Tatoeba's pairs come as .txt
+        return [replace(found[0], format="tsv")]  # whatever its name: Tatoeba publishes pairs as .txt
     plain = [source for source in found if source.format == "txt"]
     if not found or (plain and len(found) != 2) or len(plain) == 1:
         raise FirthError(
-            f"parallel text is two files whose lines belong together, or .tsv, .jsonl or .tmx files; got {' '.join(inputs) or 'nothing'}"
+            f"parallel text needs two line-aligned files, or .tsv, .jsonl or .tmx files; got {' '.join(inputs) or 'nothing'}"
         )
     return found
 
@@ -60,7 +59,7 @@ def _source(path: Path) -> Source:
 
 
 def _has_columns(source: Source) -> bool:
-    """Whether the first line has a tab, whatever it is written in."""
+    """Whether the first line has a tab, in any encoding."""
     return any("\t" in line for _, line in itertools.islice(numbered_lines(source, "latin-1"), 1))
 
 
@@ -88,13 +87,13 @@ def _two_files(first: Source, second: Source, config: PairsReadingConfig) -> Ite
             for side, rest in enumerate(lines):
                 counts[side] += sum(1 for _ in rest)
             raise FirthError(
-                f"{first.name} has {counts[0]:,} lines but {second.name} has {counts[1]:,}: parallel files need as many, line by line"
+                f"{first.name} has {counts[0]:,} lines but {second.name} has {counts[1]:,}: parallel files need the same number of lines"
             )
         yield Pair(pair[0][1], pair[1][1])
 
 
 def _tsv(source: Source, config: PairsReadingConfig) -> Iterator[Pair]:
-    """With a header that names the wanted columns, or else the first two columns."""
+    """Columns named by the header, or else the first two columns."""
     wanted = (config.source or "source", config.target or "target")
     places = (0, 1)
     for number, line in numbered_lines(source, config.encoding):
@@ -111,7 +110,7 @@ def _tsv(source: Source, config: PairsReadingConfig) -> Iterator[Pair]:
             )
         if len(fields) <= max(places):
             raise FirthError(
-                f"{source.name}:{number}: {len(fields)} field{'s' * (len(fields) > 1)}, but a pair needs two with a tab between; mend this line"
+                f"{source.name}:{number}: {len(fields)} field{'s' * (len(fields) > 1)}, but a pair needs two with a tab between; fix this line"
             )
         yield Pair(fields[places[0]], fields[places[1]])
 
@@ -124,30 +123,31 @@ def _jsonl(source: Source, config: PairsReadingConfig) -> Iterator[Pair]:
             row = row["translation"]
         if not isinstance(row, dict):
             raise FirthError(
-                f"{source.name}:{number}: not an object with the two texts but {type(row).__name__}; mend this line"
+                f"{source.name}:{number}: not an object with two texts but {type(row).__name__}; fix this line"
             )
         if names is None:
             names = _keys(row, config, f"{source.name}:{number}")
         yield Pair(*(_text(row, name, f"{source.name}:{number}") for name in names))
 
 
-def _keys(row: dict[str, Any], config: PairsReadingConfig, where: str) -> tuple[str, str]:
-    """Which two keys hold the texts, by the first line."""
+def _keys(row: dict[str, object], config: PairsReadingConfig, where: str) -> tuple[str, str]:
+    """The keys of the two texts, found in the first line."""
     texts = [name for name, value in row.items() if isinstance(value, str)]
     plain = ("source", "target") if {"source", "target"} <= set(texts) else tuple(texts)
     if config.source is None and config.target is None and len(plain) == 2:
         return plain[0], plain[1]
     if config.source is None or config.target is None:
-        raise FirthError(f"{where}: which keys hold the two texts is not clear; choose with --source and --target")
+        raise FirthError(f"{where}: cannot tell which keys hold the two texts; choose with --source and --target")
     return config.source, config.target
 
 
-def _text(row: dict[str, Any], name: str, where: str) -> str:
+def _text(row: dict[str, object], name: str, where: str) -> str:
     if name not in row:
         raise FirthError(f"{where}: no key '{name}': {nearest(name, list(row))}; choose with --source and --target")
-    if not isinstance(row[name], str):
-        raise FirthError(f"{where}: '{name}' is not text but {type(row[name]).__name__}; mend this line")
-    return whole_characters(row[name])
+    value = row[name]
+    if not isinstance(value, str):
+        raise FirthError(f"{where}: '{name}' is not a string but {type(value).__name__}; fix this line")
+    return whole_characters(value)
 
 
 def _tmx(source: Source, config: PairsReadingConfig) -> Iterator[Pair]:
@@ -169,7 +169,7 @@ def _tmx(source: Source, config: PairsReadingConfig) -> Iterator[Pair]:
                 if len(found) == 2 and found[0] is not None and found[1] is not None:
                     yield Pair(found[0], found[1])
     except xml.ParseError as error:
-        raise FirthError(f"{source.name}:{error.position[0]}: not valid TMX ({error}); mend or copy it again") from None
+        raise FirthError(f"{source.name}:{error.position[0]}: not valid TMX ({error}); fix or copy it again") from None
 
 
 def _language(variant: xml.Element) -> str:
@@ -182,7 +182,7 @@ def _segment(variant: xml.Element) -> str:
 
 
 def _inner(element: xml.Element) -> str:
-    """The text of a segment without the codes of the file that it came from."""
+    """The text of a segment without the markup of the original file."""
     parts = [element.text or ""]
     for child in element:
         parts += ["" if child.tag in _CODES else _inner(child), child.tail or ""]

@@ -1,8 +1,8 @@
-"""A document, the unit that readers give and encoders take."""
+"""Reads text files, jsonl, csv, tsv and parquet as a stream of documents."""
 
 import csv
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
@@ -12,7 +12,7 @@ from firth.tokenizers.characters import whole_characters
 
 
 class Document(NamedTuple):
-    """A text, and its sentences as (start, end) where the file says so itself."""
+    """A text, and its sentences as (start, end) where the file's layout gives them."""
 
     text: str
     sentences: list[tuple[int, int]] | None = None
@@ -24,7 +24,7 @@ _ENDS = tuple(".!?…。！？\"'”’」』)）:;：；")
 
 
 class ReadingConfig(Config):
-    """How files are read; ``auto`` looks at the first lines."""
+    """How files are read; ``auto`` inspects the first lines."""
 
     format: str = "auto"
     layout: str = "auto"
@@ -33,7 +33,7 @@ class ReadingConfig(Config):
 
 
 def _bounded(blocks: Iterator[str]) -> Iterator[Document]:
-    """One document, cut at a sentence's end or white space where it is longer than the limit."""
+    """One document, split at a line break, sentence end or space where it exceeds the limit."""
     held = ""
     for block in blocks:
         held += block
@@ -72,9 +72,9 @@ def _joined(sentences: list[str]) -> Document:
 
 
 def detect_layout(source: Source, encoding: str, num_files: int) -> str:
-    """Looks at the first lines. Many files: a document each. Blank lines between lines that end
-    like sentences: ``blank``; lines that do not (wrapped prose, verse): one ``file``; no blank
-    lines: a document a ``line`` unless the lines look wrapped."""
+    """Guesses the layout from the first lines. Ten files or more: one document per ``file``. Blank lines between
+    lines that end like sentences: ``blank``; between other lines (wrapped prose, verse): ``file``. No blank
+    lines: one document per ``line``, unless the lines look wrapped."""
     if num_files >= 10:
         return "file"
     block = next(text_blocks(source, encoding), "")
@@ -111,13 +111,13 @@ def _jsonl(source: Source, config: ReadingConfig) -> Iterator[Document]:
             value = _field(source, number, value, config.column)
         if not isinstance(value, str):
             raise FirthError(
-                f"{source.name}:{number}: '{config.column}' is not text but {type(value).__name__}; mend this line or choose another --column"
+                f"{source.name}:{number}: '{config.column}' is not a string but {type(value).__name__}; fix this line or choose another --column"
             )
         if value.strip():
             yield Document(whole_characters(value))
 
 
-def _field(source: Source, number: int, row: dict[str, Any], column: str) -> Any:
+def _field(source: Source, number: int, row: dict[str, object], column: str) -> object:
     if column not in row:
         raise FirthError(
             f"{source.name}:{number}: no column '{column}': {nearest(column, list(row))}; choose with --column"
@@ -147,14 +147,12 @@ def _table(source: Source, config: ReadingConfig) -> Iterator[Document]:
                 continue
             if len(row) != len(header):
                 raise FirthError(
-                    f"{source.name}:{rows.line_num}: {len(row)} fields where the header has {len(header)}; mend this line"
+                    f"{source.name}:{rows.line_num}: {len(row)} fields where the header has {len(header)}; fix this line"
                 )
             if row[place].strip():
                 yield Document(row[place])
     except csv.Error as error:
-        raise FirthError(
-            f"{source.name}:{rows.line_num}: not valid {source.format} ({error}); mend this line"
-        ) from None
+        raise FirthError(f"{source.name}:{rows.line_num}: not valid {source.format} ({error}); fix this line") from None
 
 
 def _parquet(source: Source, config: ReadingConfig) -> Iterator[Document]:
@@ -163,7 +161,7 @@ def _parquet(source: Source, config: ReadingConfig) -> Iterator[Document]:
 
     try:
         with seekable(source) as handle:
-            # No reading ahead and small batches: a row group of long texts may be larger than memory.
+            # No read-ahead and small batches: a row group of long texts may exceed memory.
             file = pyarrow.parquet.ParquetFile(handle, pre_buffer=False, buffer_size=1 << 20)
             names = file.schema_arrow.names
             if config.column not in names:
@@ -174,14 +172,14 @@ def _parquet(source: Source, config: ReadingConfig) -> Iterator[Document]:
                 for value in batch.column(0).to_pylist():
                     if value is not None and not isinstance(value, str):
                         raise FirthError(
-                            f"{source.name}: column '{config.column}' is not text but {type(value).__name__}; choose another --column"
+                            f"{source.name}: column '{config.column}' is not a string but {type(value).__name__}; choose another --column"
                         )
                     if value and value.strip():
                         yield Document(value)
     except (pyarrow.ArrowInvalid, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise FirthError(f"{source.name}: not a whole parquet file ({error}); copy it again") from None
+        raise FirthError(f"{source.name}: not a complete parquet file ({error}); copy it again") from None
 
 
 def read_documents(sources: list[Source], config: ReadingConfig) -> Iterator[Document]:

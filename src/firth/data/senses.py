@@ -1,8 +1,8 @@
-"""Words marked with their senses, in the two formats in which such text is kept.
+"""Sense-annotated text (word sense disambiguation) in its two usual formats.
 
-All words of a text (Raganato et al. 2017): ``NAME.data.xml`` has ``<sentence>``s of ``<wf>`` and ``<instance>``, and
-``NAME.gold.key.txt`` beside it the senses of each instance. One word at a time (Senseval's lexical samples): below
-each ``<lexelt>`` are ``<instance>``s with their ``<answer>`` and a ``<context>`` that has the word in ``<head>``.
+All-words (Raganato et al. 2017): ``NAME.data.xml`` has ``<sentence>``s of ``<wf>`` and ``<instance>``;
+``NAME.gold.key.txt`` in the same folder has the senses of each instance. Lexical sample (Senseval): each ``<lexelt>``
+has ``<instance>``s with their ``<answer>`` and a ``<context>`` with the word in ``<head>``.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from firth.tokenizers.words import split_words
 
 _KEY_ENDINGS = (".gold.key.txt", ".key.txt", ".key")
 _WORDNET_KINDS = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
-_UNASSIGNED = "U"  # Senseval's mark for a word that no sense fits
+_UNASSIGNED = "U"  # Senseval's label for an occurrence that no sense fits
 
 
 def read_senses(path: str) -> list[SenseExample]:
-    """All examples of a file that have a sense in it or in the key file beside it."""
+    """All examples with a sense, given in the file or in its key file."""
     source = find_sources([path])[0]
     keys = _read_keys(Path(path))
     with open_source(source) as handle:
@@ -29,18 +29,18 @@ def read_senses(path: str) -> list[SenseExample]:
             found = [example for example in every if example.marks]
         except ParseError as error:
             raise FirthError(
-                f"{path}:{error.position[0]}: not well-formed XML ({error}); mend the file, or is it another format?"
+                f"{path}:{error.position[0]}: not well-formed XML ({error}); fix the file or choose another one"
             ) from None
     if not found:
         raise FirthError(
-            f"{path}: no word with a sense in it: name an XML file with <instance>s, and put its key file "
-            f"({key_names(Path(path))[0]}) beside it if the senses are not inside"
+            f"{path}: no sense-annotated word: name an XML file with <instance>s, and put its key file "
+            f"({key_names(Path(path))[0]}) in the same folder if the senses are not in the XML"
         )
     return found
 
 
 def key_names(path: Path) -> list[str]:
-    """What the key file of an XML file may be called."""
+    """Possible names of the key file of an XML file."""
     name = path.name
     for packing in PACKINGS:
         name = name.removesuffix(packing)
@@ -49,8 +49,8 @@ def key_names(path: Path) -> list[str]:
 
 
 def _read_keys(path: Path) -> dict[str, tuple[str, ...]]:
-    """Senses by instance. Lines are ``id sense...``; in lexical samples the item stands before the id, so the
-    second field is entered as an id too (a sense, as which it is never asked for, in the other format)."""
+    """Senses by instance id. Lines are ``id sense...``, in lexical samples ``item id sense...``: so the second field
+    is entered as an id, too. In the first format that field is a sense and is never looked up."""
     place = next((path.parent / name for name in key_names(path) if (path.parent / name).is_file()), None)
     keys: dict[str, tuple[str, ...]] = {}
     if place is None:
@@ -81,7 +81,7 @@ def _examples(
 
 
 def _sentence(element: Element, name: str, keys: dict[str, tuple[str, ...]]) -> SenseExample:
-    """A part with a space in it ("old age") is several words with one sense."""
+    """An element with a space in it ("old age") is several words with one sense."""
     words: list[str] = []
     marks = []
     for part in element:
@@ -111,7 +111,7 @@ def _context(element: Element, item: str, name: str, keys: dict[str, tuple[str, 
 
 
 def _collect(element: Element, words: list[str], heads: list[tuple[int, int]]) -> None:
-    """Words in their order: what is in <wf> is cut at spaces only, plain text as Firth finds words."""
+    """Appends words in order: ``<wf>`` is split at spaces only, other text by Firth's word splitter."""
     start = len(words)
     text = element.text or ""
     words += text.split() if element.tag == "wf" else _cut(text)
@@ -127,7 +127,7 @@ def _cut(text: str) -> list[str]:
 
 
 def read_first_senses(path: str) -> dict[str, str]:
-    """The first sense of each item: from WordNet's own ``index.sense``, or from lines ``lemma#POS sense``."""
+    """The first sense of each item, from WordNet's ``index.sense`` or from lines ``lemma#POS sense``."""
     found: dict[str, str] = {}
     for number, line in numbered_lines(find_sources([path])[0], "utf-8"):
         fields = line.split()
@@ -141,6 +141,6 @@ def read_first_senses(path: str) -> dict[str, str]:
             found[fields[0]] = fields[1]
         else:
             raise FirthError(
-                f"{path}:{number}: neither a line of WordNet's index.sense nor 'lemma#POS sense'; mend this line"
+                f"{path}:{number}: neither a line of WordNet's index.sense nor 'lemma#POS sense'; fix this line"
             )
     return found

@@ -1,4 +1,4 @@
-"""From what the user names (files, folders, globs, ``-``) to opened, decompressed files."""
+"""Input files: resolves paths, folders and globs, decompresses and decodes."""
 
 import codecs
 import contextlib
@@ -28,12 +28,12 @@ PACKINGS = (".gz", ".zst", ".zip")
 
 @dataclass(frozen=True)
 class Source:
-    """One file of text: where it is, how it is laid out, how it is packed."""
+    """One input file with its format and compression."""
 
     path: Path
     format: str  # txt, jsonl, csv, tsv, parquet
-    packing: str  # "", ".gz", ".zst", ".zip" (of one file)
-    name: str  # as the user would call it
+    packing: str  # compression: "", ".gz", ".zst", ".zip" (with one member)
+    name: str  # for messages, as the user wrote it
 
     @property
     def size(self) -> int:
@@ -41,7 +41,7 @@ class Source:
 
 
 def _describe(path: Path, format: str, otherwise: str | None = None) -> Source | None:
-    """What the name says; a name that says nothing is ``otherwise``, or none of ours."""
+    """The format by the file's suffixes; an unknown suffix means ``otherwise``, or None."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packing = suffixes.pop() if suffixes and suffixes[-1] in PACKINGS else ""
     if packing == ".zip":
@@ -49,7 +49,7 @@ def _describe(path: Path, format: str, otherwise: str | None = None) -> Source |
         if len(inside) != 1:
             if otherwise is None:
                 return None
-            raise FirthError(f"{path}: holds {len(inside)} files; unpack it and name those that are meant")
+            raise FirthError(f"{path}: contains {len(inside)} files, not one; unpack it and name the right ones")
         suffixes = [suffix.lower() for suffix in Path(inside[0]).suffixes]
     known = FORMATS.get(suffixes[-1]) if suffixes else None
     chosen = format if format != "auto" else known or otherwise
@@ -62,7 +62,7 @@ def _zipped(path: Path) -> list[str]:
         with zipfile.ZipFile(path) as archive:
             return [info.filename for info in archive.infolist() if not info.is_dir()]
     except zipfile.BadZipFile as error:
-        raise FirthError(f"{path}: the .zip archive is broken or cut off ({error}); copy it again") from None
+        raise FirthError(f"{path}: the .zip archive is damaged or truncated ({error}); copy it again") from None
 
 
 def _describe_all(paths: list[Path], format: str, otherwise: str | None = None) -> list[Source]:
@@ -70,14 +70,14 @@ def _describe_all(paths: list[Path], format: str, otherwise: str | None = None) 
 
 
 def _inside(folder: Path) -> list[Path]:
-    """Everything below a folder in sorted order, except what is hidden."""
+    """All files below a folder in sorted order, except hidden ones."""
     return sorted(
         path for path in folder.rglob("*") if not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
 
 
 def find_sources(inputs: list[str], format: str = "auto") -> list[Source]:
-    """The files meant by paths, folders (searched whole, in sorted order) and globs."""
+    """The files that paths, folders (searched recursively, in sorted order) and globs stand for."""
     if not inputs:
         raise FirthError("no input: name at least one file, folder or glob, or - for standard input")
     if format != "auto" and format not in FORMATS.values():
@@ -108,7 +108,7 @@ def find_sources(inputs: list[str], format: str = "auto") -> list[Source]:
 
 @contextlib.contextmanager
 def seekable(source: Source) -> Iterator[BinaryIO]:
-    """The unpacked bytes as a file that can be read in any order (parquet); unpacked to disk if need be."""
+    """The decompressed bytes as a seekable file (for parquet); a temporary file if compressed."""
     with contextlib.ExitStack() as stack:
         handle = stack.enter_context(open_source(source))
         if source.packing:
@@ -124,7 +124,7 @@ def seekable(source: Source) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def open_source(source: Source) -> Iterator[BinaryIO]:
-    """The unpacked bytes; a broken or cut-off archive is named."""
+    """The decompressed bytes; a damaged archive raises a ``FirthError``."""
     handle: BinaryIO
     try:
         with contextlib.ExitStack() as stack:
@@ -143,7 +143,7 @@ def open_source(source: Source) -> Iterator[BinaryIO]:
             yield handle
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
         raise FirthError(
-            f"{source.name}: the {source.packing} archive is broken or cut off ({error}); copy it again"
+            f"{source.name}: the {source.packing} archive is damaged or truncated ({error}); copy it again"
         ) from None
     except RuntimeError as error:
         if source.packing != ".zip":
@@ -153,7 +153,9 @@ def open_source(source: Source) -> Iterator[BinaryIO]:
         raise FirthError(f"{source.name}: no permission to read it; change its mode or copy it") from None
     except OSError as error:
         if source.packing == ".zst" and error.errno is None:
-            raise FirthError(f"{source.name}: the .zst archive is broken or cut off ({error}); copy it again") from None
+            raise FirthError(
+                f"{source.name}: the .zst archive is damaged or truncated ({error}); copy it again"
+            ) from None
         raise
 
 
@@ -166,12 +168,12 @@ def _decoder(encoding: str) -> codecs.IncrementalDecoder:
         return codecs.getincrementaldecoder(encoding)()
     except LookupError:
         raise FirthError(
-            f"unknown encoding '{encoding}': use a name that Python knows, such as utf-8, gb18030 or latin-1"
+            f"unknown encoding '{encoding}': use one of Python's names, such as utf-8, gb18030 or latin-1"
         ) from None
 
 
 def text_blocks(source: Source, encoding: str) -> Iterator[str]:
-    """The decoded text in blocks that end anywhere; a byte order mark at its head is left out."""
+    """The decoded text in blocks of arbitrary boundaries, without a leading byte order mark."""
     decoder = _decoder(encoding)
     line = 1
     first = True
@@ -203,7 +205,7 @@ def text_blocks(source: Source, encoding: str) -> Iterator[str]:
 
 
 def numbered_lines(source: Source, encoding: str) -> Iterator[tuple[int, str]]:
-    """Lines without their ends, counted from 1."""
+    """Yields (line number from 1, line without its newline)."""
     number = 0
     held = ""
     for block in text_blocks(source, encoding):
@@ -211,7 +213,7 @@ def numbered_lines(source: Source, encoding: str) -> Iterator[tuple[int, str]]:
         held = lines.pop()
         if len(held) > MAX_LINE_CHARS:
             raise FirthError(
-                f"{source.name}:{number + len(lines) + 1}: a line of more than {MAX_LINE_CHARS // 1_000_000} MB; if it is one running text read it with --layout file, else break it into lines"
+                f"{source.name}:{number + len(lines) + 1}: a line of more than {MAX_LINE_CHARS // 1_000_000} MB; read it with --layout file if it is one text, or split it into lines"
             )
         for line in lines:
             number += 1

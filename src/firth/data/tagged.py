@@ -1,14 +1,13 @@
-"""CoNLL-U (universaldependencies.org/format.html): words, their parts of speech and their places.
+"""Tagged sentences: reads CoNLL-U (universaldependencies.org/format.html), CoNLL columns, ``word/tag`` text and jsonl.
 
-Tags are of syntactic words. A word written together with others (``don't`` = ``do`` + ``n't``) keeps
-the part of the surface that it is, or the whole of it where the parts are not spelled so.
+In CoNLL-U, tags belong to syntactic words. A word of a multiword token (``don't`` = ``do`` + ``n't``) gets its part
+of the surface form, or all of it where the parts are spelled differently.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
-from typing import Any
 
 from firth.core.errors import FirthError, nearest
 from firth.data.examples import TagExample
@@ -20,9 +19,9 @@ _COLUMNS = {"upos": 3, "xpos": 4}
 
 
 def conllu_examples(name: str, lines: Iterator[tuple[int, str]], tag: str = "upos") -> Iterator[TagExample]:
-    """One example a sentence; ``tag`` is upos or xpos."""
+    """One example per sentence; ``tag`` is upos or xpos."""
     if tag not in _COLUMNS:
-        raise FirthError(f"{name}: no column '{tag}' of tags in CoNLL-U; choose upos or xpos")
+        raise FirthError(f"{name}: CoNLL-U has no tag column '{tag}'; choose upos or xpos")
     for full, group in groupby(lines, key=lambda line: bool(line[1].strip())):
         if full:
             example = _sentence(name, list(group), _COLUMNS[tag])
@@ -34,23 +33,23 @@ def _sentence(name: str, lines: list[tuple[int, str]], tag_place: int) -> TagExa
     text = ""
     words: list[str] = []
     tags: list[str] = []
-    surfaces: list[tuple[str, int, bool]] = []  # form, number of words in it, a space behind
-    inside = 0  # syntactic words still to come of a surface
+    surfaces: list[tuple[str, int, bool]] = []  # form, number of its words, followed by a space
+    inside = 0  # remaining words of the current multiword token
     for number, line in lines:
         if line.startswith("#"):
             text = line.partition("=")[2].strip() if line.startswith("# text =") else text
             continue
         fields = line.split("\t")
         if len(fields) != 10:
-            raise FirthError(f"{name}:{number}: {len(fields)} columns where CoNLL-U has 10; mend this line")
+            raise FirthError(f"{name}:{number}: {len(fields)} columns where CoNLL-U has 10; fix this line")
         span = fields[0]
         if "." in span:
-            continue  # an empty node: no word of the text
+            continue  # an empty node, not a word of the text
         spaced = "SpaceAfter=No" not in fields[9].split("|")
         if "-" in span:
             first, _, last = span.partition("-")
             if not (first.isdecimal() and last.isdecimal()):
-                raise FirthError(f"{name}:{number}: '{span}' is no range of words; mend this line")
+                raise FirthError(f"{name}:{number}: '{span}' is not a range of words; fix this line")
             inside = int(last) - int(first) + 1
             surfaces.append((fields[1], inside, spaced))
             continue
@@ -68,7 +67,7 @@ def _sentence(name: str, lines: list[tuple[int, str]], tag_place: int) -> TagExa
 
 
 def _find(text: str, surfaces: list[tuple[str, int, bool]]) -> list[int] | None:
-    """Where each surface starts in the given text, if they follow one another in it."""
+    """The start of each surface form in the text, or None if they do not match it."""
     starts, place = [], 0
     for form, _, _ in surfaces:
         while place < len(text) and text[place].isspace() and not text.startswith(form, place):
@@ -111,7 +110,7 @@ _HEAD_LINES = 200
 
 @dataclass(frozen=True)
 class TagColumns:
-    """Numbers from 1 of the columns (from the end if negative); CoNLL-U: the name upos or xpos; jsonl: the fields."""
+    """Column numbers from 1 (negative: from the end). CoNLL-U: upos or xpos. jsonl: field names."""
 
     word: int | str = 1
     tag: int | str = -1
@@ -120,16 +119,16 @@ class TagColumns:
 def read_tagged(
     path: str, columns: TagColumns | None = None, layout: str = "auto", encoding: str = "utf-8"
 ) -> list[TagExample]:
-    """All sentences of a file (or folder, or glob)."""
+    """All sentences of a file, folder or glob."""
     return list(stream_tagged(path, columns, layout, encoding))
 
 
 def stream_tagged(
     path: str, columns: TagColumns | None = None, layout: str = "auto", encoding: str = "utf-8"
 ) -> Iterator[TagExample]:
-    """One sentence after the other; without tags where the file has words only."""
+    """Streams sentences, without tags where the file has words only."""
     if layout not in LAYOUTS:
-        raise FirthError(f"unknown layout of tags '{layout}': choose {', '.join(LAYOUTS)}")
+        raise FirthError(f"unknown tag layout '{layout}': choose {', '.join(LAYOUTS)}")
     columns = columns or TagColumns()
     for source in find_sources([path]):
         lines = numbered_lines(source, encoding)
@@ -147,7 +146,7 @@ def stream_tagged(
 
 
 def tag_layout(source: Source, head: list[str]) -> str:
-    """By the first lines: objects, ten columns that begin with a number, ``word/tag`` words, else columns."""
+    """Guesses the layout from the first lines: objects, ten columns starting with a number, ``word/tag``, else columns."""
     full = [line for line in head if line.strip(" \t") and not line.startswith("# ")]
     if source.format == "jsonl" or (full and full[0].lstrip().startswith("{")):
         return "jsonl"
@@ -159,7 +158,7 @@ def tag_layout(source: Source, head: list[str]) -> str:
 
 
 def example_of(words: list[str], tags: list[str] | None, where: str) -> TagExample:
-    """An example whose text is put together: a space between words, but not beside Chinese, and none at all
+    """An example whose text is joined from its words: with spaces, except next to Chinese characters, and without any
     where Chinese is given character by character (so the digits of a year stay together)."""
     text, offsets = "", []
     by_characters = all(len(word) == 1 for word in words) and any(map(_closed, words))
@@ -190,10 +189,10 @@ def _columns(name: str, lines: Iterator[tuple[int, str]], columns: TagColumns) -
         width = width or len(fields)
         if len(fields) != width:
             raise FirthError(
-                f"{name}:{number}: {len(fields)} columns where the first word has {width}: words and tags do not pair; mend this line"
+                f"{name}:{number}: {len(fields)} columns where the first word has {width}: words and tags do not align; fix this line"
             )
         if max(max(place, -1 - place) for place in (word_place, tag_place)) >= width:
-            raise FirthError(f"{name}:{number}: no such column: there are {width}; choose them by number, from 1")
+            raise FirthError(f"{name}:{number}: no such column: there are {width}; choose columns by number, from 1")
         start = start if words else number
         words.append(fields[word_place])
         tags.append(fields[tag_place])
@@ -204,21 +203,21 @@ def _columns(name: str, lines: Iterator[tuple[int, str]], columns: TagColumns) -
 def _place(name: str, column: int | str) -> int:
     if isinstance(column, str):
         raise FirthError(
-            f"{name}: a name of a column, '{column}', is for CoNLL-U and jsonl; this file has columns by number, from 1"
+            f"{name}: column names like '{column}' work for CoNLL-U and jsonl only; give a number from 1 for this file"
         )
     if column == 0:
-        raise FirthError("columns are counted from 1 (from the end: -1); there is no column 0")
+        raise FirthError("there is no column 0; count columns from 1, or from the end with -1")
     return column - 1 if column > 0 else column
 
 
 def _slashes(name: str, lines: Iterator[tuple[int, str]]) -> Iterator[TagExample]:
-    """Words with their tags behind a slash; the brackets of People's Daily around compounds are left out."""
+    """``word/tag`` text; the brackets of the People's Daily corpus around compounds are dropped."""
     for number, line in lines:
         pairs = []
         for word in line.split():
             match = _SLASHED.fullmatch(word)
             if match is None:
-                raise FirthError(f"{name}:{number}: '{word}' has no tag behind a slash; write word/tag")
+                raise FirthError(f"{name}:{number}: '{word}' has no tag after a slash; write word/tag")
             pairs.append((match[1], match[2]))
         if pairs:
             yield example_of([word for word, _ in pairs], [tag for _, tag in pairs], f"{name}:{number}")
@@ -239,10 +238,11 @@ def _jsonl(source: Source, encoding: str, columns: TagColumns) -> Iterator[TagEx
         yield example_of(words, tags, where)
 
 
-def _list(item: dict[str, Any], names: tuple[str, ...], where: str) -> list[str] | None:
+def _list(item: dict[str, object], names: tuple[str, ...], where: str) -> list[str] | None:
     name = next((name for name in names if item.get(name) is not None), None)
     if name is None:
         return None
-    if not isinstance(item[name], list):
-        raise FirthError(f"{where}: '{name}' is not a list but {type(item[name]).__name__}; mend this line")
-    return [whole_characters(str(value)) for value in item[name]]
+    values = item[name]
+    if not isinstance(values, list):
+        raise FirthError(f"{where}: '{name}' is not a list but {type(values).__name__}; fix this line")
+    return [whole_characters(str(value)) for value in values]

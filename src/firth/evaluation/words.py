@@ -90,7 +90,7 @@ def score_similarity(vectors: WordVectors, path: str | Path, fold: bool = True) 
         except (IndexError, ValueError):
             if number == 1:  # a line of column names
                 continue
-            raise FirthError(f"{path}, line {number}: not two words and a score; mend or remove the line") from None
+            raise FirthError(f"{path}, line {number}: not two words and a score; fix or remove the line") from None
     if not pairs:
         raise FirthError(f"{path}: no pair of words in it; it should have two words and a score a line")
     known = [

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.core.seeds import hashed, uniform
 from firth.data.answers import read_answers
-from firth.data.columns import Columns
 from firth.data.examples import AnswerExample, TagExample
-from firth.data.labelled import read_texts
+from firth.data.labelled import Columns, read_texts
 from firth.data.tagged import TagColumns, read_tagged
 from firth.tasks.checking import Check, check_examples
 from firth.tasks.config import TaskConfig

@@ -9,9 +9,8 @@ from typing import Any
 from firth.core.errors import FirthError
 from firth.core.system import stdin_lines
 from firth.data.answers import read_answers
-from firth.data.columns import Columns
 from firth.data.examples import AnswerExample, TextExample
-from firth.data.labelled import stream_texts
+from firth.data.labelled import Columns, stream_texts
 from firth.data.sources import Source, find_sources, numbered_lines
 from firth.data.tables import table_format
 from firth.data.tagged import stream_tagged, tag_layout

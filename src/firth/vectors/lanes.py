@@ -197,7 +197,7 @@ SIX = 6
 
 def compiled(function: Function) -> Function:
     """Machine code that runs without the interpreter's lock."""
-    return compile_function(function, nogil=True, fastmath=True, error_model="numpy")
+    return compile_function(function, fast=True)
 
 
 @compiled

@@ -70,7 +70,7 @@ def _row_error(path: Path, number: int, line: str, dim: int) -> FirthError:
         )
     if len(fields) > dim:
         return FirthError(
-            f"{path}, line {number}: {len(fields)} fields after '{word}' where {dim} are expected: a word with spaces, or a row that is too long; mend or remove the line"
+            f"{path}, line {number}: {len(fields)} fields after '{word}' where {dim} are expected: a word with spaces, or a row that is too long; fix or remove the line"
         )
     return FirthError(f"{path}, line {number}: the row of '{word}' has something in it that is not a number")
 

@@ -62,10 +62,10 @@ def test_a_crash_leaves_no_new_folder(tmp_path: Path) -> None:
         (errno.ENOSPC, "the disk is full or a size limit was reached; free some space"),
         (errno.EFBIG, "the disk is full or a size limit was reached"),
         (errno.EDQUOT, "the disk is full or a size limit was reached"),
-        (errno.EROFS, "no permission to write there; choose another place"),
+        (errno.EROFS, "no permission to write there; choose another path"),
         (errno.EACCES, "no permission to write there"),
-        (errno.ENOTDIR, "cannot be made (Not a directory); choose another place"),
-        (errno.ENAMETOOLONG, "cannot be made (File name too long); choose another place"),
+        (errno.ENOTDIR, "cannot be created (Not a directory); choose another path"),
+        (errno.ENAMETOOLONG, "cannot be created (File name too long); choose another path"),
     ],
 )
 def test_disk_errors_are_told(code: int, said: str, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_other_errors_pass(tmp_path: Path) -> None:
 
 def test_a_file_where_a_folder_should_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(FirthError, match="cannot be made"):
+    with pytest.raises(FirthError, match="cannot be created"):
         write_json(tmp_path / "file" / "a.json", 1)
 
 
@@ -127,7 +127,7 @@ def test_tensors_that_cannot_be_read(tmp_path: Path) -> None:
     whole = (tmp_path / "w.safetensors").read_bytes()
     for content in (whole[:-8], whole[:5], b"", b"\xff" * 64):
         (tmp_path / "w.safetensors").write_bytes(content)
-        with pytest.raises(FirthError, match=r"w\.safetensors: not a whole file of weights"):
+        with pytest.raises(FirthError, match=r"w\.safetensors: not a complete weights file"):
             load_tensors(tmp_path / "w.safetensors")
     with pytest.raises(FirthError, match=r"x\.safetensors: no such file"):
         load_tensors(tmp_path / "x.safetensors")
@@ -138,7 +138,7 @@ def test_tensors_that_cannot_be_read(tmp_path: Path) -> None:
 )
 def test_a_bin_file_must_be_a_table_of_tensors(content: object, tmp_path: Path) -> None:
     torch.save(content, tmp_path / "w.bin")
-    with pytest.raises(FirthError, match=r"w\.bin: not a plain table of named tensors"):
+    with pytest.raises(FirthError, match=r"w\.bin: not a plain dict of named tensors"):
         load_tensors(tmp_path / "w.bin")
 
 

@@ -97,7 +97,7 @@ class TestBadPlaces:
         with pytest.raises(FirthError) as error:
             read(tmp_path / "a.json", self.data)
         told = str(error.value)
-        assert "3 of 5 answers do not stand in their passage where the file says" in told
+        assert "3 of 5 answers are not in their passage at the given offset" in told
         assert "a.json shifted: '瑞士' at 3, where the passage has 'ic'" in told
         assert "--skip-bad" in told
 
@@ -124,7 +124,7 @@ def test_bad_files(tmp_path: Path) -> None:
         read(tmp_path / "a.json", {"data": [{"title": "x"}]})
     with pytest.raises(FirthError, match="an answer is neither text nor an object"):
         read(tmp_path / "a.json", squad({"id": 1, "question": "?", "answers": [3]}))
-    with pytest.raises(FirthError, match="1 answers and 2 starts"):
+    with pytest.raises(FirthError, match="1 answers but 2 starts"):
         read(
             tmp_path / "a.jsonl", {"question": "?", "context": "x", "answers": {"text": ["x"], "answer_start": [0, 1]}}
         )
@@ -137,7 +137,7 @@ def test_bad_files(tmp_path: Path) -> None:
         ({"data": [{"paragraphs": 3}]}, "'paragraphs' is not a list but int"),
         ({"data": [{"paragraphs": ["x"]}]}, "not an object with 'context' but str"),
         ({"data": [{"paragraphs": [{"context": "x", "qas": [4]}]}]}, "not an object with 'question' but int"),
-        (squad(question("瑞士", "3")), "'answer_start' is no whole number but '3'"),  # type: ignore[arg-type]
+        (squad(question("瑞士", "3")), "'answer_start' is not an integer but '3'"),  # type: ignore[arg-type]
         ([{"question": "?", "context": "x", "answers": {"text": "x", "answer_start": 3}}], "'text' is not a list"),
         ([{"question": "?", "context": "x", "answers": {"text": [5], "answer_start": [0]}}], "neither text nor"),
     ],

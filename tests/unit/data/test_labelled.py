@@ -10,9 +10,8 @@ import pytest
 import zstandard
 
 from firth.core.errors import FirthError
-from firth.data.columns import Columns
 from firth.data.examples import TextExample
-from firth.data.labelled import read_texts, stream_texts
+from firth.data.labelled import Columns, read_texts, stream_texts
 
 
 def read(path: Path, data: str | bytes, **settings: object) -> list[TextExample]:
@@ -94,11 +93,11 @@ class TestColumns:
         ):
             with pytest.raises(FirthError, match=message):
                 read(tmp_path / "a.tsv", self.data, columns=columns)
-        with pytest.raises(FirthError, match=r"a\.jsonl:1: no column of text among body, stars; name it with --text"):
+        with pytest.raises(FirthError, match=r"a\.jsonl:1: no text column among body, stars; name it with --text"):
             read(tmp_path / "a.jsonl", '{"body": "x", "stars": 1}\n')
-        with pytest.raises(FirthError, match=r"a\.tsv:1: no column of labels among text, mood; name it with --label"):
+        with pytest.raises(FirthError, match=r"a\.tsv:1: no label column among text, mood; name it with --label"):
             read(tmp_path / "a.tsv", "text\tmood\nx\t1\n")
-        with pytest.raises(FirthError, match="one column only, so there are no labels"):
+        with pytest.raises(FirthError, match="only one column, so there are no labels"):
             read(tmp_path / "a.txt", "x\ny\n")
         with pytest.raises(FirthError, match="no column 9: there are 2"):
             read(tmp_path / "a.tsv", "x\t1\ny\t0\n", columns=Columns("1", None, "9"))
@@ -129,17 +128,17 @@ class TestScores:
 
 
 def test_bad_rows(tmp_path: Path) -> None:
-    with pytest.raises(FirthError, match=r"a\.tsv:3: 3 fields where there should be 2; mend this line"):
+    with pytest.raises(FirthError, match=r"a\.tsv:3: 3 fields where 2 are expected; fix this line"):
         read(tmp_path / "a.tsv", "text\tlabel\nx\t1\ny\tz\t0\n")
     with pytest.raises(FirthError, match=r"a\.jsonl:2: not valid JSON"):
         read(tmp_path / "a.jsonl", '{"text": "x", "label": 1}\n{"text": \n')
     with pytest.raises(FirthError, match=r"a\.jsonl:1: not an object with named fields but list"):
         read(tmp_path / "a.jsonl", "[1]\n")
-    with pytest.raises(FirthError, match=r"a\.jsonl:1: the text is not text but int"):
+    with pytest.raises(FirthError, match=r"a\.jsonl:1: the text is not a string but int"):
         read(tmp_path / "a.jsonl", '{"text": 3, "label": 1}\n')
     with pytest.raises(FirthError, match=r"a\.csv:2: not valid csv"):
         read(tmp_path / "a.csv", 'text,label\n"x" y,1\n')
-    with pytest.raises(FirthError, match=r"a\.parquet: not a whole parquet file"):
+    with pytest.raises(FirthError, match=r"a\.parquet: not a complete parquet file"):
         read(tmp_path / "a.parquet", b"PAR1 and then something else PAR1")
 
 
@@ -184,5 +183,5 @@ def test_parquet_that_breaks_off_later(tmp_path: Path, monkeypatch: pytest.Monke
             yield batch
 
     monkeypatch.setattr(pyarrow.parquet.ParquetFile, "iter_batches", broken)
-    with pytest.raises(FirthError, match=r"a\.parquet: not a whole parquet file \(bad page\)"):
+    with pytest.raises(FirthError, match=r"a\.parquet: not a complete parquet file \(bad page\)"):
         read_texts(str(tmp_path / "a.parquet"))

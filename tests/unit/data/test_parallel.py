@@ -70,10 +70,10 @@ def test_tmx(tmp_path: Path) -> None:
         ({"a.jsonl": '{"a": "x", "b": "y"}\n{"a": "x"}\n'}, "a.jsonl:2: no key 'b'"),
         ({"a.jsonl": '{"a": "x", "b": "y", "c": "z"}\n'}, "choose with --source and --target"),
         ({"a.jsonl": '["x", "y"]\n'}, "a.jsonl:1: not an object"),
-        ({"a.jsonl": '{"a": "x", "b": "y"}\n{"a": "x", "b": 3}\n'}, "a.jsonl:2: 'b' is not text"),
+        ({"a.jsonl": '{"a": "x", "b": "y"}\n{"a": "x", "b": 3}\n'}, "a.jsonl:2: 'b' is not a string"),
         ({"a.jsonl": "{\n"}, "a.jsonl:1: not valid JSON"),
         ({"a.tmx": "<tmx><body><tu></body></tmx>"}, "a.tmx:1: not valid TMX"),
-        ({"a.en": "1\n"}, "two files whose lines belong together"),
+        ({"a.en": "1\n"}, "two line-aligned files"),
         ({"a.en": "1\n", "a.de": ""}, "a.de: the file is empty"),
     ],
 )

@@ -153,12 +153,12 @@ class TestMistakes:
         [
             ("a.jsonl", '{"text": "x"}\n{"text": \n', r"a\.jsonl:2: not valid JSON"),
             ("a.jsonl", '{"txt": "x"}\n', r"a\.jsonl:1: no column 'text': did you mean 'txt'"),
-            ("a.jsonl", '{"text": 3}\n', r"a\.jsonl:1: 'text' is not text but int"),
+            ("a.jsonl", '{"text": 3}\n', r"a\.jsonl:1: 'text' is not a string but int"),
             ("a.csv", "texts,id\nx,1\n", r"a\.csv:1: no column 'text': did you mean 'texts'"),
             ("a.csv", "text,id\nx,1\ny\n", r"a\.csv:3: 1 fields where the header has 2"),
             ("a.csv", 'text,id\n"x,1\n', r"a\.csv:2: not valid csv"),
             ("a.tsv", "text\tid\nx\n", r"a\.tsv:2: 1 fields"),
-            ("a.parquet", "no parquet", r"a\.parquet: not a whole parquet file"),
+            ("a.parquet", "no parquet", r"a\.parquet: not a complete parquet file"),
         ],
     )
     def test_the_line_is_named(self, tmp_path: Path, name: str, data: str, message: str) -> None:
@@ -170,7 +170,7 @@ class TestMistakes:
 
     def test_a_parquet_column_of_numbers(self, tmp_path: Path) -> None:
         pyarrow.parquet.write_table(pyarrow.table({"text": [1, 2]}), tmp_path / "a.parquet")
-        with pytest.raises(FirthError, match="'text' is not text but int"):
+        with pytest.raises(FirthError, match="'text' is not a string but int"):
             read(tmp_path / "a.parquet")
 
     @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])

@@ -99,7 +99,7 @@ def test_bad_files(tmp_path: Path) -> None:
     with pytest.raises(FirthError, match=r"bad\.data\.xml:\d+: not well-formed XML"):
         read_senses(str(path))
     path.write_text(ALL_WORDS, encoding="utf-8")
-    with pytest.raises(FirthError, match=r"no word with a sense in it.*bad\.gold\.key\.txt"):
+    with pytest.raises(FirthError, match=r"no sense-annotated word.*bad\.gold\.key\.txt"):
         read_senses(str(path))
     (tmp_path / "bad.gold.key.txt").write_text("d0.s0.t0\n", encoding="utf-8")
     with pytest.raises(FirthError, match=r"bad\.gold\.key\.txt:1: 'd0\.s0\.t0' has no sense"):

@@ -113,16 +113,16 @@ def test_a_zip_of_one_file_is_that_file(tmp_path: Path) -> None:
 
 def test_a_zip_of_many_files(tmp_path: Path) -> None:
     path = zipped(tmp_path / "a.zip", a_txt=b"x", b_txt=b"y")
-    with pytest.raises(FirthError, match=r"a\.zip: holds 2 files; unpack it"):
+    with pytest.raises(FirthError, match=r"a\.zip: contains 2 files, not one; unpack it"):
         find_sources([str(path)])
     touch(tmp_path / "c.txt")
     assert [source.path.name for source in find_sources([str(tmp_path)])] == ["c.txt"]
-    with pytest.raises(FirthError, match=r"b\.zip: the \.zip archive is broken"):
+    with pytest.raises(FirthError, match=r"b\.zip: the \.zip archive is damaged"):
         find_sources([str(touch(tmp_path / "b.zip", b"no archive"))])
     whole = bytearray(zipped(tmp_path / "d.zip", a_txt=bytes(range(256)) * 900).read_bytes())
     whole[200] ^= 255
     (source,) = find_sources([str(touch(tmp_path / "d.zip", bytes(whole)))])
-    with pytest.raises(FirthError, match=r"d\.zip: the \.zip archive is broken"), open_source(source) as handle:
+    with pytest.raises(FirthError, match=r"d\.zip: the \.zip archive is damaged"), open_source(source) as handle:
         handle.read()
 
 
@@ -133,5 +133,5 @@ def test_a_broken_archive_is_named(tmp_path: Path, ending: str, harm: str) -> No
     packed = gzip.compress(data) if ending == "gz" else zstandard.compress(data)
     path = touch(tmp_path / f"a.txt.{ending}", packed[: len(packed) // 2] if harm == "cut" else b"no archive at all")
     (source,) = find_sources([str(path)])
-    with pytest.raises(FirthError, match=rf"a\.txt\.{ending}.*broken or cut off"), open_source(source) as handle:
+    with pytest.raises(FirthError, match=rf"a\.txt\.{ending}.*damaged or truncated"), open_source(source) as handle:
         handle.read()

@@ -94,7 +94,7 @@ def test_conllu(tmp_path: Path) -> None:
     assert second.text == "du同样end"
     assert in_text(second) == ["du", "du", "同样", "end"]  # not spelled so: the whole surface
     assert read(tmp_path / "a.conllu", CONLLU, columns=TagColumns(tag="xpos"))[0].tags == "PRP VBP RB VB .".split()
-    with pytest.raises(FirthError, match="no column 'deprel' of tags in CoNLL-U; choose upos or xpos"):
+    with pytest.raises(FirthError, match="CoNLL-U has no tag column 'deprel'; choose upos or xpos"):
         read(tmp_path / "a.conllu", CONLLU, columns=TagColumns(tag="deprel"))
     with pytest.raises(FirthError, match=r"a\.conllu:2: 3 columns where CoNLL-U has 10"):
         read(tmp_path / "a.conllu", "# text = x\n1\tx\ty\n", layout="conllu")
@@ -113,7 +113,7 @@ def test_slashes(tmp_path: Path) -> None:
     assert first.words == ["中央", "电台", "报道", "１/２", "[", "x/y"]
     assert first.tags == ["n", "n", "v", "m", "w", "z"]
     assert second.where.endswith("a.txt:3")
-    with pytest.raises(FirthError, match=r"a\.txt:1: 'go' has no tag behind a slash"):
+    with pytest.raises(FirthError, match=r"a\.txt:1: 'go' has no tag after a slash"):
         read(tmp_path / "a.txt", "I/P go home/N", layout="slashes")
 
 
@@ -129,7 +129,7 @@ def test_jsonl(tmp_path: Path) -> None:
 
 
 def test_bad_columns(tmp_path: Path) -> None:
-    with pytest.raises(FirthError, match=r"a:2: 1 columns where the first word has 2: words and tags do not pair"):
+    with pytest.raises(FirthError, match=r"a:2: 1 columns where the first word has 2: words and tags do not align"):
         read(tmp_path / "a", "Hello O\nworld\n")
     for columns in (TagColumns(word=5), TagColumns(tag=3), TagColumns(tag=-3), TagColumns(word=-5)):
         with pytest.raises(FirthError, match="no such column: there are 2"):
@@ -139,9 +139,9 @@ def test_bad_columns(tmp_path: Path) -> None:
     with pytest.raises(FirthError, match="no such column: there are 1"):
         read(tmp_path / "a", "Hello\n", columns=TagColumns(tag=4))
     for columns in (TagColumns(tag="upos"), TagColumns(word="token")):
-        with pytest.raises(FirthError, match="is for CoNLL-U and jsonl"):
+        with pytest.raises(FirthError, match="work for CoNLL-U and jsonl"):
             read(tmp_path / "a", "Hello O\n", columns=columns)
-    with pytest.raises(FirthError, match="unknown layout of tags 'xml'"):
+    with pytest.raises(FirthError, match="unknown tag layout 'xml'"):
         read(tmp_path / "a", "Hello O\n", layout="xml")
 
 

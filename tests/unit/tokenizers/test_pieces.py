@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from piece_samples import build_pieces, build_vocab, hard_text
 
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.tokenizers.pieces import BYTE_TOKENS, Pieces
 from firth.tokenizers.vocabulary import train_pieces
+from piece_samples import build_pieces, build_vocab, hard_text
 
 UNCASED = build_pieces()
 BYTES = build_pieces(byte_fallback=True)
