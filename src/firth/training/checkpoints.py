@@ -1,56 +1,40 @@
-"""Checkpoints: whole or absent, checked when read, the last few and the best kept.
+"""Checkpoints: whole or absent, checked when read. Every training uses these, whatever it keeps in them.
 
-``checkpoints/step-N/`` holds ``model.safetensors``, ``optimizer.safetensors`` and ``state.json``
-(step, metrics, checksums, and a seal over these). Never pickle.
+``checkpoints/step-N/`` holds the files of the training and ``state.json``: the step, what the training notes there
+(seconds, metrics ...), the checksums of the files, and a seal over all of it. Never pickle. Nothing here needs torch;
+``module_checkpoints`` keeps a network and its optimizer.
 """
 
 import hashlib
 import json
 import re
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
-
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, check_files, checksum, read_json, write_json
-from firth.core.tensors import load_tensors, save_tensors
 
 _NAME = re.compile(r"step-(\d+)$")
-_FILES = ("model.safetensors", "optimizer.safetensors")
+_STATE = "state.json"
 
 
-def _optimizer_tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    """The optimizer's state by the names of the parameters."""
-    names: dict[torch.Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
-    found = {}
-    for parameter, state in optimizer.state.items():
-        for key, value in state.items():
-            found[f"{names[parameter]}:{key}"] = value
-    return found
-
-
-def _seal(state: dict[str, Any]) -> str:
+def _seal(state: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
-def save_checkpoint(
-    folder: Path, step: int, module: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Any]
-) -> Path:
-    """Writes ``folder/step-N`` in one rename."""
+def write_checkpoint(folder: Path, step: int, state: Mapping[str, Any], write: Callable[[Path], None]) -> Path:
+    """Writes ``folder/step-N`` in one rename; ``write`` puts the files of the training into the folder it is given."""
     goal = folder / f"step-{step}"
     if goal.is_dir():
         shutil.rmtree(goal)
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_folder(goal) as temporary:
-        save_tensors(temporary / _FILES[0], module.state_dict())
-        save_tensors(temporary / _FILES[1], _optimizer_tensors(module, optimizer))
-        checksums = {name: checksum(temporary / name) for name in _FILES}
-        state = {**state, "step": step, "checksums": checksums}
-        write_json(temporary / "state.json", {**state, "seal": _seal(state)})
+        write(temporary)
+        checksums = {path.name: checksum(path) for path in sorted(temporary.iterdir())}
+        sealed = {**state, "step": step, "checksums": checksums}
+        write_json(temporary / _STATE, {**sealed, "seal": _seal(sealed)})
     return goal
 
 
@@ -64,35 +48,15 @@ def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
     """``state.json`` after every file was compared with its checksum."""
-    remedy = "remove this checkpoint to go on from the one before it"
-    state = read_json(checkpoint / "state.json")
+    remedy = "remove this checkpoint to go on from the one before it, or from the beginning"
+    state = read_json(checkpoint / _STATE)
     if not isinstance(state, dict) or state.pop("seal", None) != _seal(state):
-        raise FirthError(f"{checkpoint / 'state.json'}: damaged (it is not as it was written); {remedy}")
+        raise FirthError(f"{checkpoint / _STATE}: damaged (it is not as it was written); {remedy}")
     check_files(checkpoint, state["checksums"], remedy)
     return state
 
 
-def load_model(checkpoint: Path, module: nn.Module) -> None:
-    try:
-        module.load_state_dict(load_tensors(checkpoint / _FILES[0]))
-    except RuntimeError as error:
-        message = str(error).splitlines()[0]
-        raise FirthError(
-            f"{checkpoint / _FILES[0]}: does not fit this model ({message}); was the config changed?"
-        ) from None
-
-
-def load_optimizer(checkpoint: Path, module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    parameters = dict(module.named_parameters())
-    for name, tensor in load_tensors(checkpoint / _FILES[1]).items():
-        parameter, _, key = name.rpartition(":")
-        target = parameters[parameter]
-        optimizer.state[target][key] = (
-            tensor if key == "step" and target.device.type == "cpu" else tensor.to(target.device)
-        )
-
-
-def prune(folder: Path, keep: int, best_step: int | None, needed: Collection[int] = ()) -> None:
+def prune(folder: Path, keep: int, best_step: int | None = None, needed: Collection[int] = ()) -> None:
     """Removes all but the last ``keep``, the best, and those that are still needed."""
     for step, path in list_checkpoints(folder)[:-keep]:
         if step != best_step and step not in needed:

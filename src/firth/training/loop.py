@@ -23,8 +23,9 @@ from firth.core.errors import FirthError, Interrupted
 from firth.core.seeds import hashed
 from firth.core.types import Batch, Progress, Trainable
 from firth.training.averaging import AveragedSGD, stopped_improving
-from firth.training.checkpoints import list_checkpoints, load_model, load_optimizer, prune, read_state, save_checkpoint
+from firth.training.checkpoints import list_checkpoints, prune, read_state
 from firth.training.history import History, prefetched
+from firth.training.module_checkpoints import load_model, load_optimizer, save_checkpoint
 from firth.training.optimizer import build_optimizer, learning_rate, set_rate
 from firth.training.ranks import Ranks
 

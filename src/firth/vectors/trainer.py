@@ -25,6 +25,7 @@ noise), subsampling goes by the new text alone.
 
 import contextlib
 import os
+import shutil
 import signal
 import threading
 import time
@@ -40,8 +41,8 @@ from firth.core.errors import FirthError, Interrupted
 from firth.core.run import Run, versions
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
+from firth.training.checkpoints import list_checkpoints, prune, read_state, write_checkpoint
 from firth.vectors.binary_formats import map_arrays, save_arrays, write_fasttext, write_word2vec
-from firth.vectors.checkpoints import load_checkpoint, remove_checkpoints, save_checkpoint
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
 from firth.vectors.formats import load_vectors
 from firth.vectors.glove import GloveLearner
@@ -50,6 +51,7 @@ from firth.vectors.vocabulary import Vocabulary, grow_vocabulary, view_vocabular
 from firth.vectors.word_vectors import WordVectors
 
 _REPORT_S = 0.5
+_STATE = "state.safetensors"
 
 
 def train_vectors(
@@ -114,7 +116,7 @@ def _begin(
             f"{start}: its vectors have {old.facts['config']['dim']} dimensions, dim says {config.dim}; make them equal"
         )
     words = list(load_vectors(start / "vectors.bin").words)
-    arrays, _ = map_arrays(start / "state.safetensors")
+    arrays, _ = map_arrays(start / _STATE)
     vocabulary, remap = grow_vocabulary(corpus, config.min_count, config.max_vocab, words, np.asarray(arrays["counts"]))
     learner = WordLearner(corpus, vocabulary, config, threads, remap)
     learner.inherit(words, arrays)
@@ -156,11 +158,12 @@ class _Training:
     def __init__(self, run: Run, learner: Learner, config: AnyVectorsConfig, progress: Progress) -> None:
         self.run, self.learner, self.config, self.progress = run, learner, config, progress
         self.leg, self.seconds = 0, 0.0
-        found = load_checkpoint(run.folder)
+        self.checkpoints = run.folder / "checkpoints"
+        found = list_checkpoints(self.checkpoints)
         if found:
-            state, arrays = found
-            learner.restore(arrays)
-            self.leg, self.seconds = state["leg"], state["seconds"]
+            self.leg, newest = found[-1]
+            self.seconds = read_state(newest)["seconds"]
+            learner.restore(map_arrays(newest / _STATE)[0])
 
     def run_legs(self) -> dict[str, float]:
         learner = self.learner
@@ -197,7 +200,7 @@ class _Training:
                     )
                     loss, count, reported = 0.0, 0, now
                 if not done and (stop.is_set() or now - saved >= self.config.checkpoint_s):
-                    save_checkpoint(self.run.folder, self.leg, learner.arrays(), {"seconds": self.seconds})
+                    self._save()
                     saved = time.perf_counter()
                 if stop.is_set() and not done:
                     raise Interrupted(f"{self.run.folder}: stopped on request; resume this run to go on")
@@ -206,6 +209,17 @@ class _Training:
             "seconds": self.seconds,
             "tokens_per_s": (learner.num_tokens - first_tokens) / max(self.seconds - before, 1e-9),
         }
+
+    def _save(self) -> None:
+        """A checkpoint of all matrices; only the newest is kept."""
+        arrays = self.learner.arrays()
+        write_checkpoint(
+            self.checkpoints,
+            self.leg,
+            {"seconds": self.seconds},
+            lambda folder: save_arrays(folder / _STATE, arrays),
+        )
+        prune(self.checkpoints, keep=1)
 
 
 def _finish(
@@ -217,7 +231,7 @@ def _finish(
         raise FirthError(f"{run.folder}: the vectors hold NaN or infinity; train with a smaller learning_rate")
     vectors = WordVectors(vocabulary.words, _result(learner, config), None, None, vocabulary.counts)
     write_word2vec(vectors, run.folder / "vectors.bin")
-    save_arrays(run.folder / "state.safetensors", arrays)
+    save_arrays(run.folder / _STATE, arrays)
     if isinstance(config, FastTextConfig):
         write_fasttext(
             run.folder / "model.bin",
@@ -234,7 +248,7 @@ def _finish(
         words=len(vocabulary),
         versions=versions() | _numba_version(),
     )
-    remove_checkpoints(run.folder)
+    shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
     if isinstance(learner, GloveLearner):
         learner.close()
     return load_run(run.folder)

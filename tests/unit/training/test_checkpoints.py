@@ -1,6 +1,8 @@
 """Checkpoints and the history beside them."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,9 @@ from torch import nn
 
 from firth.core.configs import TrainingConfig
 from firth.core.errors import FirthError
-from firth.training.checkpoints import list_checkpoints, load_model, load_optimizer, prune, read_state, save_checkpoint
+from firth.training.checkpoints import list_checkpoints, prune, read_state, write_checkpoint
 from firth.training.history import History, read_history
+from firth.training.module_checkpoints import load_model, load_optimizer, save_checkpoint
 from firth.training.optimizer import build_optimizer
 
 
@@ -109,3 +112,22 @@ def test_history_is_cut_on_resume(tmp_path: Path) -> None:
     assert [line["step"] for line in read_history(path)] == [1, 2, 3]
     History(path, 2).add({"event": "evaluate", "step": 5})
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 5]
+
+
+def test_files_of_any_training_are_sealed(tmp_path: Path) -> None:
+    """Those of a training without torch, too: whatever ``write`` puts there has a checksum."""
+
+    def write(folder: Path) -> None:
+        (folder / "counts.bin").write_bytes(b"123")
+
+    path = write_checkpoint(tmp_path / "new", 5, {"seconds": 2.0}, write)
+    assert read_state(path)["checksums"].keys() == {"counts.bin"}
+    (path / "counts.bin").write_bytes(b"124")
+    with pytest.raises(FirthError, match=r"step-5/counts\.bin: damaged .* remove this checkpoint to go on"):
+        read_state(path)
+
+
+def test_checkpoints_need_no_torch() -> None:
+    program = "import sys, firth.training.checkpoints; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -15,7 +15,7 @@ from vector_text import TOPICS, lines, word_corpus
 
 from firth.core.errors import FirthError, Interrupted
 from firth.corpus.format import Corpus
-from firth.vectors.checkpoints import load_checkpoint
+from firth.training.checkpoints import list_checkpoints, read_state
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
 from firth.vectors.trainer import load_run, train_vectors
 
@@ -97,14 +97,14 @@ def test_a_run_that_was_cut_off_ends_as_if_it_had_not_been(
     train_vectors(words, config, tmp_path / "whole")
     from firth.vectors import trainer
 
-    kept = trainer.save_checkpoint
+    kept = trainer.write_checkpoint
 
     def save_and_die(folder: Path, leg: int, *rest: Any) -> None:
         kept(folder, leg, *rest)
         if leg == 17:
             raise Killed
 
-    monkeypatch.setattr(trainer, "save_checkpoint", save_and_die)
+    monkeypatch.setattr(trainer, "write_checkpoint", save_and_die)
     with pytest.raises(Killed):
         train_vectors(words, config, tmp_path / "cut")
     monkeypatch.undo()
@@ -112,6 +112,25 @@ def test_a_run_that_was_cut_off_ends_as_if_it_had_not_been(
         load_run(tmp_path / "cut")
     train_vectors(words, config, tmp_path / "cut", resume=True)
     assert everything(tmp_path / "cut") == everything(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", ["state.safetensors", "state.json"])
+def test_a_damaged_checkpoint_is_named(name: str, words: Corpus, tmp_path: Path, monkeypatch: Any) -> None:
+    from firth.vectors import trainer
+
+    def die(*rest: Any, **more: Any) -> None:
+        raise Killed
+
+    config = KINDS["cbow"].replace(checkpoint_s=0.0)
+    monkeypatch.setattr(trainer, "prune", die)  # the first checkpoint is whole then
+    with pytest.raises(Killed):
+        train_vectors(words, config, tmp_path / "run")
+    monkeypatch.undo()
+    ((_, newest),) = list_checkpoints(tmp_path / "run" / "checkpoints")
+    data = (newest / name).read_bytes()
+    (newest / name).write_bytes(data.replace(b"0", b"1", 1) if name == "state.json" else data[:-1] + b"?")
+    with pytest.raises(FirthError, match=rf"{name}: damaged .* remove this checkpoint"):
+        train_vectors(words, config, tmp_path / "run", resume=True)
 
 
 _CHILD = """
@@ -136,9 +155,8 @@ def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(how: signal.Signals,
         time.sleep(0.05)
     os.kill(child.pid, how)
     error = child.communicate(timeout=60)[1].decode()
-    found = load_checkpoint(tmp_path / "run")
-    assert found is not None
-    assert found[0]["leg"] > 0
+    leg, newest = list_checkpoints(tmp_path / "run" / "checkpoints")[-1]
+    assert read_state(newest)["step"] == leg > 0
     if how == signal.SIGTERM:
         assert Interrupted.__name__ in error
         assert "resume" in error
