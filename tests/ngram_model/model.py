@@ -1,0 +1,56 @@
+"""The trained model with its tokenizer."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from firth.core.files import read_json
+from firth.core.tensors import load_tensors
+from firth.core.types import Encoding, Frame, Inputs, TextReader
+from firth.models.shared.model import Model, TextLayers, loading, require_layer
+from firth.tokenizers.pieces import Pieces
+from ngram_model.config import NgramConfig
+from ngram_model.network import NgramNetwork
+
+
+class NgramModel(Model):
+    kind = "n-gram model"
+    spec_name = "ngram"
+
+    def __init__(self, network: NgramNetwork, pieces: Pieces) -> None:
+        self.network, self.pieces, self.dim = network.eval(), pieces, network.config.hidden_dim
+
+    @classmethod
+    def load(cls, folder: Path) -> "NgramModel":
+        config = NgramConfig.build(read_json(folder / "config.json")["network"], folder / "config.json")
+        network = NgramNetwork(config)
+        with loading(folder):
+            network.load_state_dict(load_tensors(folder / "model.safetensors"))
+        return cls(network, Pieces.load(folder))
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.network.parameters())
+
+    def _tokenize(self, text: str | list[str]) -> Encoding:
+        return self.pieces.encode(text, add_special=False, read_special=False)
+
+    def layers(self, text: str | list[str]) -> TextLayers:
+        found = self._tokenize(text)
+        with torch.inference_mode():
+            hidden = self.network(Inputs(torch.from_numpy(found.ids)[None])).hidden[:, 0].numpy()
+        return TextLayers(found.tokens, found.offsets, found.words, hidden)
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+        require_layer(layer, 2)
+        texts = [texts] if isinstance(texts, str) else texts
+        rows = [self.layers(text).hidden[layer] for text in texts]
+        return np.stack([row.mean(0) if len(row) else np.zeros(self.dim, np.float32) for row in rows])
+
+    def reader(self) -> TextReader:
+        return TextReader(
+            self.kind, self.network, self._tokenize, self.dim, num_layers=2, max_len=None, frame=Frame(), pad_id=0
+        )
