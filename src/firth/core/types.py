@@ -145,7 +145,10 @@ class SizedRows(Protocol):
 class Objective(Protocol):
     """What is predicted from what: an nn.Module with the heads it needs."""
 
-    weights: Mapping[str, float]  # of each named loss in the sum
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Of each named loss in the sum."""
+        ...
 
     def rows(self, split: Any, seed: int) -> Any:
         """The rows of an epoch (``SizedRows``), as this objective cuts them."""

@@ -15,9 +15,8 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.tensors import save_tensors
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.published import Published, Weights
+from firth.models.shared.published import ACTIVATIONS, Published, Weights, activation_name, scatter
 
-_ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 _OUTSIDE = {  # ours: theirs, with the prefix of the encoder
     "embeddings.tokens.weight": "embeddings.word_embeddings.weight",
     "embeddings.segments.weight": "embeddings.token_type_embeddings.weight",
@@ -124,14 +123,13 @@ def _names(kind: Format, num_layers: int) -> dict[str, str | list[str]]:
 
 def config_to_json(kind: Format, config: EncoderConfig, heads: set[str], pad_id: int) -> dict[str, Any]:
     architecture = next(name for needed, name in kind.architectures if set(needed.split()) <= heads)
-    activation = next(name for name, ours in _ACTIVATIONS.items() if ours == config.activation)
     settings = {theirs: getattr(config, ours) for ours, theirs in {**_SETTINGS, **kind.settings}.items()}
     return {
         "architectures": [architecture],
         "model_type": kind.model_type,
         **settings,
         **({kind.switch: True} if kind.switch else {}),
-        "hidden_act": activation,
+        "hidden_act": activation_name(config.activation),
         "pad_token_id": pad_id,
         "tie_word_embeddings": True,
     }
@@ -143,7 +141,7 @@ def config_from_json(kind: Format, data: Any, where: Path) -> EncoderConfig:
         raise FirthError(
             f"{where}: a model of type '{found}', which is not {kind.title}; Firth reads {kind.title} directories here"
         )
-    activation = _ACTIVATIONS.get(str(data.get("hidden_act", "gelu")))
+    activation = ACTIVATIONS.get(str(data.get("hidden_act", "gelu")))
     if activation is None or data.get("position_embedding_type", "absolute") != "absolute":
         raise FirthError(
             f"{where}: this {kind.title} uses an activation or positions that Firth does not know ({data.get('hidden_act')})"
@@ -168,14 +166,10 @@ def save_bert(
     more: dict[str, Any] | None = None,
 ) -> None:
     """``config.json`` (with ``more`` in it) and ``model.safetensors`` with the published names."""
-    tensors: dict[str, torch.Tensor] = {}
-    for ours, theirs in _names(kind, config.num_layers).items():
-        if ours in kind.outside and ours not in encoder:
-            continue
-        if isinstance(theirs, str):
-            tensors[theirs] = encoder[ours]
-        else:
-            tensors |= zip(theirs, encoder[ours].chunk(3), strict=True)
+    names = _names(kind, config.num_layers)
+    tensors = scatter(
+        encoder, {ours: its for ours, its in names.items() if ours not in kind.outside or ours in encoder}
+    )
     for part, weights in heads.items():
         tensors |= {kind.heads[part][name]: tensor for name, tensor in weights.items()}
     save_tensors(folder / "model.safetensors", tensors)

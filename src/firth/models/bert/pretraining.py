@@ -3,6 +3,7 @@
 from torch import nn
 
 from firth.core.configs import RunConfig
+from firth.core.types import Objective
 from firth.corpus.format import Corpus
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.bert.objective import MaskedTokens
@@ -16,7 +17,7 @@ class BertPretraining(EncoderPretraining):
 
     objective: MaskedTokens
 
-    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
         assert isinstance(config.model, EncoderConfig)
         assert isinstance(config.objective, MaskedTokensConfig)
         specials = specials_of(corpus.pieces, corpus.folder)

@@ -6,6 +6,7 @@ from torch import nn
 
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
+from firth.core.types import Objective
 from firth.corpus.format import Corpus
 from firth.models.electra.config import ReplacedTokensConfig
 from firth.models.electra.objective import ReplacedTokens, generator_config
@@ -24,7 +25,7 @@ class ElectraPretraining(EncoderPretraining):
     published = (*Pretraining.published, f"{_GENERATOR}/config.json", f"{_GENERATOR}/model.safetensors")
     objective: ReplacedTokens
 
-    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
         assert isinstance(config.model, EncoderConfig)
         assert isinstance(config.objective, ReplacedTokensConfig)
         model = Encoder(config.model)

@@ -16,6 +16,7 @@ from firth.core.configs import RunConfig, TokensConfig
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json, write_text
 from firth.core.tensors import load_tensors, save_tensors
+from firth.core.types import Objective
 from firth.corpus.format import Corpus
 from firth.corpus.word_view import MARKS, Spellings
 from firth.models.elmo.config import BothDirectionsConfig, ElmoConfig
@@ -63,7 +64,7 @@ class ElmoPretraining(Pretraining):
     def require(cls) -> None:
         require_h5py()
 
-    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
         assert isinstance(config.model, ElmoConfig)
         assert isinstance(config.objective, BothDirectionsConfig)
         self.require()  # before hours of training, not after

@@ -6,6 +6,7 @@ from torch import nn
 
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
+from firth.core.types import Objective
 from firth.corpus.format import Corpus
 from firth.models.ernie.config import KnowledgeMaskingConfig
 from firth.models.ernie.objective import NUM_TASKS, TASKS, KnowledgeMasking
@@ -52,7 +53,7 @@ class ErniePretraining(EncoderPretraining):
 
     objective: KnowledgeMasking
 
-    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
         assert isinstance(config.model, EncoderConfig)
         objective = config.objective
         assert isinstance(objective, KnowledgeMaskingConfig)

@@ -10,9 +10,8 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.tensors import save_tensors
 from firth.models.gpt.config import DecoderConfig
-from firth.models.shared.published import Published, Weights
+from firth.models.shared.published import ACTIVATIONS, Published, Weights, activation_name
 
-_ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"}
 _OUTSIDE = {  # ours: theirs
     "tokens.weight": "wte.weight",
     "positions.weight": "wpe.weight",
@@ -60,7 +59,7 @@ def config_to_json(config: DecoderConfig, eos_id: int | None) -> dict[str, Any]:
         **data,
         "n_inner": config.ffn_dim,
         "embd_pdrop": config.dropout_prob,
-        "activation_function": next(name for name, ours in _ACTIVATIONS.items() if ours == config.activation),
+        "activation_function": activation_name(config.activation),
         "bos_token_id": eos_id,
         "eos_token_id": eos_id,
         "tie_word_embeddings": True,
@@ -71,7 +70,7 @@ def config_from_json(data: Any, where: Path) -> DecoderConfig:
     kind = data.get("model_type") if isinstance(data, dict) else None
     if kind != "gpt2":
         raise FirthError(f"{where}: a model of type '{kind}', which is not GPT-2; Firth reads GPT-2 directories here")
-    activation = _ACTIVATIONS.get(str(data.get("activation_function", "gelu_new")))
+    activation = ACTIVATIONS.get(str(data.get("activation_function", "gelu_new")))
     odd = [name for name in ("scale_attn_by_inverse_layer_idx", "add_cross_attention") if data.get(name)]
     odd += [name for name in ("scale_attn_weights", "tie_word_embeddings") if data.get(name) is False]
     if activation is None or odd:

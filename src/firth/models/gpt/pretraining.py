@@ -8,6 +8,7 @@ from torch import nn
 
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
+from firth.core.types import Objective
 from firth.corpus.format import Corpus, require_same_tokens
 from firth.models.gpt.config import DecoderConfig, NextTokenConfig
 from firth.models.gpt.format import load_gpt2, save_gpt2
@@ -25,7 +26,7 @@ class GptPretraining(Pretraining):
     model: Decoder
     objective: NextToken
 
-    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
         assert isinstance(config.model, DecoderConfig)
         assert isinstance(config.objective, NextTokenConfig)
         eos_id = corpus.pieces.eos_id

@@ -11,7 +11,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.tensors import load_tensors, save_tensors
 from firth.models.recurrent.config import RecurrentConfig
-from firth.models.shared.published import Weights
+from firth.models.shared.published import Weights, join_parts, split_parts
 
 
 class RecurrentFolder(Config):
@@ -23,18 +23,17 @@ class RecurrentFolder(Config):
 
 
 def save_recurrent(folder: Path, config: RecurrentFolder, model: Weights, head: Weights) -> None:
-    tensors = {f"model.{name}": tensor for name, tensor in model.items()}
-    save_tensors(folder / "model.safetensors", tensors | {f"output.{name}": tensor for name, tensor in head.items()})
+    save_tensors(folder / "model.safetensors", join_parts({"model": model, "output": head}))
     write_json(folder / "config.json", config.model_dump())
 
 
 def load_recurrent(folder: Path) -> tuple[RecurrentFolder, Weights, Weights]:
     """Config, the weights of the model, those of the output layer."""
     config = RecurrentFolder.build(read_json(folder / "config.json"), folder / "config.json")
-    parts: dict[str, Weights] = {"model": {}, "output": {}}
-    for name, tensor in load_tensors(folder / "model.safetensors").items():
-        part, _, rest = name.partition(".")
-        if part not in parts:
-            raise FirthError(f"{folder / 'model.safetensors'}: holds '{name}', which no such model has; copy it again")
-        parts[part][rest] = tensor
-    return config, parts["model"], parts["output"]
+    parts = split_parts(load_tensors(folder / "model.safetensors"))
+    strange = sorted(set(parts) - {"model", "output"})
+    if strange:
+        raise FirthError(
+            f"{folder / 'model.safetensors'}: holds '{strange[0]}', which no such model has; copy it again"
+        )
+    return config, parts.get("model", {}), parts.get("output", {})

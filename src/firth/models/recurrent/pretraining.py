@@ -11,6 +11,7 @@ from torch import nn
 
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
+from firth.core.types import Objective
 from firth.corpus.format import Corpus, require_same_tokens
 from firth.corpus.streams import Streams
 from firth.corpus.word_view import TokenView, read_types, view_as, view_tokens
@@ -31,8 +32,10 @@ class RecurrentPretraining(Pretraining):
     uses = ('generate {name} "How a text begins"', "encode {name} texts.txt --out vectors.npy")
     model: Recurrent
     objective: NextTokenStreams
+    rows: Streams
+    heldout_rows: Streams | None
 
-    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
         assert isinstance(config.model, RecurrentConfig)
         assert isinstance(config.objective, NextTokenStreamsConfig)
         if config.objective.carry_state:
@@ -115,7 +118,7 @@ class RecurrentPretraining(Pretraining):
 
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
         """The whole held-out text, in one go: perplexities by their names, and log Z where it is not 0."""
-        assert isinstance(self.heldout_rows, Streams)
+        assert self.heldout_rows is not None
         size, totals = self.objective.num_streams, dict.fromkeys(("loss", "accuracy", "log_z", "log_z_square"), 0.0)
         count = 0
         self.module.eval()
@@ -155,7 +158,7 @@ class RecurrentPretraining(Pretraining):
 
     def charts(self) -> list[dict[str, Any]]:
         """How far gradients reach back, on the first window of the training text."""
-        window = self.objective.batch(self.corpus.train, self.rows, 0, 0, self.objective.num_streams)  # type: ignore[arg-type]
+        window = self.objective.batch(self.corpus.train, self.rows, 0, 0, self.objective.num_streams)
         whole = (window.arrays["labels"] >= 0).all(1)
         if not whole.any():
             return []

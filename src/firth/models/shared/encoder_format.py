@@ -10,7 +10,7 @@ from firth.models.bert.format import BERT, Format, has_plain_blocks, load_bert, 
 from firth.models.electra.format import ELECTRA, fits_electra
 from firth.models.ernie.format import ERNIE
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.published import Weights
+from firth.models.shared.published import Weights, join_parts, split_parts
 
 _OWN = "firth-encoder"
 _PUBLISHED = {kind.model_type: kind for kind in (BERT, ELECTRA, ERNIE)}
@@ -37,10 +37,10 @@ def save_encoder(folder: Path, config: EncoderConfig, encoder: Weights, heads: d
         placed = {part: weights for part, weights in heads.items() if part in kind.heads}
         others = {part: weights for part, weights in heads.items() if part not in kind.heads}
         if others:
-            save_tensors(folder / _HEADS, _joined(others))
+            save_tensors(folder / _HEADS, join_parts(others))
         save_bert(folder, config, encoder, placed, pad_id, kind)
         return
-    save_tensors(folder / "model.safetensors", _joined({"encoder": encoder, **heads}))
+    save_tensors(folder / "model.safetensors", join_parts({"encoder": encoder, **heads}))
     write_json(folder / "config.json", {"model_type": _OWN, "pad_token_id": pad_id, "encoder": config.model_dump()})
 
 
@@ -51,23 +51,10 @@ def load_encoder(folder: Path) -> tuple[EncoderConfig, Weights, dict[str, Weight
         raise FirthError(f"{folder / 'config.json'}: not the description of a model; copy it again")
     if data.get("model_type") != _OWN:
         config, encoder, heads = load_bert(folder, _PUBLISHED.get(str(data.get("model_type")), BERT))
-        others = _parted(load_tensors(folder / _HEADS)) if (folder / _HEADS).is_file() else {}
+        others = split_parts(load_tensors(folder / _HEADS)) if (folder / _HEADS).is_file() else {}
         return config, encoder, {**heads, **others}
     config = EncoderConfig.build(data.get("encoder"), folder / "config.json")
-    parts = _parted(load_tensors(folder / "model.safetensors"))
+    parts = split_parts(load_tensors(folder / "model.safetensors"))
     if "encoder" not in parts:
         raise FirthError(f"{folder / 'model.safetensors'}: no encoder in it; copy it again")
     return config, parts.pop("encoder"), parts
-
-
-def _joined(parts: dict[str, Weights]) -> Weights:
-    """One table, names prefixed by their part."""
-    return {f"{part}.{name}": tensor for part, weights in parts.items() for name, tensor in weights.items()}
-
-
-def _parted(tensors: Weights) -> dict[str, Weights]:
-    parts: dict[str, Weights] = {}
-    for name, tensor in tensors.items():
-        part, _, rest = name.partition(".")
-        parts.setdefault(part, {})[rest] = tensor
-    return parts

@@ -8,6 +8,7 @@ import numpy as np
 from torch import nn
 
 from firth.core.errors import FirthError
+from firth.core.types import Objective
 from firth.corpus.format import Corpus, require_same_tokens
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
@@ -30,7 +31,7 @@ def specials_of(pieces: Pieces, where: Path) -> Specials:
     return Specials(ordinary=ordinary, **{name: int(number) for name, number in wanted.items() if number is not None})
 
 
-class EncoderObjective(Protocol):
+class EncoderObjective(Objective, Protocol):
     """What writing an encoder asks of its objective."""
 
     @property

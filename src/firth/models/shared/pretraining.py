@@ -12,7 +12,7 @@ from torch import nn
 
 from firth.core.errors import FirthError
 from firth.core.registry import find_spec
-from firth.core.types import Batch, Losses, SizedRows
+from firth.core.types import Batch, Losses, Objective, SizedRows
 from firth.nn.init import initialize
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Pretraining:
     """
 
     model: nn.Module
-    objective: Any  # an nn.Module that is an ``Objective``
+    objective: Objective
     weights: Mapping[str, float]
     rate_factors: Mapping[str, float] = {}
     reads_pairs: bool = False  # a corpus of sentence pairs, not one of text
@@ -67,6 +67,7 @@ class Pretraining:
         self.config = config
         self.corpus = corpus
         self.model, self.objective = self.build(config, corpus)
+        assert isinstance(self.objective, nn.Module)
         self.module: nn.Module = nn.ModuleDict({"model": self.model, "objective": self.objective})
         self.initialize(torch.Generator().manual_seed(config.training.seed))
         self.weights = self.objective.weights
@@ -79,7 +80,7 @@ class Pretraining:
 
     # -- what a family says
 
-    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
         """The model and the objective."""
         raise NotImplementedError
 
@@ -153,14 +154,10 @@ class Pretraining:
 
     def batch(self, number: int) -> Batch:
         size = self.config.training.batch_size
-        found: Batch = self.objective.batch(
-            self.corpus.train, self.rows, self.config.training.seed, number * size, size
-        )
-        return found
+        return self.objective.batch(self.corpus.train, self.rows, self.config.training.seed, number * size, size)
 
     def loss(self, batch: Batch) -> Losses:
-        found: Losses = self.objective.loss(self.model, batch)
-        return found
+        return self.objective.loss(self.model, batch)
 
     def enough(self) -> bool:
         return False

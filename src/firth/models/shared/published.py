@@ -9,7 +9,39 @@ from firth.core.errors import FirthError
 from firth.core.tensors import load_tensors
 
 Weights = dict[str, torch.Tensor]
+Names = Mapping[str, str | list[str]]
+"""Our name of a weight: theirs, or those of the parts that we keep as one matrix."""
+ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
+"""What transformers calls an activation: what we call it. Of several names the first is written."""
 _FILES = ("model.safetensors", "pytorch_model.bin")
+
+
+def activation_name(ours: str, known: Mapping[str, str] = ACTIVATIONS) -> str:
+    """The published name of an activation."""
+    return next(theirs for theirs, name in known.items() if name == ours)
+
+
+def scatter(weights: Mapping[str, torch.Tensor], names: Names) -> Weights:
+    """Weights by their published names: what ``Published.gather`` undoes. Matrices that are one with us are parted."""
+    found: Weights = {}
+    for ours, theirs in names.items():
+        parts = [theirs] if isinstance(theirs, str) else theirs
+        found |= zip(parts, weights[ours].chunk(len(parts)), strict=True)
+    return found
+
+
+def join_parts(parts: Mapping[str, Weights]) -> Weights:
+    """The weights of several parts in one table, names prefixed by their part."""
+    return {f"{part}.{name}": tensor for part, weights in parts.items() for name, tensor in weights.items()}
+
+
+def split_parts(tensors: Weights) -> dict[str, Weights]:
+    """And back."""
+    parts: dict[str, Weights] = {}
+    for name, tensor in tensors.items():
+        part, _, rest = name.partition(".")
+        parts.setdefault(part, {})[rest] = tensor
+    return parts
 
 
 class Published:
@@ -33,7 +65,7 @@ class Published:
             raise FirthError(f"{self.path}: '{name}' is missing; is the file whole and {self.title}?")
         return self.tensors.pop(name)
 
-    def gather(self, names: Mapping[str, str | list[str]]) -> Weights:
+    def gather(self, names: Names) -> Weights:
         """Weights by our names; where there are several of theirs they become one matrix."""
         found: Weights = {}
         for ours, theirs in names.items():

@@ -19,7 +19,7 @@ from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.tensors import load_tensors, save_tensors
-from firth.core.types import Batch, Losses
+from firth.core.types import Batch, Losses, Objective
 from firth.corpus.format import same_tokens
 from firth.corpus.pairs import PairBatches, PairsCorpus, PairSplit
 from firth.models.seq2seq.config import Seq2SeqConfig
@@ -247,7 +247,7 @@ class TranslationPretraining(Pretraining):
     def open_corpus(cls, path: Path) -> Any:
         return PairsCorpus.open(path)
 
-    def build(self, config: RunConfig, corpus: Any) -> tuple[nn.Module, nn.Module]:
+    def build(self, config: RunConfig, corpus: Any) -> tuple[nn.Module, Objective]:
         assert isinstance(config.objective, TranslationConfig)
         source, target = corpus.pieces, corpus.target_pieces
         specials = PairSpecials(source.pad_id, source.eos_id, target.pad_id, target.eos_id)

@@ -13,9 +13,9 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.tensors import save_tensors
 from firth.models.shared.configs import EncoderDecoderConfig
-from firth.models.shared.published import Published, Weights
+from firth.models.shared.published import ACTIVATIONS, Names, Published, Weights, activation_name, scatter
 
-_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "silu": "silu"}
+_ACTIVATIONS = {**ACTIVATIONS, "silu": "silu"}
 _SETTINGS = {
     "vocab_size": "vocab_size",
     "hidden_dim": "d_model",
@@ -55,7 +55,7 @@ def is_t5(config: EncoderDecoderConfig) -> bool:
     return all(getattr(config, name) == value for name, value in wanted.items()) and config.output_scale == scale
 
 
-def _names(config: EncoderDecoderConfig) -> dict[str, str | list[str]]:
+def _names(config: EncoderDecoderConfig) -> Names:
     """Every weight of ours with theirs."""
     found: dict[str, str | list[str]] = {"tokens.weight": "shared.weight"}
     if not config.tied_output:
@@ -100,15 +100,9 @@ def _scale_queries(weights: Weights, scale: float) -> Weights:
 
 def save_t5(folder: Path, config: EncoderDecoderConfig, weights: Weights, ids: dict[str, int]) -> None:
     """``config.json`` and ``model.safetensors`` with the published names; ``ids`` of pad, eos and start."""
-    tensors: Weights = {}
-    weights = _scale_queries(weights, config.query_scale)
-    for ours, theirs in _names(config).items():
-        if isinstance(theirs, str):
-            tensors[theirs] = weights[ours]
-        else:
-            tensors |= zip(theirs, weights[ours].chunk(len(theirs)), strict=True)
-    save_tensors(folder / "model.safetensors", tensors)
-    activation = next(name for name, ours in _ACTIVATIONS.items() if ours == config.activation)
+    scaled = _scale_queries(weights, config.query_scale)
+    save_tensors(folder / "model.safetensors", scatter(scaled, _names(config)))
+    activation = activation_name(config.activation, _ACTIVATIONS)
     data = {theirs: getattr(config, ours) for ours, theirs in _SETTINGS.items()}
     data |= {
         "architectures": ["T5ForConditionalGeneration"],

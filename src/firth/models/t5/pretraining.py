@@ -7,6 +7,7 @@ from torch import nn
 
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
+from firth.core.types import Objective
 from firth.corpus.format import Corpus, same_tokens
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
@@ -47,7 +48,7 @@ class T5Pretraining(Pretraining):
     model: EncoderDecoder
     objective: CorruptedSpans
 
-    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
         assert isinstance(config.model, EncoderDecoderConfig)
         assert isinstance(config.objective, CorruptedSpansConfig)
         self.pieces = pieces = pieces_of(corpus, config.objective)

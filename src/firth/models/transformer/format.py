@@ -12,16 +12,9 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.tensors import save_tensors
 from firth.models.shared.configs import EncoderDecoderConfig
-from firth.models.shared.published import Published, Weights
+from firth.models.shared.published import ACTIVATIONS, Names, Published, Weights, activation_name, scatter
 
-_ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "swish": "silu",
-    "silu": "silu",
-}
+_ACTIVATIONS = {**ACTIVATIONS, "swish": "silu", "silu": "silu"}
 _SETTINGS = {
     "vocab_size": "vocab_size",
     "hidden_dim": "d_model",
@@ -58,7 +51,7 @@ def is_marian(config: EncoderDecoderConfig) -> bool:
     return plain == config and config.embedding_scale in scales and even
 
 
-def _names(config: EncoderDecoderConfig) -> dict[str, str | list[str]]:
+def _names(config: EncoderDecoderConfig) -> Names:
     """Every weight of ours with theirs (two or three of them where ours are joined)."""
     found: dict[str, str | list[str]] = {}
     if config.target_vocab_size is None:
@@ -98,17 +91,11 @@ def _names(config: EncoderDecoderConfig) -> dict[str, str | list[str]]:
 def save_marian(folder: Path, config: EncoderDecoderConfig, weights: Weights, ids: dict[str, int]) -> None:
     """``config.json``, ``generation_config.json`` and ``model.safetensors`` with the published names;
     ``ids`` are those of pad, eos and start."""
-    tensors: Weights = {}
-    for ours, theirs in _names(config).items():
-        if isinstance(theirs, str):
-            tensors[theirs] = weights[ours]
-        else:
-            tensors |= zip(theirs, weights[ours].chunk(len(theirs)), strict=True)
+    tensors = scatter(weights, _names(config))
     size = config.target_vocab_size or config.vocab_size
     tensors["final_logits_bias"] = weights["output_bias"][None] if config.output_bias else torch.zeros(1, size)
     save_tensors(folder / "model.safetensors", tensors)
     special = {theirs: ids[ours] for ours, theirs in _IDS.items()}
-    activation = next(name for name, ours in _ACTIVATIONS.items() if ours == config.activation)
     data = {theirs: getattr(config, ours) for ours, theirs in _SETTINGS.items()}
     data |= {
         "architectures": ["MarianMTModel"],
@@ -116,7 +103,7 @@ def save_marian(folder: Path, config: EncoderDecoderConfig, weights: Weights, id
         "decoder_vocab_size": size,
         "decoder_attention_heads": config.num_heads,
         "decoder_ffn_dim": config.ffn_dim,
-        "activation_function": activation,
+        "activation_function": activation_name(config.activation, _ACTIVATIONS),
         "scale_embedding": config.embedding_scale != 1.0,
         "share_encoder_decoder_embeddings": config.target_vocab_size is None,
         "tie_word_embeddings": True,

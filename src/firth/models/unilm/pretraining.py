@@ -7,6 +7,7 @@ from torch import nn
 
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
+from firth.core.types import Objective
 from firth.corpus.format import Corpus
 from firth.corpus.pairs import PairsCorpus
 from firth.models.shared.bleu import score_translations
@@ -24,7 +25,7 @@ class UnilmPretraining(EncoderPretraining):
 
     objective: UnifiedMasks
 
-    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
         assert isinstance(config.model, EncoderConfig)
         assert isinstance(config.objective, UnifiedMasksConfig)
         specials = specials_of(corpus.pieces, corpus.folder)
@@ -47,7 +48,7 @@ class UnilmWriting(EncoderPretraining):
     def open_corpus(cls, path: Path) -> Any:
         return PairsCorpus.open(path)
 
-    def build(self, config: RunConfig, corpus: Any) -> tuple[nn.Module, nn.Module]:
+    def build(self, config: RunConfig, corpus: Any) -> tuple[nn.Module, Objective]:
         assert isinstance(config.model, EncoderConfig)
         assert isinstance(config.objective, MaskedTargetsConfig)
         if corpus.info.separate:

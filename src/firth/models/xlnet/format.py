@@ -11,10 +11,9 @@ import torch
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.tensors import save_tensors
-from firth.models.shared.published import Published, Weights
+from firth.models.shared.published import ACTIVATIONS, Published, Weights, activation_name
 from firth.models.xlnet.config import TwoStreamConfig
 
-_ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "relu": "relu"}
 _SETTINGS = {
     "vocab_size": "vocab_size",
     "hidden_dim": "d_model",
@@ -60,7 +59,6 @@ def save_xlnet(folder: Path, config: TwoStreamConfig, model: Weights, bias: torc
         tensors |= {f"{theirs}rel_attn.{its}": model[attention + mine][:, 0] for mine, its in _BIASES.items()}
         tensors |= {theirs + its: model[ours + mine] for mine, its in _PLAIN.items()}
     save_tensors(folder / "model.safetensors", tensors)
-    activation = next(name for name, ours in _ACTIVATIONS.items() if ours == config.activation)
     write_json(
         folder / "config.json",
         {
@@ -68,7 +66,7 @@ def save_xlnet(folder: Path, config: TwoStreamConfig, model: Weights, bias: torc
             "model_type": "xlnet",
             **{theirs: getattr(config, ours) for ours, theirs in _SETTINGS.items()},
             "d_head": heads[1],
-            "ff_activation": activation,
+            "ff_activation": activation_name(config.activation),
             "attn_type": "bi",
             "bi_data": False,
             "clamp_len": -1,
@@ -83,7 +81,7 @@ def save_xlnet(folder: Path, config: TwoStreamConfig, model: Weights, bias: torc
 
 def _config(data: Any, where: Path) -> TwoStreamConfig:
     data = {**_DEFAULTS, **data}
-    activation = _ACTIVATIONS.get(str(data.get("ff_activation", "gelu")))
+    activation = ACTIVATIONS.get(str(data.get("ff_activation", "gelu")))
     if activation is None or data.get("attn_type", "bi") != "bi" or data.get("clamp_len", -1) > 0:
         raise FirthError(
             f"{where}: this XLNet uses an activation, attention or distances that Firth does not know (ff_activation, attn_type, clamp_len)"

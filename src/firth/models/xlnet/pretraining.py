@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from firth.core.configs import RunConfig
+from firth.core.types import Objective
 from firth.corpus.format import Corpus, require_same_tokens
 from firth.models.shared.encoder_pretraining import specials_of
 from firth.models.shared.pretraining import Pretraining, require_one_process
@@ -22,7 +23,7 @@ class XlnetPretraining(Pretraining):
     model: TwoStream
     objective: PermutedOrder
 
-    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, nn.Module]:
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
         assert isinstance(config.model, TwoStreamConfig)
         assert isinstance(config.objective, PermutedOrderConfig)
         if config.objective.memory_len:
