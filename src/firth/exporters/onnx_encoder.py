@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.export.onnx_graph import GraphWriter
+from firth.exporters.onnx_graph import GraphWriter
 from firth.models.shared.encoder import Encoder
 
 IDS, MASK, SEGMENTS, LAST = "input_ids", "attention_mask", "token_type_ids", "last_hidden_state"
