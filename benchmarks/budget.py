@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertForMaskedLM
 
-from firth import api
+import firth
 from firth.cli.quickstart import write_sample
+from firth.core.config import parse_settings
 from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.run import Run
 from firth.corpus.format import Corpus
@@ -93,7 +94,7 @@ def main() -> None:
         if path is None:
             path = folder / "corpus"
             write_sample("en", folder / "text.txt")
-            api.prepare(folder / "text.txt", path, layout="line")
+            firth.prepare(folder / "text.txt", path, layout="line")
         corpus = Corpus.open(path)
         plain = configure(find_run_recipe(arguments.peer_recipe), corpus)
         print(f"{'minutes':>7}  {'':<36} {'loss':>7} {'accuracy':>8} {'tokens':>12}")
@@ -101,8 +102,12 @@ def main() -> None:
             rows: list[tuple[str, RunConfig, Path, int]] = []
             if arguments.only != "transformers":
                 out = folder / f"firth-{minutes:g}"
-                api.pretrain(
-                    arguments.recipe, corpus=path, out=out, budget=f"{minutes * 60:.0f}s", settings=arguments.settings
+                firth.pretrain(
+                    arguments.recipe,
+                    corpus=path,
+                    out=out,
+                    budget=f"{minutes * 60:.0f}s",
+                    settings=parse_settings(arguments.settings),
                 )
                 facts = Run.open(out).facts
                 title = f"firth {arguments.recipe} {' '.join(arguments.settings)}"

@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional
 
 import firth
-from firth import api
+from firth.core.config import parse_settings
 from firth.core.run import Run
 from firth.core.types import Inputs
 from firth.models.gpt.model import DecoderModel
@@ -48,8 +48,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "train.txt").write_text(text[:cut], encoding="utf-8")
-        api.prepare(folder / "train.txt", folder / "corpus", tokens="characters", lowercase=False, layout="file", heldout=0.0)  # fmt: skip
-        api.pretrain("gpt-char", corpus=folder / "corpus", out=folder / "run", budget=f"{given.minutes * 60:.0f}s", settings=given.settings)  # fmt: skip
+        firth.prepare(folder / "train.txt", folder / "corpus", tokens="characters", lowercase=False, layout="file", heldout=0.0)  # fmt: skip
+        firth.pretrain("gpt-char", corpus=folder / "corpus", out=folder / "run", budget=f"{given.minutes * 60:.0f}s", settings=parse_settings(given.settings))  # fmt: skip
         facts, model = Run.open(folder / "run").facts, firth.load(folder / "run")
         assert isinstance(model, DecoderModel)
         loss, count = mean_loss(model, text[cut:])

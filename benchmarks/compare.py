@@ -15,7 +15,6 @@ from pathlib import Path
 
 import firth
 from firth.core.units import parse_duration, show_duration
-from firth.task_api import compare_lines
 
 PARTS = ("task", "corpus", "train", "dev", "test")
 
@@ -64,7 +63,7 @@ def main() -> None:
             print(
                 f"\n{name}, {budget}: {found['num_train']:,} labels, scored on {found['num_scored']:,} ({found['scored_on']})"
             )
-            print("\n".join(compare_lines(found)))
+            print(found)
             wanted = parse_duration(budget)
             print(
                 f"training {show_duration(spent)} ({spent / wanted:.2f} of the budget), "

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from firth import api
+import firth
 from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.files import write_text
 from firth.core.run import Run
@@ -119,7 +119,7 @@ def compare_softmaxes(config: RunConfig, path: Path, minutes: float, folder: Pat
             continue
         out = folder / f"run-{number}"
         chosen = config.override([*settings, f"budget={minutes * 60:.0f}s"])
-        api.pretrain(chosen, corpus=path, out=out)
+        firth.pretrain(chosen, corpus=path, out=out)
         facts = Run.open(out).facts
         family = ElmoPretraining(chosen.override(["evaluation_batches=64"]), corpus)
         family.restore(out)
@@ -254,7 +254,7 @@ def main() -> None:
         path = Path(arguments.text[0])
         if not (path / "corpus.json").is_file():
             path = folder / "corpus"
-            api.prepare(arguments.text, path, tokens="words", layout="line")
+            firth.prepare(arguments.text, path, tokens="words", layout="line")
         if arguments.what == "words":
             compare_words(config, Corpus.open(path), arguments.repeats)
         else:

@@ -25,7 +25,6 @@ from scipy.stats import spearmanr
 from transformers import AutoModel, AutoTokenizer, pipeline
 
 import firth
-from firth import api
 from packages import minilm
 
 WORDS = (
@@ -67,8 +66,8 @@ def systems(folder: Path) -> dict[str, Encode]:
                 out.append(((hidden * mask).sum(1) / mask.sum(1)).numpy())
         return np.concatenate(out)
 
-    api.convert(source, folder / "float32", "onnx")
-    api.convert(source, folder / "int8", "onnx", int8=True)
+    firth.export(source, folder / "float32", to="onnx")
+    firth.export(source, folder / "int8", to="onnx", int8=True)
     return {
         "pipeline": lambda texts: piped(texts, 1),
         "pipeline, batches of 32": lambda texts: piped(texts, 32),

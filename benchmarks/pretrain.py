@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertForMaskedLM
 
-from firth import api
+import firth
 from firth.cli.quickstart import write_sample
 from firth.core.configs import TrainingConfig
 from firth.core.types import Batch, Inputs, Losses
@@ -250,7 +250,7 @@ def main() -> None:
         if path is None:
             path = Path(folder) / "corpus"
             write_sample("en", Path(folder) / "text.txt")
-            api.prepare(Path(folder) / "text.txt", path, layout="line")
+            firth.prepare(Path(folder) / "text.txt", path, layout="line")
         corpus = Corpus.open(path, verify=False)
         print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, rows {ROWS} x {LENGTH}")
         for name, size in SIZES.items():

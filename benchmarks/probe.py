@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from firth import api
+import firth
 from firth.models.shared.model import Model
 from packages import minilm
 
@@ -46,7 +46,7 @@ def tags(models: dict[str, Model], folder: Path, arguments: argparse.Namespace) 
     files = {"pos": only(folder, "train", "dev"), "pos_test": only(folder, "test")}
     rows: list[list[str]] = []
     for name, model in models.items():
-        found = api.probe(model, **files, most=arguments.most, seed=arguments.seed, num_texts=1)["tags"]
+        found = firth.probe(model, **files, most=arguments.most, seed=arguments.seed, num_texts=1)["tags"]
         if not rows:
             rows.append(["the most frequent tag", "", f"{found['majority']:.1%}", "", "", ""])
             rows.append(["the tag of the word", "", f"{found['per_word']:.1%}", "", "", ""])
@@ -82,7 +82,7 @@ def senses(models: dict[str, Model], title: str, parts: list[dict[str, Any]], se
     """Table 5: F1 by layer beside the first sense; ``parts`` are training and test files."""
     rows: list[list[str]] = []
     for name, model in models.items():
-        every = [api.probe(model, **part, **settings, num_texts=1)["senses"] for part in parts]
+        every = [firth.probe(model, **part, **settings, num_texts=1)["senses"] for part in parts]
         found = pooled(every)
         if not rows:
             rows.append(["first sense", "", f"{found['first_f1']:.1%}", f"{found['first_choice']:.1%}"])
@@ -117,9 +117,9 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    models = {path.name: api.load(path) for path in arguments.models}
+    models = {path.name: firth.load(path) for path in arguments.models}
     if arguments.minilm:
-        models["all-MiniLM-L6-v2"] = api.load(minilm())
+        models["all-MiniLM-L6-v2"] = firth.load(minilm())
     if not models:
         raise SystemExit("name at least one model, or --minilm")
     for folder in arguments.pos:

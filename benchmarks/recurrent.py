@@ -33,7 +33,7 @@ from torch import nn
 from torch.nn import functional
 
 import firth
-from firth import api
+from firth.core.config import parse_settings
 from firth.core.configs import TrainingConfig
 from firth.core.run import Run
 from firth.models.recurrent.config import RecurrentConfig
@@ -192,8 +192,8 @@ def nce(corpus: Path, vocabularies: list[int], steps: int) -> None:
             limit = [f"max_vocab={vocab_size}", "min_count=1"] if vocab_size else ["min_count=3"]
             for name in ("lstm-lm", "lstm-lm-nce"):
                 run = Path(folder) / f"{name}-{vocab_size}"
-                api.pretrain(name, corpus=corpus, out=run, steps=steps, settings=limit)
-                facts, found = Run.open(run).facts, api.evaluate(run)
+                firth.pretrain(name, corpus=corpus, out=run, steps=steps, settings=parse_settings(limit))
+                facts, found = Run.open(run).facts, firth.evaluate(run)
                 told = "  ".join(f"{key} {value:.4g}" for key, value in found.items())
                 print(f"{name:12} {facts['config']['model']['vocab_size']:,} words {facts['seconds']:7.0f} s  {told}", flush=True)  # fmt: skip
 
@@ -249,7 +249,7 @@ def prepare_wikitext(data: Path, work: Path) -> tuple[Path, set[str]]:
     counts = Counter(word for words in lines for word in words)
     known = {word for word, count in counts.items() if count >= 3}
     (work / "train.txt").write_text("\n".join(_usual(lines, known)) + "\n", encoding="utf-8")
-    api.prepare(work / "train.txt", work / "corpus", tokens="words", word_split="whitespace", lowercase=False, layout="line", heldout=0.01, overwrite=True)  # fmt: skip
+    firth.prepare(work / "train.txt", work / "corpus", tokens="words", word_split="whitespace", lowercase=False, layout="line", heldout=0.01, overwrite=True)  # fmt: skip
     return work / "corpus", known
 
 
@@ -259,7 +259,7 @@ def wikitext(data: Path, budget: str, out: Path | None, settings: list[str]) -> 
         work.mkdir(parents=True, exist_ok=True)
         corpus, known = prepare_wikitext(data, work)
         run = work / "run"
-        api.pretrain("lstm-lm-regularised", corpus=corpus, out=run, budget=budget, overwrite=True, settings=settings)  # fmt: skip
+        firth.pretrain("lstm-lm-regularised", corpus=corpus, out=run, budget=budget, overwrite=True, settings=parse_settings(settings))  # fmt: skip
         facts = Run.open(run).facts
         print(f"{facts['parameters']:,} parameters, {facts['epochs']:.2f} epochs, {facts['tokens'] / facts['seconds']:,.0f} tokens/s, vocabulary {facts['config']['model']['vocab_size']:,}")  # fmt: skip
         for line in read_history(run / "metrics.jsonl"):
@@ -297,7 +297,7 @@ def main() -> None:
             else:
                 words: dict[str, Any] = {"word_split": "whitespace", "lowercase": False} if given.as_written else {}
                 corpus = Path(folder) / "corpus"
-                api.prepare(given.corpus, corpus, tokens="words", layout=given.layout, **words)
+                firth.prepare(given.corpus, corpus, tokens="words", layout=given.layout, **words)
             nce(corpus, given.vocab, given.steps)
     elif given.part == "wikitext":
         wikitext(given.data, given.budget, given.out, given.settings)

@@ -45,8 +45,8 @@ from transformers import (
 )
 
 import firth
-from firth import api
 from firth.cli.quickstart import write_sample
+from firth.core.config import parse_settings
 from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.run import Run
 from firth.corpus.format import Corpus
@@ -352,9 +352,11 @@ def train(arguments: argparse.Namespace, corpus: Corpus, folder: Path) -> None:
         if not (out / "firth.json").is_file() or Run.open(out).facts["status"] != "finished":
             length = {"steps": int(given[name])} if name in given else {"budget": f"{arguments.minutes}m"}
             settings = settings_of(name, arguments)
-            api.pretrain(name, corpus=corpus.folder, out=out, settings=settings, overwrite=True, **length)
+            firth.pretrain(
+                name, corpus=corpus.folder, out=out, settings=parse_settings(settings), overwrite=True, **length
+            )
         facts = Run.open(out).facts
-        scores = {key: value for key, value in api.evaluate(out).items() if isinstance(value, float)}
+        scores = {key: value for key, value in firth.evaluate(out).items() if isinstance(value, float)}
         shown = "  ".join(f"{key} {value:.4f}" for key, value in scores.items())
         print(f"\n{name}: {facts['steps']} steps, {facts['tokens']:,} tokens, {facts['seconds'] / 60:.1f} min")
         print(f"  held out: {shown}")
@@ -392,7 +394,7 @@ def main() -> None:
         if path is None:
             path = folder / "corpus"
             write_sample("en", folder / "text.txt")
-            api.prepare(folder / "text.txt", path, layout="line")
+            firth.prepare(folder / "text.txt", path, layout="line")
         corpus = Corpus.open(path, verify=False)
         if arguments.command == "speed":
             speed(arguments, corpus)

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 import firth
-from firth import api
+from firth.core.config import parse_settings
 from firth.core.run import Run
 from firth.models.shared.bleu import score_translations
 from firth.tasks.config import WritingConfig
@@ -68,12 +68,16 @@ def teach(recipe: str, folder: Path, arguments: argparse.Namespace) -> WritingMo
         out = folder / f"{recipe}-{train.stem}"
         settings = [f"max_source_len={arguments.source_len}", f"max_target_len={arguments.target_len}", *form]
         settings += arguments.writing
-        firth.finetune("write", base=base, train=train, dev=dev, out=out, budget=seconds(share), settings=settings)
+        firth.finetune(
+            "write", base=base, train=train, dev=dev, out=out, budget=seconds(share), settings=parse_settings(settings)
+        )
         return report(out)
 
     base = folder / recipe
     corpus = folder / "corpus"
-    api.pretrain(recipe, corpus=corpus, out=base, budget=seconds(arguments.share), settings=arguments.settings)
+    firth.pretrain(
+        recipe, corpus=corpus, out=base, budget=seconds(arguments.share), settings=parse_settings(arguments.settings)
+    )
     report(base)
     if arguments.copy:
         base = write(folder / "text.txt", None, base, arguments.copy, "form=copy")
@@ -118,7 +122,7 @@ def main() -> None:
         (folder / "text.txt").write_text("".join(texts), encoding="utf-8")
         for name, pairs in {"titles": train, "titles-dev": dev}.items():
             write_pairs(folder / f"{name}.tsv", pairs)
-        api.prepare(folder / "text.txt", folder / "corpus", vocab_size=arguments.vocab_size, layout="line")
+        firth.prepare(folder / "text.txt", folder / "corpus", vocab_size=arguments.vocab_size, layout="line")
         size = round(sum(len(target) for _, target in train) / len(train))
         written = {"(its beginning)": [beginning(source, size) for source, _ in test]}
         for recipe in arguments.recipes:

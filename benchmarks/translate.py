@@ -32,15 +32,16 @@ from torch import nn
 from torch.nn import functional
 from transformers import MarianConfig, MarianMTModel
 
-from firth import api
+import firth
+from firth.core.config import parse_settings
 from firth.core.configs import TrainingConfig
 from firth.core.run import Run
 from firth.core.types import Batch
 from firth.corpus.pairs import PairsCorpus
 from firth.data.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
 from firth.decoding.steps import Rules
-from firth.export.ctranslate2 import load_ctranslate2
-from firth.export.ctranslate2_model import CTranslate2Model
+from firth.exporters.ctranslate2 import load_ctranslate2
+from firth.exporters.ctranslate2_model import CTranslate2Model
 from firth.models.shared.bleu import score_translations
 from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
@@ -221,7 +222,7 @@ def compare_search(corpus: PairsCorpus, folder: Path, rounds: int, num_texts: in
     settings = [f"hidden_dim={DIM}", f"num_layers={LAYERS}", f"num_decoder_layers={LAYERS}", f"ffn_dim={FFN}"]
     settings += ["evaluations=0", "learning_rate=1e-3", "dropout_prob=0.1", "average=1", "norm_first=false"]
     run = folder / "run"
-    api.pretrain("transformer-tiny", corpus=corpus.folder, out=run, budget=budget, settings=settings)
+    firth.pretrain("transformer-tiny", corpus=corpus.folder, out=run, budget=budget, settings=parse_settings(settings))
     ours, theirs = load_translation(run), MarianMTModel.from_pretrained(run).eval()
     texts = corpus.heldout.texts("source")[:num_texts]
 
@@ -242,8 +243,8 @@ def compare_search(corpus: PairsCorpus, folder: Path, rounds: int, num_texts: in
                 out[number] = ours.target_pieces.decode(row)
         return out
 
-    api.convert(run, folder / "ct2", "ctranslate2")
-    api.convert(run, folder / "ct2-int8", "ctranslate2", int8=True)
+    firth.export(run, folder / "ct2", to="ctranslate2")
+    firth.export(run, folder / "ct2-int8", to="ctranslate2", int8=True)
     engines = {name: load_ctranslate2(folder / name) for name in ("ct2", "ct2-int8")}
     compare_steps(ours, theirs, engines, texts, rounds)
     runners = {
@@ -333,8 +334,14 @@ def split_pairs(path: Path, folder: Path, num_apart: int = 1000) -> Parts:
 def measure_quality(parts: Parts, folder: Path, arguments: argparse.Namespace) -> None:
     corpus, run = folder / "corpus", arguments.out or folder / "run"
     if not (run / "model.safetensors").exists():
-        api.prepare_pairs(parts["train"], corpus, dev=parts["dev"], vocab_size=arguments.vocab_size)
-        api.pretrain(arguments.recipe, corpus=corpus, out=run, budget=arguments.budget, settings=arguments.settings)
+        firth.prepare_pairs(parts["train"], corpus, dev=parts["dev"], vocab_size=arguments.vocab_size)
+        firth.pretrain(
+            arguments.recipe,
+            corpus=corpus,
+            out=run,
+            budget=arguments.budget,
+            settings=parse_settings(arguments.settings),
+        )
     model = load_translation(run)
     facts = Run.open(run).facts
     pairs = list(read_pairs(find_pair_sources([str(path) for path in parts["test"]]), PairsReadingConfig()))
@@ -398,7 +405,7 @@ def main() -> None:
         path = arguments.corpus
         if path is None:
             path = folder / "corpus"
-            api.prepare_pairs(toy_pairs(folder), path, vocab_size=8000)
+            firth.prepare_pairs(toy_pairs(folder), path, vocab_size=8000)
         corpus = PairsCorpus.open(path, verify=False)
         compare_training(corpus, arguments.rounds, arguments.steps)
         compare_search(corpus, folder, arguments.rounds, arguments.texts, arguments.moment)

@@ -11,7 +11,6 @@ import tempfile
 from pathlib import Path
 
 import firth
-from firth.api import convert
 
 ANIMALS, TOWNS = ["dog", "cat", "horse", "bird"], ["Paris", "Rome", "Oslo", "Cairo"]
 
@@ -41,7 +40,9 @@ def main() -> None:
         "word2vec-skipgram",
         corpus=folder / "words",
         out=folder / "vectors",
-        settings=["dim=50", "epochs=5", "min_count=5"],
+        dim=50,
+        epochs=5,
+        min_count=5,
         overwrite=True,
     )
     vectors = firth.load(folder / "vectors")
@@ -49,7 +50,7 @@ def main() -> None:
         near = "  ".join(f"{other} {score:.2f}" for other, score in vectors.nearest(word, top=5))
         print(f"{word:<8} {near}")
 
-    convert(folder / "vectors", folder / "vectors.vec")  # what gensim, fastText and spaCy read
+    firth.export(folder / "vectors", folder / "vectors.vec")  # what gensim, fastText and spaCy read
     print(f"written: {folder / 'vectors.vec'}")
 
 

@@ -46,7 +46,8 @@ def main() -> None:
         "transformer-tiny",
         corpus=folder / "pairs",
         out=folder / "mt",
-        settings=[f"steps={arguments.steps}", "batch_tokens=512"],
+        steps=arguments.steps,
+        batch_tokens=512,
         overwrite=True,
     )
     model = firth.load(folder / "mt")

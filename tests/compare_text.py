@@ -31,7 +31,7 @@ def settings(folder: Path, kind: str = "classify") -> dict[str, Any]:
         "budget": "2h",
         "seeds": 2,
         "vocab_size": 400,
-        "settings": ["epochs=1", "max_len=24", *(["body_dim=8"] if kind != "answer" else [])],
+        "settings": {"epochs": 1, "max_len": 24, **({"body_dim": 8} if kind != "answer" else {})},
         "recipes": RECIPES,
     }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from firth import api
+import firth
 from firth.core.configs import RunConfig, find_run_recipe
 from firth.corpus.format import Corpus
 from pair_text import sentence_pairs, write_sides
@@ -49,7 +49,7 @@ def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def corpus_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpora") / "news"
-    api.prepare(text_file, folder, vocab_size=400, layout="line", heldout=0.1, workers=1)
+    firth.prepare(text_file, folder, vocab_size=400, layout="line", heldout=0.1, workers=1)
     return folder
 
 
@@ -57,7 +57,7 @@ def corpus_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def words_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same text as words."""
     folder = tmp_path_factory.mktemp("corpora") / "words"
-    api.prepare(text_file, folder, tokens="words", layout="line", heldout=0.1, workers=1)
+    firth.prepare(text_file, folder, tokens="words", layout="line", heldout=0.1, workers=1)
     return folder
 
 
@@ -66,7 +66,7 @@ def pairs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """200 sentence pairs of a toy language, some held out."""
     folder = tmp_path_factory.mktemp("pairs")
     sides = write_sides(folder, sentence_pairs(200))
-    api.prepare_pairs(sides, folder / "corpus", vocab_size=300, heldout=0.1)
+    firth.prepare_pairs(sides, folder / "corpus", vocab_size=300, heldout=0.1)
     return folder / "corpus"
 
 
@@ -75,7 +75,7 @@ def wordpiece_pairs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same pairs for models that mask."""
     folder = tmp_path_factory.mktemp("wordpiece_pairs")
     sides = write_sides(folder, sentence_pairs(200))
-    api.prepare_pairs(sides, folder / "corpus", tokens="wordpiece", vocab_size=300, heldout=0.1)
+    firth.prepare_pairs(sides, folder / "corpus", tokens="wordpiece", vocab_size=300, heldout=0.1)
     return folder / "corpus"
 
 
@@ -88,7 +88,7 @@ def corpus(corpus_folder: Path) -> Corpus:
 def run_folder(tiny_config: RunConfig, corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of six steps; tests must not change it."""
     folder = tmp_path_factory.mktemp("runs") / "bert"
-    api.pretrain(tiny_config, corpus=corpus_folder, out=folder)
+    firth.pretrain(tiny_config, corpus=corpus_folder, out=folder)
     return folder
 
 
@@ -103,7 +103,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def bpe_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same text in byte-level pieces."""
     folder = tmp_path_factory.mktemp("corpora") / "bpe"
-    api.prepare(text_file, folder, tokens="bpe", vocab_size=400, layout="line", heldout=0.1, workers=1)
+    firth.prepare(text_file, folder, tokens="bpe", vocab_size=400, layout="line", heldout=0.1, workers=1)
     return folder
 
 
@@ -111,7 +111,7 @@ def bpe_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def characters_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same text, a token a character."""
     folder = tmp_path_factory.mktemp("corpora") / "characters"
-    api.prepare(text_file, folder, tokens="characters", layout="line", heldout=0.1, workers=1)
+    firth.prepare(text_file, folder, tokens="characters", layout="line", heldout=0.1, workers=1)
     return folder
 
 
@@ -119,7 +119,7 @@ def characters_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory)
 def unigram_folder(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same text in pieces by their likelihood."""
     folder = tmp_path_factory.mktemp("corpora") / "unigram"
-    api.prepare(text_file, folder, tokens="unigram", vocab_size=400, layout="line", heldout=0.1, workers=1)
+    firth.prepare(text_file, folder, tokens="unigram", vocab_size=400, layout="line", heldout=0.1, workers=1)
     return folder
 
 
@@ -128,5 +128,5 @@ def gpt_folder(bpe_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """A finished run of a small GPT; tests must not change it."""
     folder = tmp_path_factory.mktemp("runs") / "gpt"
     config = find_run_recipe("gpt-tiny").override([*TINY, "steps=30", "learning_rate=0.01"])
-    api.pretrain(config, corpus=bpe_folder, out=folder)
+    firth.pretrain(config, corpus=bpe_folder, out=folder)
     return folder

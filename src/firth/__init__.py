@@ -1,50 +1,67 @@
 """Firth: language-representation models, from word2vec to BERT and beyond.
 
 "You shall know a word by the company it keeps." (J. R. Firth, 1957)
+
+    firth.prepare("news.txt", "corpora/news")
+    model = firth.pretrain("bert-tiny", corpus="corpora/news", out="runs/bert", budget="5m")
+    model.fill("The film was [MASK].")
+    firth.finetune("classify", base="runs/bert", train="train.tsv", dev="dev.tsv", out="runs/mood")
+    firth.predict("runs/mood", ["A lovely film."])
 """
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from firth.api import evaluate, load, occurrences, plan, prepare, prepare_pairs, pretrain, probe
-    from firth.core.errors import FirthError
-    from firth.estimators import Classifier, Tagger
-    from firth.task_api import compare, finetune
+    from firth.api.common import load as load
+    from firth.api.data import prepare as prepare
+    from firth.api.data import prepare_pairs as prepare_pairs
+    from firth.api.estimators import Classifier as Classifier
+    from firth.api.estimators import Tagger as Tagger
+    from firth.api.evaluating import compare as compare
+    from firth.api.evaluating import evaluate as evaluate
+    from firth.api.evaluating import probe as probe
+    from firth.api.exporting import export as export
+    from firth.api.tasks import finetune as finetune
+    from firth.api.tasks import predict as predict
+    from firth.api.training import plan as plan
+    from firth.api.training import pretrain as pretrain
+    from firth.api.training import recipes as recipes
+    from firth.api.using import encode as encode
+    from firth.api.using import generate as generate
+    from firth.api.using import occurrences as occurrences
+    from firth.core.errors import FirthError as FirthError
+    from firth.core.registry import register as register
+    from firth.models.shared.model import Model as Model
 
 __version__ = "0.1.0"
-__all__ = [
-    "Classifier",
-    "FirthError",
-    "Tagger",
-    "compare",
-    "evaluate",
-    "finetune",
-    "load",
-    "occurrences",
-    "plan",
-    "prepare",
-    "prepare_pairs",
-    "pretrain",
-    "probe",
-]
+_MODULES = {  # where each public name is defined; it is loaded when it is asked for
+    "api.common": ("load",),
+    "api.data": ("prepare", "prepare_pairs"),
+    "api.estimators": ("Classifier", "Tagger"),
+    "api.evaluating": ("compare", "evaluate", "probe"),
+    "api.exporting": ("export",),
+    "api.tasks": ("finetune", "predict"),
+    "api.training": ("plan", "pretrain", "recipes"),
+    "api.using": ("encode", "generate", "occurrences"),
+    "core.errors": ("FirthError",),
+    "core.registry": ("register",),
+    "models.shared.model": ("Model",),
+}
+_WHERE = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = sorted(_WHERE)
 
 
-def __getattr__(name: str) -> Any:
-    """Loads what is asked for, when it is asked for: ``import firth`` costs nothing."""
-    if name == "FirthError":
-        from firth.core.errors import FirthError
+if not TYPE_CHECKING:  # type checkers know the names above, and no others
 
-        return FirthError
-    if name in ("Classifier", "Tagger"):
-        from firth import estimators
+    def __getattr__(name: str) -> object:
+        """Loads what is asked for, so that ``import firth`` loads neither torch nor numpy."""
+        if name not in _WHERE:
+            raise AttributeError(f"module 'firth' has no attribute '{name}'")
+        found = getattr(import_module(f"firth.{_WHERE[name]}"), name)
+        globals()[name] = found
+        return found
 
-        return getattr(estimators, name)
-    if name in ("compare", "finetune"):
-        from firth import task_api
 
-        return getattr(task_api, name)
-    if name in __all__:
-        from firth import api
-
-        return getattr(api, name)
-    raise AttributeError(f"module 'firth' has no attribute '{name}'")
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import firth
-from firth import api
+from firth.core.config import parse_settings
 from firth.core.configs import find_run_recipe
 from firth.data.examples import Answer, AnswerExample, TagExample, TextExample
 from task_text import write
@@ -126,7 +126,7 @@ def sentence_pairs(count: int) -> tuple[list[str], list[str]]:
 
 
 def _pretrain(recipe: str, corpus: Path, out: Path, settings: Sequence[str]) -> Path:
-    api.pretrain(find_run_recipe(recipe).override([*settings, *LOOP]), corpus=corpus, out=out)
+    firth.pretrain(find_run_recipe(recipe).override([*settings, *LOOP]), corpus=corpus, out=out)
     return out
 
 
@@ -144,7 +144,7 @@ def _translator(folder: Path, out: Path) -> Path:
         path = folder / f"pairs.{language}"
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         sides.append(str(path))
-    api.prepare_pairs(sides, folder / "pairs", vocab_size=300, heldout=0.05)
+    firth.prepare_pairs(sides, folder / "pairs", vocab_size=300, heldout=0.05)
     shape = ["num_layers=1", "num_decoder_layers=1", "hidden_dim=48", "num_heads=2", "ffn_dim=96", "dropout_prob=0.0"]
     settings = [*shape, "batch_tokens=512", "steps=120", "learning_rate=0.01", "label_smoothing=0.0", "average=1"]
     return _pretrain("transformer-tiny", folder / "pairs", out, settings)
@@ -154,11 +154,11 @@ def make_runs(folder: Path) -> list[Path]:
     """Paths of the runs, in the order in which they are served."""
     text, runs = write_text(folder / "news.txt", 600), folder / "runs"
     how = {"layout": "line", "heldout": 0.05, "workers": 1}
-    api.prepare(text, folder / "words", tokens="words", **how)  # type: ignore[arg-type]
-    api.prepare(text, folder / "pieces", vocab_size=600, **how)  # type: ignore[arg-type]
-    api.prepare(text, folder / "bytes", tokens="bpe", vocab_size=600, lowercase=False, **how)  # type: ignore[arg-type]
+    firth.prepare(text, folder / "words", tokens="words", **how)  # type: ignore[arg-type]
+    firth.prepare(text, folder / "pieces", vocab_size=600, **how)  # type: ignore[arg-type]
+    firth.prepare(text, folder / "bytes", tokens="bpe", vocab_size=600, lowercase=False, **how)  # type: ignore[arg-type]
     vectors = ["dim=16", "min_count=2", "epochs=30", "threads=1", "sample=0", "window=3"]
-    api.pretrain("word2vec", corpus=folder / "words", out=runs / "word2vec", settings=vectors)
+    firth.pretrain("word2vec", corpus=folder / "words", out=runs / "word2vec", settings=parse_settings(vectors))
     bert = _pretrain("bert-tiny", folder / "pieces", runs / "bert", [*SMALL, "steps=120", "learning_rate=0.003"])
     return [
         runs / "word2vec",

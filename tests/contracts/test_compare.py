@@ -131,7 +131,10 @@ def test_a_setting_that_is_named_counts_even_if_it_is_usual(done: tuple[Path, di
     """Settings that nobody names are chosen by the base and the number of labels."""
     folder, _ = done
     wish = settings(folder)
-    found = firth.compare("classify", **(wish | {"settings": [*wish["settings"], "batch_size=32"]}))
+    found = firth.compare(
+        "classify",
+        **(wish | {"settings": {**(f"{name}={value}" for name, value in wish["settings"].items()), "batch_size": 32}}),
+    )
     assert not found["cached"]
 
 
@@ -169,7 +172,7 @@ def test_every_kind_of_base(tmp_path: Path, run_folder: Path, capsys: pytest.Cap
     words = [
         "compare",
         "classify",
-        *wish["settings"],
+        *(f"{name}={value}" for name, value in wish["settings"].items()),
         "--recipes",
         recipes,
         "--seeds",
@@ -202,7 +205,17 @@ def test_a_prepared_corpus_is_used_where_it_fits(corpus_folder: Path, tmp_path: 
 def test_in_words(done: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
     folder, _ = done
     wish = settings(folder)
-    words = ["compare", "classify", *wish["settings"], "--recipes", ",".join(RECIPES), "--seeds", "2", "--budget", "2h"]
+    words = [
+        "compare",
+        "classify",
+        *(f"{name}={value}" for name, value in wish["settings"].items()),
+        "--recipes",
+        ",".join(RECIPES),
+        "--seeds",
+        "2",
+        "--budget",
+        "2h",
+    ]
     words += ["--corpus", str(wish["corpus"]), "--layout", "line", "--vocab-size", "400"]
     main([*words, "--train", str(wish["train"]), "--dev", str(wish["dev"]), "--out", str(folder / "out")])
     told = capsys.readouterr().out

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import firth
-from firth import api
+from firth.core.config import parse_settings
 from firth.core.configs import find_run_recipe
 from firth.core.types import Inputs
 from task_text import write_vectors
@@ -19,7 +19,7 @@ TEXTS = ["The old doctor found a clock.", "老师看见了一本书。", "A red 
 @pytest.fixture(scope="module")
 def run(words_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "elmo"
-    api.pretrain(find_run_recipe("elmo-tiny").override([*SMALL, "steps=2"]), corpus=words_folder, out=folder)
+    firth.pretrain(find_run_recipe("elmo-tiny").override([*SMALL, "steps=2"]), corpus=words_folder, out=folder)
     return folder
 
 
@@ -48,7 +48,9 @@ def test_classify(run: Path, tmp_path: Path, settings: list[str]) -> None:
     path = tmp_path / "train.tsv"
     path.write_text("label\ttext\n" + "".join(lines), encoding="utf-8")
     out = tmp_path / "run"
-    trained = firth.finetune("classify", base=run, train=path, dev=path, out=out, epochs=1, settings=settings)
+    trained = firth.finetune(
+        "classify", base=run, train=path, dev=path, out=out, epochs=1, settings=parse_settings(settings)
+    )
     loaded = firth.load(out)
     assert loaded.predict(TEXTS) == trained.predict(TEXTS)
     assert {found["label"] for found in loaded.predict(TEXTS)} <= {"en", "zh"}
@@ -58,7 +60,7 @@ def test_tag(run: Path, tmp_path: Path) -> None:
     path = tmp_path / "train.conll"
     path.write_text("The O\nold O\ndoctor B-PER\nsleeps O\n\nAnna B-PER\nsold O\nbread O\n\n" * 4, encoding="utf-8")
     out = tmp_path / "run"
-    trained = firth.finetune("tag", base=run, train=path, dev=path, out=out, epochs=1, settings=["layers=mix"])
+    trained = firth.finetune("tag", base=run, train=path, dev=path, out=out, epochs=1, layers="mix")
     words = ["The", "old", "nurse", "sleeps"]
     found = firth.load(out).predict([words])
     assert found == trained.predict([words])
@@ -92,7 +94,10 @@ def test_word_vectors_beside(run: Path, tmp_path: Path, tune: bool) -> None:
         dev=path,
         out=tmp_path / "run",
         epochs=1,
-        settings=["layers=mix", "place=both", "mix_l2=0.001", "body_dim=6"],
+        layers="mix",
+        place="both",
+        mix_l2=0.001,
+        body_dim=6,
         tune=tune,
     )
     vectors.unlink()

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import firth
-from firth import api
 from firth.core.configs import find_run_recipe
 from firth.core.types import Inputs
 from firth.data.examples import AnswerExample
@@ -41,7 +40,7 @@ INPUTS: dict[str, list[Any]] = {
 def base(request: pytest.FixtureRequest, corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe, settings = (KINDS | APART)[request.param]
     folder = tmp_path_factory.mktemp("relatives") / request.param
-    api.pretrain(find_run_recipe(recipe).override([*SHAPE, *settings, "steps=2"]), corpus=corpus_folder, out=folder)
+    firth.pretrain(find_run_recipe(recipe).override([*SHAPE, *settings, "steps=2"]), corpus=corpus_folder, out=folder)
     return folder
 
 

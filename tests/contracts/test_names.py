@@ -14,7 +14,7 @@ Told = pytest.CaptureFixture[str]
 def test_names_for_ernie(corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Told) -> None:
     monkeypatch.chdir(tmp_path)
     train = write(tmp_path / "train", tagged(60))
-    firth.finetune("tag", base="scratch", train=train, dev=train, out="tagger", settings=["epochs=20"])
+    firth.finetune("tag", base="scratch", train=train, dev=train, out="tagger", epochs=20)
     lines = [" ".join(example.words) for example in tagged(12, seed=5)]
     Path("news.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     main(["predict", "tagger", "news.txt", "--names", "names.txt"])
@@ -24,4 +24,4 @@ def test_names_for_ernie(corpus_folder: Path, tmp_path: Path, monkeypatch: pytes
     assert set(names) == wanted
     counts = [sum(line.count(name) for line in lines) for name in names]
     assert counts == sorted(counts, reverse=True)
-    firth.pretrain("ernie-tiny", corpus=corpus_folder, out="ernie", steps=2, settings=["entities=names.txt"])
+    firth.pretrain("ernie-tiny", corpus=corpus_folder, out="ernie", steps=2, entities="names.txt")

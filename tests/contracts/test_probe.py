@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import firth
-from firth import api
 from firth.cli.main import main
 from firth.core.configs import find_run_recipe
 from firth.core.errors import FirthError
@@ -76,7 +75,7 @@ def test_an_encoder(run_folder: Path, data: Path, capsys: pytest.CaptureFixture[
     shown = capsys.readouterr().out
     assert "tag of the word" in shown
     assert "report: " in shown
-    again = api.probe(run_folder, pos=data / "tags.conllu", senses=data / "senses.xml", texts=data / "texts.txt")
+    again = firth.probe(run_folder, pos=data / "tags.conllu", senses=data / "senses.xml", texts=data / "texts.txt")
     assert again["rows"] == found["rows"]  # the same every time
 
 
@@ -114,12 +113,12 @@ def test_a_translator_and_elmo(pairs_folder: Path, words_folder: Path, tmp_path:
     """The encoder of a translator is asked, without translating; ELMo has no attention and no perplexity."""
     small = ["num_layers=2", "num_decoder_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=48", "batch_tokens=256"]
     config = find_run_recipe("transformer-tiny").override([*small, "steps=4", "checkpoints=2"])
-    found = firth.probe(api.pretrain(config, corpus=pairs_folder, out=tmp_path / "mt"), num_texts=5)
+    found = firth.probe(firth.pretrain(config, corpus=pairs_folder, out=tmp_path / "mt"), num_texts=5)
     assert len(found["attention"]["distance"]) == 2
     assert found["senses"]["num_test"] == 48
     elmo = ["projection_dim=8", "cell_dim=16", "max_vocab=200", "num_samples=20", "steps=2", "batch_size=4"]
     config = find_run_recipe("elmo-tiny").override(elmo)
-    found = firth.probe(api.pretrain(config, corpus=words_folder, out=tmp_path / "elmo"), num_texts=5)
+    found = firth.probe(firth.pretrain(config, corpus=words_folder, out=tmp_path / "elmo"), num_texts=5)
     assert len(found["senses"]["f1"]) == 3
     notes = "\n".join(found["notes"])
     assert "perplexity: this model (bidirectional language model) gives words no probability" in notes
@@ -129,15 +128,15 @@ def test_a_translator_and_elmo(pairs_folder: Path, words_folder: Path, tmp_path:
 def test_what_is_refused(run_folder: Path, data: Path, tmp_path: Path) -> None:
     (tmp_path / "plain.txt").write_text("just\nwords\n", encoding="utf-8")
     with pytest.raises(FirthError, match="words without tags"):
-        api.probe(run_folder, pos=tmp_path / "plain.txt")
+        firth.probe(run_folder, pos=tmp_path / "plain.txt")
     (tmp_path / "few.txt").write_text("a X\n\nb Y\n", encoding="utf-8")
     with pytest.raises(FirthError, match="2 sentences are too few to hold some out; give a test file too"):
-        api.probe(run_folder, pos=tmp_path / "few.txt")
+        firth.probe(run_folder, pos=tmp_path / "few.txt")
     with pytest.raises(FirthError, match="did you mean 'senses'"):
-        api.probe(run_folder, sense="x")
+        firth.probe(run_folder, sense="x")
     with pytest.raises(FirthError, match="language"):
-        api.probe(run_folder, language="fr")
+        firth.probe(run_folder, language="fr")
     with pytest.raises(FirthError, match="no such run or model"):
-        api.probe(tmp_path / "none")
-    found = api.probe(run_folder, similarity=data / "pairs.txt", out=tmp_path)
+        firth.probe(tmp_path / "none")
+    found = firth.probe(run_folder, similarity=data / "pairs.txt", out=tmp_path)
     assert any("similarity and analogy files are for static vectors" in note for note in found["notes"])

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import firth
-from firth import task_api
 from firth.cli.main import main
 from firth.tasks.config import TaskConfig
 from firth.tasks.model import TaskModel
@@ -56,8 +55,8 @@ def test_columns_are_those_it_was_taught_with(tmp_path: Path) -> None:
         "tag", base="scratch", train=path, dev=path, out=tmp_path / "run", label="xpos", epochs=30, learning_rate=0.02
     )
     assert config_of(tmp_path / "run").labels == ("DT", "NN")
-    assert task_api.evaluate_task(tmp_path / "run", path)["accuracy"] == 1.0
-    assert task_api.evaluate_task(tmp_path / "run", path, label="upos")["accuracy"] == 0.0
+    assert firth.evaluate(tmp_path / "run", data=path)["accuracy"] == 1.0
+    assert firth.evaluate(tmp_path / "run", data=path, label="upos")["accuracy"] == 0.0
 
 
 def test_words_of_jsonl_by_their_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

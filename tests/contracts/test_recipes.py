@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 import firth
-from firth import api
+from firth.core.config import parse_settings
 from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.errors import Interrupted
 from firth.core.registry import recipes
@@ -103,7 +103,7 @@ def test_train_save_load_same_output(name: str, corpus_of: Callable[[str], Path]
         np.testing.assert_allclose(loaded.encode(TEXTS, layer), vectors, atol=1e-5)  # batching changes nothing
     np.testing.assert_allclose(layers.hidden[-1].mean(0), loaded.encode(TEXTS[0])[0], atol=1e-5)
     assert {"report.html", "metrics.jsonl", "firth.json"} <= {path.name for path in (tmp_path / "run").iterdir()}
-    found, told = api.evaluate(tmp_path / "run", num_texts=2), Run.open(tmp_path / "run").facts["metrics"]
+    found, told = firth.evaluate(tmp_path / "run", num_texts=2), Run.open(tmp_path / "run").facts["metrics"]
     if find_run_recipe(name).spec != "recurrent":  # their test is on all of the text, not on the same batches
         assert found["loss"] == pytest.approx(told["loss"], rel=1e-5)  # heads and all are restored
 
@@ -123,7 +123,7 @@ def test_the_run_holds_the_weights_of_the_last_step(
     name: str, corpus_folder: Path, corpus: Corpus, tmp_path: Path
 ) -> None:
     config = shrunk(name, "steps=2")
-    api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
+    firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
     trainable = find_pretraining(config)(configure(config, corpus), corpus)
     trainable.module.load_state_dict(load_file(tmp_path / "run" / "checkpoints" / "step-2" / "model.safetensors"))
     loaded = firth.load(tmp_path / "run")
@@ -151,12 +151,12 @@ def test_resuming_is_exact(
     config = config.override(DROPOUT.get(type(config.model).__name__, []))
     corpus_folder = corpus_of(name)
     monkeypatch.setattr("firth.training.loop._REPORT_S", 0.0)
-    api.pretrain(config, corpus=corpus_folder, out=tmp_path / "whole")
+    firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "whole")
     with pytest.raises(Interrupted):
-        api.pretrain(config, corpus=corpus_folder, out=tmp_path / "parts", progress=stop)
+        firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "parts", progress=stop)
     with pytest.raises(Interrupted):
-        api.pretrain(resume=tmp_path / "parts", progress=stop)
-    api.pretrain(resume=tmp_path / "parts")
+        firth.pretrain(resume=tmp_path / "parts", progress=stop)
+    firth.pretrain(resume=tmp_path / "parts")
     one, two = (
         (tmp_path / run / "checkpoints" / "step-4" / "model.safetensors").read_bytes() for run in ("whole", "parts")
     )
@@ -165,14 +165,14 @@ def test_resuming_is_exact(
 
 
 def test_overwrite_replaces_a_run(tiny_config: RunConfig, corpus_folder: Path, tmp_path: Path) -> None:
-    api.pretrain(tiny_config, corpus=corpus_folder, out=tmp_path / "run")
+    firth.pretrain(tiny_config, corpus=corpus_folder, out=tmp_path / "run")
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
     with pytest.raises(firth.FirthError, match="exists already"):
-        api.pretrain(tiny_config, corpus=corpus_folder, out=tmp_path / "run")
+        firth.pretrain(tiny_config, corpus=corpus_folder, out=tmp_path / "run")
     with pytest.raises(firth.FirthError, match="cannot be used"):  # what cannot begin destroys nothing
-        api.pretrain(tiny_config, corpus=corpus_folder, out=tmp_path / "run", overwrite=True, device="nonsense")
+        firth.pretrain(tiny_config, corpus=corpus_folder, out=tmp_path / "run", overwrite=True, device="nonsense")
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
-    api.pretrain(tiny_config, corpus=corpus_folder, out=tmp_path / "run", overwrite=True, seed=1)
+    firth.pretrain(tiny_config, corpus=corpus_folder, out=tmp_path / "run", overwrite=True, seed=1)
     assert (tmp_path / "run" / "model.safetensors").read_bytes() != before
 
 
@@ -189,7 +189,9 @@ def test_positions_that_no_row_had(
     first = load_file(run_folder / "model.safetensors")["bert.embeddings.position_embeddings.weight"]
     assert torch.equal(first[32:], first[:16])
     settings = ["seq_len=16", "steps=1", "batch_size=4", "evaluations=1", "weight_decay=0"]
-    api.pretrain("bert-continue", corpus=corpus_folder, out=tmp_path / "run", base=run_folder, settings=settings)
+    firth.pretrain(
+        "bert-continue", corpus=corpus_folder, out=tmp_path / "run", base=run_folder, settings=parse_settings(settings)
+    )
     second = load_file(tmp_path / "run" / "model.safetensors")["bert.embeddings.position_embeddings.weight"]
     assert torch.equal(second[16:], first[16:])
     assert not torch.equal(second[:16], first[:16])

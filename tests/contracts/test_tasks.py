@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 import firth
-from firth import api
 from firth.core.configs import find_run_recipe
 from firth.tasks.model import TaskModel
 from task_text import files, write_vectors
@@ -43,7 +42,7 @@ def bases(
         "recurrent": ("lstm-lm", words_folder, ["num_layers=2", "hidden_dim=32", "embed_dim=24", "seq_len=8"]),
     }
     for name, (recipe, corpus, settings) in shapes.items():
-        api.pretrain(find_run_recipe(recipe).override([*settings, *small]), corpus=corpus, out=folder / name)
+        firth.pretrain(find_run_recipe(recipe).override([*settings, *small]), corpus=corpus, out=folder / name)
     return {
         "bert": str(run_folder),
         "gpt": str(gpt_folder),

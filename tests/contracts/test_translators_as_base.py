@@ -9,7 +9,7 @@ import torch
 from transformers import MarianConfig, MarianMTModel
 
 import firth
-from firth import api
+from firth.core.config import parse_settings
 from firth.core.tensors import load_tensors
 from firth.core.types import Inputs
 from firth.models.shared.translation_model import SourceReader, TranslationModel
@@ -32,9 +32,9 @@ INPUTS: dict[str, list[Any]] = {
 @pytest.fixture(scope="module", params=sorted(KINDS))
 def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, (recipe, settings) = tmp_path_factory.mktemp("mt"), KINDS[request.param]
-    api.prepare_pairs(write_sides(folder, sentence_pairs(100)), folder / "corpus", tokens="unigram", vocab_size=300)
+    firth.prepare_pairs(write_sides(folder, sentence_pairs(100)), folder / "corpus", tokens="unigram", vocab_size=300)
     settings = [*settings, "batch_tokens=256", "evaluations=0"]
-    api.pretrain(recipe, corpus=folder / "corpus", out=folder / "run", steps=3, settings=settings)
+    firth.pretrain(recipe, corpus=folder / "corpus", out=folder / "run", steps=3, settings=parse_settings(settings))
     return folder / "run"
 
 

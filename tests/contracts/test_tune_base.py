@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import firth
-from firth import api
 from firth.core.configs import find_run_recipe
 from firth.core.errors import FirthError, Interrupted
 from firth.core.run import Run
@@ -25,7 +24,7 @@ def elmo(words_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "elmo"
     settings = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=6", "batch_size=3"]
     config = find_run_recipe("elmo-tiny").override([*settings, "max_vocab=60", "num_samples=0", "steps=20"])
-    api.pretrain(config, corpus=words_folder, out=folder)
+    firth.pretrain(config, corpus=words_folder, out=folder)
     return folder
 
 
@@ -68,7 +67,7 @@ def test_elmo_knows_the_text_better_after(elmo: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["pair", "tag", "answer"])
 def test_bert_on_every_kind_of_example(kind: str, run_folder: Path, tmp_path: Path) -> None:
-    facts = finetune(run_folder, tmp_path, kind, settings=["adapt_epochs=1"])
+    facts = finetune(run_folder, tmp_path, kind, adapt_epochs=1)
     assert set(facts["tuned_base"]) == {"before", "after", "epochs"}
     assert facts["config"]["adapt_epochs"] == 1
 
@@ -89,7 +88,7 @@ def test_every_objective(
     recipe: str, corpus: str, settings: list[str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     config = find_run_recipe(recipe).override([*settings, *SMALL])
-    api.pretrain(config, corpus=request.getfixturevalue(corpus), out=tmp_path / "base")
+    firth.pretrain(config, corpus=request.getfixturevalue(corpus), out=tmp_path / "base")
     facts = finetune(tmp_path / "base", tmp_path, adapt_epochs=1)
     assert facts["tuned_base"]["after"].keys() >= facts["tuned_base"]["before"].keys()
     assert firth.load(tmp_path / "run").predict(["The map."])

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import firth
-from firth import api
 from firth.cli.main import main
+from firth.core.config import parse_settings
 from firth.core.errors import FirthError
 from firth.core.registry import recipes
 from firth.models.shared.static import StaticModel
@@ -19,7 +19,7 @@ SMALL = ["dim=16", "min_count=2", "epochs=2", "threads=1"]
 @pytest.fixture(scope="module")
 def words(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("words") / "corpus"
-    api.prepare(text_file, folder, tokens="words", layout="line", heldout=0.05, workers=1)
+    firth.prepare(text_file, folder, tokens="words", layout="line", heldout=0.05, workers=1)
     return folder
 
 
@@ -30,7 +30,7 @@ def settings(recipe: str) -> list[str]:
 @pytest.mark.parametrize("recipe", sorted(name for name, spec in recipes().items() if spec.vectors))
 def test_train_load_same_output(recipe: str, words: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    model = api.pretrain(recipe, corpus=words, out=out, settings=settings(recipe))
+    model = firth.pretrain(recipe, corpus=words, out=out, settings=parse_settings(settings(recipe)))
     assert isinstance(model, StaticModel)
     again = firth.load(out)
     np.testing.assert_array_equal(
@@ -45,11 +45,11 @@ def test_train_load_same_output(recipe: str, words: Path, tmp_path: Path) -> Non
     np.testing.assert_allclose(again.encode(["the doctor"])[0], as_words.hidden[0].mean(0), rtol=1e-6)
     assert len(again.nearest("doctor", 3)) == 3
     assert "<svg" in (out / "report.html").read_text(encoding="utf-8")
-    assert api.pretrain(resume=out).num_parameters == model.num_parameters
+    assert firth.pretrain(resume=out).num_parameters == model.num_parameters
 
 
 def test_a_table_serves_upper_case_and_leaves_unknown_words_out(words: Path, tmp_path: Path) -> None:
-    model = api.pretrain("word2vec", corpus=words, out=tmp_path / "run", settings=SMALL)
+    model = firth.pretrain("word2vec", corpus=words, out=tmp_path / "run", settings=parse_settings(SMALL))
     np.testing.assert_array_equal(model.encode("DOCTOR"), model.encode("doctor"))
     np.testing.assert_array_equal(model.encode("doctor zzzz"), model.encode("doctor"))
     assert not model.encode("zzzz").any()
@@ -83,7 +83,7 @@ def test_commands(words: Path, work: Path, capsys: pytest.CaptureFixture[str]) -
     assert scores["analogies"][0]["sections"][-1]["known"] == 1
     main(["evaluate", "run", "--similarity", "pairs.tsv", "--analogies", "four.txt"])
     assert "Spearman" in capsys.readouterr().out
-    main(["convert", "run", "vectors.txt"])
+    main(["export", "run", "vectors.txt"])
     main(["info", "run"])
     assert "of 16 dimensions" in capsys.readouterr().out
     np.testing.assert_allclose(
@@ -101,7 +101,7 @@ def test_commands(words: Path, work: Path, capsys: pytest.CaptureFixture[str]) -
         (["pretrain", "word2vec", "--corpus", "{words}", "--out", "run", "min_count=100000"], ["min_count"]),
         (["nearest", "{run}", "word"], ["cannot look up single words"]),
         (["evaluate", "{run}", "--similarity", "x"], ["static vectors"]),
-        (["convert", "{run}", "out.txt"], ["no static vectors", "--to onnx"]),
+        (["export", "{run}", "out.txt"], ["no static vectors", "--to onnx"]),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(
@@ -127,10 +127,10 @@ def test_mistakes_are_told_in_a_sentence(
 def test_words_are_parted_as_they_were_learned(tmp_path: Path) -> None:
     """Also where white space alone parts them, as in text that was segmented before."""
     (tmp_path / "text.txt").write_text("an e-mail came .\n我们 爱北京 天安门 。\n" * 20, encoding="utf-8")
-    api.prepare(
+    firth.prepare(
         tmp_path / "text.txt", tmp_path / "corpus", tokens="words", word_split="whitespace", layout="line", heldout=0.0
     )
-    model = api.pretrain("word2vec", corpus=tmp_path / "corpus", out=tmp_path / "run", settings=SMALL)
+    model = firth.pretrain("word2vec", corpus=tmp_path / "corpus", out=tmp_path / "run", settings=parse_settings(SMALL))
     assert isinstance(model, StaticModel)
     for text, word in (("e-mail", "e-mail"), (" 爱北京 ", "爱北京")):
         assert model.layers(text).tokens == [word]
@@ -141,11 +141,11 @@ def test_words_are_parted_as_they_were_learned(tmp_path: Path) -> None:
 def test_stopped_before_the_report(words: Path, tmp_path: Path) -> None:
     """The vectors are there; going on writes what is missing."""
     out = tmp_path / "run"
-    api.pretrain("word2vec", corpus=words, out=out, settings=SMALL)
+    firth.pretrain("word2vec", corpus=words, out=out, settings=parse_settings(SMALL))
     facts = json.loads((out / "firth.json").read_text())
     sums = facts.pop("checksums")
     (out / "firth.json").write_text(json.dumps(facts))
     (out / "report.html").unlink()
-    api.pretrain(resume=out)
+    firth.pretrain(resume=out)
     assert (out / "report.html").is_file()
     assert json.loads((out / "firth.json").read_text())["checksums"] == sums

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 import firth
-from firth import api, task_api
+from firth.core.config import parse_settings
 from firth.core.errors import FirthError, Interrupted
 from firth.core.run import Run
 from firth.corpus.pairs import PairsCorpus
 from firth.evaluation.abilities import abilities_of
+from firth.tasks.check_files import check_files
 from firth.tasks.config import WritingConfig
 from firth.tasks.data import Reading
 from firth.tasks.write.data import read_writing
@@ -24,7 +25,7 @@ from pair_text import sentence_pairs
 SHAPE = ["num_layers=1", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "batch_size=4", "evaluations=1", "steps=2"]
 SMALL: dict[str, Any] = {
     "epochs": 1,
-    "settings": ["max_source_len=32", "max_target_len=12", "evaluations=1", "checkpoints=1"],
+    "settings": {"max_source_len": 32, "max_target_len": 12, "evaluations": 1, "checkpoints": 1},
 }
 
 
@@ -34,7 +35,7 @@ def bases(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     folder = tmp_path_factory.mktemp("bases")
     more = {"t5-tiny": ["num_decoder_layers=1", "seq_len=32"], "unilm-tiny": ["seq_len=32", "max_positions=64"]}
     for name, settings in more.items():
-        api.pretrain(name, corpus=corpus_folder, out=folder / name, settings=[*SHAPE, *settings])
+        firth.pretrain(name, corpus=corpus_folder, out=folder / name, settings=parse_settings([*SHAPE, *settings]))
     return {name: folder / name for name in more}
 
 
@@ -59,14 +60,14 @@ def test_texts(name: str, bases: dict[str, Path], tmp_path: Path) -> None:
     assert loaded.config.prefix == "turn:"
     metrics = Run.open(out).facts["metrics"]
     assert {"loss", "exact_match", "rouge_1", "rouge_2", "rouge_l", "bleu", "chrf"} <= set(metrics)
-    tested = task_api.evaluate_task(out, dev)
+    tested = firth.evaluate(out, data=dev)
     assert tested["examples"] == 5
     assert tested["rouge_l"] == pytest.approx(metrics["rouge_l"])
     assert tested["interval"]["metric"] == "rouge_l"
-    assert "rouge_l" in api.evaluate(out)
+    assert "rouge_l" in firth.evaluate(out)
     assert {"encode", "fill", "translate", "layers"} <= set(abilities_of(loaded))
     (tmp_path / "texts.txt").write_text("dog\ncat bird\n", encoding="utf-8")
-    found = list(task_api.predict_file(out, str(tmp_path / "texts.txt")))
+    found = list(firth.predict(out, file=str(tmp_path / "texts.txt")))
     assert [row["text"] for row in found] == ["dog", "cat bird"]
     learned, prefix = PairsCorpus.open(out / "corpus").train, loaded.reader().tokenize("turn:").ids.tolist()
     assert learned.num_pairs == 40
@@ -87,18 +88,18 @@ def test_the_best_test_says_which_model_is_kept(name: str, bases: dict[str, Path
     for finish in ("best", "last"):
         out = tmp_path / finish
         more = [*settings, f"finish={finish}"]
-        firth.finetune("write", base=bases[name], train=train, dev=dev, out=out, steps=30, settings=more)
+        firth.finetune(
+            "write", base=bases[name], train=train, dev=dev, out=out, steps=30, settings=parse_settings(more)
+        )
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
         tested = [line["heldout_loss"] for line in lines if "heldout_loss" in line]
         assert tested == sorted(tested)
         found[finish] = Run.open(out).facts["metrics"]["loss"]
         assert found[finish] == pytest.approx(min(tested) if finish == "best" else tested[-1])
-        assert api.evaluate(out)["loss"] == pytest.approx(found[finish], rel=1e-4)
+        assert firth.evaluate(out)["loss"] == pytest.approx(found[finish], rel=1e-4)
     assert found["best"] < found["last"]
     with pytest.raises(FirthError, match="evaluations above 0"):
-        firth.finetune(
-            "write", base=bases[name], train=train, out=tmp_path / "no", settings=["evaluations=0", "finish=best"]
-        )
+        firth.finetune("write", base=bases[name], train=train, out=tmp_path / "no", evaluations=0, finish="best")
 
 
 @WRITERS
@@ -107,7 +108,7 @@ def test_copying_first(name: str, bases: dict[str, Path], tmp_path: Path) -> Non
     (tmp_path / "text.txt").write_text(
         "The dog barked, the cat ran away. A bird sang; it rained.\n" * 3, encoding="utf-8"
     )
-    first = SMALL | {"settings": [*SMALL["settings"], "form=copy"], "epochs": None, "steps": 2}
+    first = SMALL | {"settings": {**SMALL["settings"], "form": "copy"}, "epochs": None, "steps": 2}
     copier = firth.finetune("write", base=bases[name], train=tmp_path / "text.txt", out=tmp_path / "copier", **first)
     assert isinstance(copier, WritingModel)
     assert copier.config.form == "text"
@@ -146,11 +147,11 @@ def test_classes_and_pairs(name: str, bases: dict[str, Path], tmp_path: Path) ->
     assert model.config.pairs
     assert "predict" in abilities_of(model)
     assert {found["label"] for found in model.predict([("a dog", "a boat")])} <= {"No", "Yes", None}
-    assert 0 <= task_api.evaluate_task(out, train)["accuracy"] <= 1
+    assert 0 <= firth.evaluate(out, data=train)["accuracy"] <= 1
     with pytest.raises(FirthError, match="reads two strings"):
         model.predict(["a dog"])
     (tmp_path / "texts.txt").write_text("a dog\ta cat\n", encoding="utf-8")
-    assert next(task_api.predict_file(out, str(tmp_path / "texts.txt")))["second"] == "a cat"
+    assert next(firth.predict(out, file=str(tmp_path / "texts.txt")))["second"] == "a cat"
 
 
 @WRITERS
@@ -161,7 +162,7 @@ def test_tags(name: str, bases: dict[str, Path], tmp_path: Path) -> None:
     assert isinstance(model, WritingModel)
     assert (model.config.scheme, model.config.labels) == ("bio", ("PER",))
     assert "entities" in model.predict(["The old Anna"])[0]
-    assert {"precision", "recall", "f1"} <= set(task_api.evaluate_task(out, train))
+    assert {"precision", "recall", "f1"} <= set(firth.evaluate(out, data=train))
 
 
 def stop(event: Mapping[str, Any]) -> None:
@@ -176,7 +177,7 @@ def test_it_goes_on(bases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.
         "base": bases["t5-tiny"],
         "train": train,
         "out": out,
-        "settings": [*SMALL["settings"], "steps=3"],
+        "settings": {**SMALL["settings"], "steps": 3},
     }
 
     monkeypatch.setattr("firth.training.loop._REPORT_S", 0.0)
@@ -205,7 +206,7 @@ def test_bad_input(bases: dict[str, Path], run_folder: Path, tmp_path: Path) -> 
         "does not write": {"base": run_folder, "train": train},
         "no pairs of texts": {"base": bases["t5-tiny"], "train": tmp_path / "empty.jsonl"},
         "2 fields|1 field|needs two": {"base": bases["t5-tiny"], "train": tmp_path / "one.tsv"},
-        "unknown": {"base": bases["t5-tiny"], "train": train, "settings": ["colour=red"]},
+        "unknown": {"base": bases["t5-tiny"], "train": train, "settings": {"colour": "red"}},
         "leave out --seeds": {"base": bases["t5-tiny"], "train": train, "seeds": 2},
         "no column 'abstract'": {"base": bases["t5-tiny"], "train": train, "text": "abstract", "label": "target"},
     }
@@ -221,7 +222,7 @@ def test_other_columns_and_packed_files(bases: dict[str, Path], tmp_path: Path) 
     lines = [json.dumps({"abstract": f"{source} 研究", "title": target}) for source, target in sentence_pairs(12)]
     with gzip.open(tmp_path / "train.jsonl.gz", "wt", encoding="utf-8") as file:
         file.write("\n".join(lines))
-    looked = task_api.check_task("write", train=tmp_path / "train.jsonl.gz", text="abstract", label="title")
+    looked = check_files("write", tmp_path / "train.jsonl.gz", None, Reading("abstract", None, "title"), {})
     assert looked[0] == "examples   train 12"
     model = firth.finetune(
         "write",
@@ -257,11 +258,11 @@ def test_labels_and_pairs_that_it_does_not_know(bases: dict[str, Path], tmp_path
     out = tmp_path / "run"
     firth.finetune("write", base=bases["t5-tiny"], train=tmp_path / "train.tsv", out=out, form="classify", **SMALL)
     with pytest.raises(FirthError, match=r"other\.tsv:2: the label 'Maybe' is unknown"):
-        task_api.evaluate_task(out, tmp_path / "other.tsv")
+        firth.evaluate(out, data=tmp_path / "other.tsv")
     with pytest.raises(FirthError, match=r"two\.tsv:2: two texts where this model reads one"):
-        task_api.evaluate_task(out, tmp_path / "two.tsv")
+        firth.evaluate(out, data=tmp_path / "two.tsv")
     with pytest.raises(FirthError, match=r"two\.tsv:2: two texts where this model reads one"):
-        list(task_api.predict_file(out, str(tmp_path / "two.tsv")))
+        list(firth.predict(out, file=str(tmp_path / "two.tsv")))
 
 
 def test_what_is_read_of_a_source(bases: dict[str, Path], tmp_path: Path) -> None:
@@ -274,7 +275,9 @@ def test_what_is_read_of_a_source(bases: dict[str, Path], tmp_path: Path) -> Non
             train=train,
             out=tmp_path / name,
             epochs=1,
-            settings=["max_source_len=4", "max_target_len=12", "beams=1"],
+            max_source_len=4,
+            max_target_len=12,
+            beams=1,
         )
         assert isinstance(model, WritingModel)
         assert model.write("dog dog dog dog dog dog house river bird") == model.write("dog dog dog dog dog dog tree")
@@ -284,4 +287,4 @@ def test_writing_is_not_for_ctranslate2(bases: dict[str, Path], tmp_path: Path) 
     train = write_pairs(tmp_path / "train.tsv", 9)
     firth.finetune("write", base=bases["t5-tiny"], train=train, out=tmp_path / "run", prefix="turn:", **SMALL)
     with pytest.raises(FirthError, match="a task that is done by writing"):
-        api.convert(tmp_path / "run", tmp_path / "out", "ctranslate2")
+        firth.export(tmp_path / "run", tmp_path / "out", to="ctranslate2")

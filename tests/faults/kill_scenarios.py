@@ -21,8 +21,9 @@ from pathlib import Path
 
 import torch
 
+import firth
 import firth.corpus.prepare as preparing
-from firth import api
+from firth.core.config import parse_settings
 
 WORDS = "the a cat dog bird house tree river runs sleeps sings sees finds under over near old young red green".split()
 
@@ -133,10 +134,10 @@ SMALL += ["batch_size=8", "evaluations=4", "checkpoints=8", "evaluation_batches=
 def train_job(corpus: Path) -> Callable[[Path], None]:
     def job(out: Path) -> None:
         if (out / "firth.json").exists():
-            api.pretrain(resume=out)
+            firth.pretrain(resume=out)
         else:
             shutil.rmtree(out, ignore_errors=True)
-            api.pretrain("bert-tiny", corpus=corpus, out=out, steps=24, settings=SMALL)
+            firth.pretrain("bert-tiny", corpus=corpus, out=out, steps=24, settings=parse_settings(SMALL))
 
     return job
 
@@ -144,7 +145,7 @@ def train_job(corpus: Path) -> Callable[[Path], None]:
 def train(folder: Path, kills: int) -> dict[str, object]:
     text, corpus = folder / "text.txt", folder / "corpus"
     write_text(text, 200)
-    api.prepare(text, corpus, vocab_size=300, heldout=0.2)
+    firth.prepare(text, corpus, vocab_size=300, heldout=0.2)
     return kill_often(train_job(corpus), lambda out: digest(out, ["model.safetensors"]), folder, kills)
 
 
@@ -155,7 +156,7 @@ def prepare(folder: Path, kills: int) -> dict[str, object]:
 
     def job(out: Path) -> None:
         if not out.exists():
-            api.prepare(text, out, vocab_size=300, heldout=0.1, deduplicate=True)
+            firth.prepare(text, out, vocab_size=300, heldout=0.1, deduplicate=True)
 
     def result(out: Path) -> str:
         names = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
@@ -168,7 +169,7 @@ def full_disk(folder: Path, kills: int) -> dict[str, object]:
     """A file-size limit stands for the full disk, at a checkpoint and at the end of a run."""
     text, corpus = folder / "text.txt", folder / "corpus"
     write_text(text, 200)
-    api.prepare(text, corpus, vocab_size=300, heldout=0.2)
+    firth.prepare(text, corpus, vocab_size=300, heldout=0.2)
     job, out = train_job(corpus), folder / "run"
     whole = attempt(lambda: job(folder / "whole"))
     stopped = attempt(lambda: job(out), event=int(str(whole["events"])) // 2)
@@ -176,7 +177,7 @@ def full_disk(folder: Path, kills: int) -> dict[str, object]:
     full = attempt(lambda: job(out), limit=20_000)
     after = sorted(path.name for path in (out / "checkpoints").glob("*"))
     resumed = attempt(lambda: job(out))
-    corpus_full = attempt(lambda: api.prepare(text, folder / "corpus-2", vocab_size=300), limit=20_000)
+    corpus_full = attempt(lambda: firth.prepare(text, folder / "corpus-2", vocab_size=300), limit=20_000)
     return {
         "killed": stopped["killed"],
         "message": full["message"],

@@ -8,7 +8,7 @@ from refusals import refused
 
 from firth.evaluation.compare.compare import Comparison
 from firth.evaluation.compare.config import CompareConfig
-from firth.task_api import task_config
+from firth.tasks.config import task_config
 from sample_text import write_documents
 from task_text import files
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from refusals import refused
 
-from firth import api
+import firth
 from firth.core.configs import RunConfig
 from firth.core.errors import Interrupted
 from firth.core.run import Run
@@ -162,7 +162,7 @@ def test_damaged_corpus(name: str, corpus_here: Path, capsys: Capture) -> None:
     ],
 )
 def test_a_corpus_of_another_kind(kind: str, said: list[str], work: Path, capsys: Capture) -> None:
-    api.prepare(write_documents(work / "a.txt", 50), "corpus", tokens=kind, vocab_size=400, layout="line", workers=1)
+    firth.prepare(write_documents(work / "a.txt", 50), "corpus", tokens=kind, vocab_size=400, layout="line", workers=1)
     refused(["pretrain", "bert-tiny", "--corpus", "corpus", "--out", "run", "--steps", "1"], capsys, *said)
 
 
@@ -185,11 +185,11 @@ def test_out_that_may_not_be_written(corpus_here: Path, capsys: Capture) -> None
 
 def test_base_that_is_none(corpus_here: Path, work: Path, run_folder: Path, capsys: Capture) -> None:
     words = ["pretrain", "bert-continue", "--corpus", "corpus", "--out", "run", "--steps", "1"]
-    refused([*words, "--from", "none"], capsys, "none")
-    refused([*words, "--from", "corpus"], capsys, "corpus")
-    api.prepare(write_documents(work / "a.txt", 50), "other", vocab_size=500, layout="line", workers=1)
+    refused([*words, "--base", "none"], capsys, "none")
+    refused([*words, "--base", "corpus"], capsys, "corpus")
+    firth.prepare(write_documents(work / "a.txt", 50), "other", vocab_size=500, layout="line", workers=1)
     words[3] = "other"
-    refused([*words, "--from", run_folder], capsys, "other: made with another tokenizer", "--tokenizer")
+    refused([*words, "--base", run_folder], capsys, "other: made with another tokenizer", "--tokenizer")
 
 
 def test_resume_of_what_is_no_run(corpus_here: Path, work: Path, run_folder: Path, capsys: Capture) -> None:
@@ -218,7 +218,7 @@ def stopped_run(corpus_here: Path, work: Path, tiny_config: RunConfig, monkeypat
 
     monkeypatch.setattr("firth.training.loop._REPORT_S", 0.0)
     with pytest.raises(Interrupted):
-        api.pretrain(
+        firth.pretrain(
             tiny_config, corpus="corpus", out="run", progress=lambda event: signal.raise_signal(signal.SIGTERM)
         )
     return work / "run"
@@ -227,7 +227,7 @@ def stopped_run(corpus_here: Path, work: Path, tiny_config: RunConfig, monkeypat
 def test_corpus_changed_before_resume(stopped_run: Path, work: Path, capsys: Capture) -> None:
     shutil.rmtree(work / "corpus")
     refused(["pretrain", "--resume", "run"], capsys, "corpus: no such corpus", "firth prepare")
-    api.prepare(write_documents(work / "a.txt", 50), "corpus", vocab_size=500, layout="line", workers=1)
+    firth.prepare(write_documents(work / "a.txt", 50), "corpus", vocab_size=500, layout="line", workers=1)
     refused(
         ["pretrain", "--resume", "run"], capsys, "corpus: not the corpus this run was begun with", "start a new run"
     )
@@ -284,11 +284,11 @@ def test_unfinished_run_is_not_loaded(stopped_run: Path, capsys: Capture) -> Non
 
 def test_a_run_is_not_replaced_by_what_begins_with_it(corpus_here: Path, run_folder: Path, capsys: Capture) -> None:
     shutil.copytree(run_folder, "run")
-    words = ["pretrain", "bert-continue", "--corpus", "corpus", "--out", "run", "--from", "run", "--steps", "1"]
+    words = ["pretrain", "bert-continue", "--corpus", "corpus", "--out", "run", "--base", "run", "--steps", "1"]
     refused([*words, "--overwrite"], capsys, "run: lies in the run that is to be replaced")
-    assert api.load("run").encode("A map.").shape == (1, 32)
-    api.prepare(write_documents(Path("a.txt"), 50), "words", tokens="words", layout="line", workers=1)
-    api.pretrain("word2vec", corpus="words", out="vectors", settings=["dim=8", "min_count=1", "epochs=1"])
+    assert firth.load("run").encode("A map.").shape == (1, 32)
+    firth.prepare(write_documents(Path("a.txt"), 50), "words", tokens="words", layout="line", workers=1)
+    firth.pretrain("word2vec", corpus="words", out="vectors", dim=8, min_count=1, epochs=1)
     words = [
         "pretrain",
         "word2vec",
@@ -296,10 +296,10 @@ def test_a_run_is_not_replaced_by_what_begins_with_it(corpus_here: Path, run_fol
         "min_count=1",
         "--corpus",
         "words",
-        "--from",
+        "--base",
         "vectors",
         "--out",
         "vectors",
     ]
     refused([*words, "--overwrite"], capsys, "vectors: lies in the run that is to be replaced")
-    assert api.load("vectors").dim == 8
+    assert firth.load("vectors").dim == 8

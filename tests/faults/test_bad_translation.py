@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from firth import api
+import firth
 from firth.cli.main import main
+from firth.core.config import parse_settings
 
 Told = pytest.CaptureFixture[str]
 SMALL = ["num_layers=1", "num_decoder_layers=1", "hidden_dim=16", "num_heads=2", "ffn_dim=16", "batch_tokens=128"]
@@ -16,7 +17,7 @@ SMALL += ["norm_first=false"]  # then the run is a Marian directory
 @pytest.fixture(scope="module")
 def translator(pairs_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("translator") / "run"
-    api.pretrain("transformer-tiny", corpus=pairs_folder, out=folder, steps=1, settings=SMALL)
+    firth.pretrain("transformer-tiny", corpus=pairs_folder, out=folder, steps=1, settings=parse_settings(SMALL))
     return folder
 
 

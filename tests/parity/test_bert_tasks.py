@@ -18,7 +18,6 @@ import firth
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
 from firth.data.examples import AnswerExample, TagExample, TextExample
-from firth.task_api import predict_file
 from firth.tasks.model import TaskModel
 
 CLASSES = {
@@ -154,7 +153,7 @@ def test_texts_or_pairs(directory: Path, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("text\tsecond\nAn apple!\tA clock.\n")
     (tmp_path / "a.txt").write_text("An apple!\tA clock.\nAn apple!\n")
     for name, wanted in (("a.tsv", [two]), ("a.txt", [two, one])):
-        found = list(predict_file(directory, str(tmp_path / name)))
+        found = list(firth.predict(directory, file=str(tmp_path / name)))
         for ours, theirs in zip(found, wanted, strict=True):
             assert ours["probabilities"] == pytest.approx(theirs["probabilities"], abs=1e-5)
     with pytest.raises(FirthError, match="for each example"):

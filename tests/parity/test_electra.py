@@ -8,7 +8,7 @@ import torch
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining, ElectraModel
 
 import firth
-from firth import api
+from firth.core.config import parse_settings
 from firth.core.configs import find_run_recipe
 from firth.core.types import Inputs
 from firth.tokenizers.pieces import Pieces
@@ -25,7 +25,7 @@ def electra_run(
 ) -> Path:
     folder = tmp_path_factory.mktemp("electra") / "run"
     config = find_run_recipe("electra-tiny").override([*tiny_settings, "steps=3", f"embedding_dim={request.param}"])
-    api.pretrain(config, corpus=corpus_folder, out=folder)
+    firth.pretrain(config, corpus=corpus_folder, out=folder)
     return folder
 
 
@@ -99,5 +99,11 @@ def test_the_generator_shares_the_tables(electra_run: Path) -> None:
 def test_a_generator_of_another_width_is_refused(electra_run: Path, corpus_folder: Path, tmp_path: Path) -> None:
     settings = ["steps=1", "batch_size=4", "seq_len=32", "generator_ratio=0.5"]
     with pytest.raises(firth.FirthError, match="use the share that the base was trained with"):
-        firth.pretrain("electra-tiny", corpus=corpus_folder, out=tmp_path / "run", base=electra_run, settings=settings)
+        firth.pretrain(
+            "electra-tiny",
+            corpus=corpus_folder,
+            out=tmp_path / "run",
+            base=electra_run,
+            settings=parse_settings(settings),
+        )
     assert not (tmp_path / "run").exists()

@@ -7,7 +7,6 @@ import torch
 from transformers import BertForPreTraining, ErnieConfig, ErnieForPreTraining
 
 import firth
-from firth import api
 from firth.core.configs import find_run_recipe
 from firth.core.files import read_json
 from firth.core.types import Inputs
@@ -59,7 +58,7 @@ def test_transformers_reads_a_run(
     tiny_settings: list[str], corpus_folder: Path, tmp_path: Path, num_tasks: int
 ) -> None:
     config = find_run_recipe("ernie-tiny").override([*tiny_settings, "steps=3", f"num_tasks={num_tasks}"])
-    api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
+    firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
     assert (tmp_path / "run" / "heads.safetensors").is_file()
     model_class = ErnieForPreTraining if num_tasks else BertForPreTraining
     model, info = model_class.from_pretrained(tmp_path / "run", output_loading_info=True)
@@ -67,6 +66,6 @@ def test_transformers_reads_a_run(
     assert not info["unexpected_keys"]
     if num_tasks:
         same_numbers(tmp_path / "run", model)
-    scores = api.evaluate(tmp_path / "run", num_texts=2)
+    scores = firth.evaluate(tmp_path / "run", num_texts=2)
     assert read_json(tmp_path / "run" / "firth.json")["metrics"]["loss"] == pytest.approx(scores["loss"], rel=1e-5)
     assert {"masked", "next_sentence", "sentence_order", "sentence_distance"} <= scores.keys()

@@ -8,6 +8,7 @@ import torch
 from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
 
 import firth
+from firth.core.config import parse_settings
 from firth.core.errors import FirthError
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder, EncoderDecoderStepper
@@ -103,7 +104,9 @@ def test_a_translator_with_the_choices_of_t5_is_a_t5_directory(pairs_folder: Pat
     choices = ["positions=relative", "norm=rms", "norm_first=true", "bias=false", "gated=true", "activation=gelu_tanh"]
     choices += ["embedding_scale=1", "output_bias=false", "output_scale=0.25", "batch_tokens=256"]
     run = tmp_path / "run"
-    trained = firth.pretrain("transformer-tiny", corpus=pairs_folder, out=run, steps=3, settings=shape + choices)
+    trained = firth.pretrain(
+        "transformer-tiny", corpus=pairs_folder, out=run, steps=3, settings=parse_settings(shape + choices)
+    )
     assert isinstance(trained, TranslationModel)
     other = T5ForConditionalGeneration.from_pretrained(run).eval()
     assert trained.model.config == load(run).config
@@ -118,7 +121,7 @@ def test_a_run_is_a_t5_directory(tokens: str, gated: bool, request: pytest.Fixtu
     run = tmp_path / "run"
     shape = ["hidden_dim=32", "num_heads=2", "ffn_dim=48", "seq_len=32", "batch_size=4", "steps=3"]
     shape += ["gated=true", "activation=gelu_tanh", "tied_output=false"] if gated else []
-    ours = firth.pretrain("t5-tiny", corpus=request.getfixturevalue(tokens), out=run, settings=shape)
+    ours = firth.pretrain("t5-tiny", corpus=request.getfixturevalue(tokens), out=run, settings=parse_settings(shape))
     assert isinstance(ours, T5Model)
     other = T5ForConditionalGeneration.from_pretrained(run).eval()
     tokenizer = AutoTokenizer.from_pretrained(run)
@@ -158,8 +161,16 @@ def test_what_is_ours_alone_comes_back(corpus_folder: Path, tmp_path: Path) -> N
     more = ["max_positions=640", "attention_dropout_prob=0.2", "activation_dropout_prob=0.3"]
     run = tmp_path / "run"
     with pytest.raises(FirthError, match="the gated GELU of a T5 is the tanh one"):
-        firth.pretrain("t5-tiny", corpus=corpus_folder, out=run, steps=2, settings=[*shape, "activation=gelu"])
-    firth.pretrain("t5-tiny", corpus=corpus_folder, out=run, steps=2, settings=[*shape, *more, "activation=gelu_tanh"])
+        firth.pretrain(
+            "t5-tiny", corpus=corpus_folder, out=run, steps=2, settings=parse_settings([*shape, "activation=gelu"])
+        )
+    firth.pretrain(
+        "t5-tiny",
+        corpus=corpus_folder,
+        out=run,
+        steps=2,
+        settings=parse_settings([*shape, *more, "activation=gelu_tanh"]),
+    )
     config, _, _ = load_t5(run)
     assert (config.activation, config.max_positions) == ("gelu_tanh", 640)
     assert (config.attention_dropout_prob, config.activation_dropout_prob) == (0.2, 0.3)

@@ -6,7 +6,6 @@ import torch
 from transformers import BertForMaskedLM
 
 import firth
-from firth import api
 from firth.core.configs import find_run_recipe
 from firth.core.types import Inputs
 from firth.models.unilm.model import UnilmModel
@@ -14,7 +13,7 @@ from firth.models.unilm.model import UnilmModel
 
 def test_transformers_reads_a_run(tiny_settings: list[str], corpus_folder: Path, tmp_path: Path) -> None:
     config = find_run_recipe("unilm-tiny").override([*tiny_settings, "steps=3"])
-    api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
+    firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
     theirs, info = BertForMaskedLM.from_pretrained(tmp_path / "run", output_loading_info=True)
     assert not info["missing_keys"]
     assert not info["unexpected_keys"]

@@ -8,7 +8,6 @@ import torch
 from transformers import AutoTokenizer, XLNetConfig, XLNetLMHeadModel, XLNetModel
 
 import firth
-from firth import api
 from firth.core.configs import find_run_recipe
 from firth.models.xlnet.format import load_xlnet
 from firth.models.xlnet.network import TwoStream
@@ -108,7 +107,7 @@ def test_firth_reads_transformers(published: Path, tmp_path: Path) -> None:
 def xlnet_run(tiny_settings: list[str], corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("xlnet") / "run"
     config = find_run_recipe("xlnet-tiny").override([*tiny_settings, "steps=3", "memory_len=8", "max_positions=640"])
-    api.pretrain(config, corpus=corpus_folder, out=folder)
+    firth.pretrain(config, corpus=corpus_folder, out=folder)
     return folder
 
 

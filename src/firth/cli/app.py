@@ -16,20 +16,24 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Template = Annotated[
-    str | None, typer.Option(help="How an example is written; has {text} and {label}, \\n is a new line.")
-]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
-def written(template: str | None) -> str | None:
-    """A template as it is meant: lines end where the user says \\n."""
-    return None if template is None else template.replace("\\n", "\n")
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import firth
+
+        say(f"firth {firth.__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
+]
 
 
 @app.callback()
-def _settings(debug: Debug = False) -> None:
+def _settings(debug: Debug = False, version: Version = False) -> None:
     """``--debug`` is taken out of the words before, so that it may stand anywhere."""
 
 

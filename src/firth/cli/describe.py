@@ -173,9 +173,9 @@ def describe(path: Path) -> tuple[str, Rows, dict[str, Any]]:
     if not path.exists():
         raise FirthError(f"{path}: no such corpus, run or model; check the path")
     if (path / "corpus.json").is_file():
-        from firth import api
+        from firth.corpus.info import corpus_info
 
-        info = api.corpus_info(path)
+        info = corpus_info(path)
         if info.kind == "pairs":
             return "a corpus of sentence pairs, files whole", pairs_rows(info), info.model_dump()
         return f"a corpus of {info.tokens.kind}, files whole", corpus_rows(info), info.model_dump()

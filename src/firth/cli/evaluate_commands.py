@@ -1,50 +1,152 @@
-"""The command that puts representations side by side: compare."""
+"""Commands that measure: evaluate, compare, probe."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from firth.cli.app import Json, app
-from firth.cli.task_commands import Label, Second, Text, parse_shares
+from firth.cli.app import app
+from firth.cli.options import (
+    EVALUATE,
+    AnyModel,
+    Dev,
+    Json,
+    Label,
+    Second,
+    Settings,
+    Shares,
+    ShownExamples,
+    SkipBad,
+    Template,
+    Text,
+    Train,
+    parse_shares,
+    written,
+)
+
+Similarity = Annotated[
+    list[Path] | None,
+    typer.Option(help="For static vectors: a word-similarity file (two words and a score per line)."),
+]
+Analogies = Annotated[
+    list[Path] | None, typer.Option(help="For static vectors: an analogy file (four words per line).")
+]
+HeldoutCorpus = Annotated[
+    Path | None, typer.Option(help="Test on the held-out part of this corpus; by default the run's own.")
+]
+NumTexts = Annotated[int, typer.Option(min=1, help="Sentences for the pseudo-perplexity.")]
+Data = Annotated[Path | None, typer.Option(help="For tasks: a labelled file.")]
+Limit = Annotated[int | None, typer.Option(help="Answer analogies among the first so many words only.")]
+SourceFile = Annotated[Path | None, typer.Option(help="For translators: a file of sentences, one per line.")]
+ReferenceFile = Annotated[Path | None, typer.Option(help="For translators: their translations by people.")]
+TranslatorBeams = Annotated[int, typer.Option(min=1, help="For translators: the width of the beam.")]
 
 
-@app.command()
-def compare(
-    task: Annotated[str, typer.Argument(help="classify, score, tag or answer.")],
-    settings: Annotated[
-        list[str] | None, typer.Argument(help="Settings of the task as key=value, for example max_len=128.")
-    ] = None,
-    corpus: Annotated[
-        list[str] | None, typer.Option(help="Raw text (files, folders, globs) or a prepared corpus; may be repeated.")
-    ] = None,
-    train: Annotated[Path | None, typer.Option(help="Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.")] = None,
-    dev: Annotated[Path | None, typer.Option(help="Labelled examples on which the best epoch is chosen.")] = None,
-    test: Annotated[Path | None, typer.Option(help="Labelled examples for the scores; without it, dev.")] = None,
-    budget: Annotated[str, typer.Option(help="How long all trainings may take together, for example 30m.")] = "30m",
-    recipes: Annotated[
-        str | None,
-        typer.Option(help="Recipes, runs, Hugging Face directories, files of vectors or scratch, with commas between."),
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Fine-tune each so often.")] = 3,
-    shares: Annotated[
-        str | None, typer.Option(help="Also fine-tune on shares of the labels, for example 0.1,0.25,1.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Where everything is put; the same command goes on there.")] = Path(
-        "compare"
-    ),
+@app.command(rich_help_panel=EVALUATE)
+def evaluate(
+    run: AnyModel,
+    corpus: HeldoutCorpus = None,
+    num_texts: NumTexts = 50,
+    data: Data = None,
     text: Text = None,
     second: Second = None,
     label: Label = None,
-    layout: Annotated[str, typer.Option(help="Of raw txt: file, blank or line; auto looks.")] = "auto",
-    column: Annotated[str, typer.Option(help="The column or key that holds the raw text.")] = "text",
-    vocab_size: Annotated[int, typer.Option(help="Pieces to learn from raw text.")] = 8000,
-    cased: Annotated[
-        bool | None, typer.Option("--cased/--uncased", help="Keep upper case; by default only for tags.")
-    ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out answers that do not stand where the file says.")
-    ] = False,
+    examples: ShownExamples = None,
+    template: Template = None,
+    similarity: Similarity = None,
+    analogies: Analogies = None,
+    limit: Limit = None,
+    source: SourceFile = None,
+    reference: ReferenceFile = None,
+    beams: TranslatorBeams = 5,
+    as_json: Json = False,
+) -> None:
+    """Measure a model by what it is given: held-out text, labelled texts (--data), words (--similarity, --analogies) or
+    translations (--source, --reference).
+
+    Example: firth evaluate runs/bert
+    """
+    import firth
+
+    found = firth.evaluate(
+        run,
+        corpus,
+        num_texts=num_texts,
+        data=data,
+        text=text,
+        second=second,
+        label=label,
+        examples=examples,
+        template=written(template),
+        similarity=similarity or (),
+        analogies=analogies or (),
+        limit=limit,
+        source=source,
+        reference=reference,
+        beams=beams,
+    )
+    _say_scores(run, "words" if similarity or analogies else str(data or source or "held-out text"), found, as_json)
+
+
+def _say_scores(run: Path, what: str, found: dict[str, Any], as_json: bool) -> None:
+    from firth.cli.app import say, say_json, table
+    from firth.cli.describe import word_rows
+
+    if as_json:
+        say_json({"run": str(run), "on": what, **found})
+        return
+    say(f"{run}: on {what}")
+    if what == "words":
+        table(word_rows(found))
+        return
+    interval = found.get("interval")
+    rows = [
+        (name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
+        for name, value in found.items()
+        if name != "interval"
+    ]
+    if interval is not None:
+        rows.append((f"{interval['metric']}, 95 %", f"{interval['low']:.4f} to {interval['high']:.4f}"))
+    table(rows)
+
+
+RawText = Annotated[
+    list[str] | None, typer.Option(help="Raw text (files, folders, globs) or a prepared corpus; may be repeated.")
+]
+Test = Annotated[Path | None, typer.Option(help="Labelled examples for the scores; without it, dev.")]
+Budget = Annotated[str, typer.Option(help="How long all trainings may take together, for example 30m.")]
+Recipes = Annotated[
+    str | None,
+    typer.Option(help="Recipes, runs, Hugging Face directories, files of vectors or scratch, with commas between."),
+]
+CompareOut = Annotated[Path, typer.Option(help="Where everything is put; the same command goes on there.")]
+Layout = Annotated[str, typer.Option(help="Of raw txt: file, blank or line; auto looks.")]
+Column = Annotated[str, typer.Option(help="The column or key that holds the raw text.")]
+VocabSize = Annotated[int, typer.Option(help="Pieces to learn from raw text.")]
+Cased = Annotated[bool | None, typer.Option("--cased/--lowercase", help="Keep upper case; by default only for tags.")]
+
+
+@app.command(rich_help_panel=EVALUATE)
+def compare(
+    task: Annotated[str, typer.Argument(help="classify, score, tag or answer.")],
+    settings: Settings = None,
+    corpus: RawText = None,
+    train: Train = None,
+    dev: Dev = None,
+    test: Test = None,
+    budget: Budget = "30m",
+    recipes: Recipes = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Fine-tune each so often.")] = 3,
+    shares: Shares = None,
+    out: CompareOut = Path("compare"),
+    text: Text = None,
+    second: Second = None,
+    label: Label = None,
+    layout: Layout = "auto",
+    column: Column = "text",
+    vocab_size: VocabSize = 8000,
+    cased: Cased = None,
+    skip_bad: SkipBad = False,
     max_test: Annotated[int, typer.Option(min=1, help="Score at most so many examples.")] = 3000,
     as_json: Json = False,
 ) -> None:
@@ -52,14 +154,16 @@ def compare(
 
     Example: firth compare classify --corpus news.txt --train train.tsv --dev dev.tsv --budget 30m --out compared
     """
-    from firth import task_api
-    from firth.cli.app import say, say_json
+    import firth
+    from firth.cli.app import say
     from firth.cli.progress import progress_display
-    from firth.core.errors import FirthError
+    from firth.core.config import parse_settings
 
     if not corpus or train is None or dev is None:
-        raise FirthError("compare needs text to learn from and labelled examples: name --corpus, --train and --dev")
-    found = task_api.compare(
+        raise firth.FirthError(
+            "compare needs text to learn from and labelled examples: name --corpus, --train and --dev"
+        )
+    found = firth.compare(
         task,
         corpus=corpus,
         train=train,
@@ -70,7 +174,6 @@ def compare(
         recipes=recipes,
         seeds=seeds,
         shares=parse_shares(shares),
-        settings=settings or (),
         text=text,
         second=second,
         label=label,
@@ -82,57 +185,77 @@ def compare(
         max_test=max_test,
         stage=lambda title: progress_display(title, as_json),
         note=None if as_json else say,
+        settings=parse_settings(settings or ()),
     )
+    _say_compared(found, found.lines(), out, as_json)
+
+
+def _say_compared(found: dict[str, Any], lines: list[str], out: Path, as_json: bool) -> None:
+    from firth.cli.app import say, say_json
+
     if as_json:
         say_json(found)
         return
-    for line in task_api.compare_lines(found):
+    for line in lines:
         say(line)
     if found["cached"]:
         say("nothing was trained: all of this was there already")
     say(f"report: {out}/report.html")
 
 
-@app.command()
+Pos = Annotated[Path | None, typer.Option(help="Sentences with parts of speech (CoNLL-U, columns, jsonl).")]
+PosTest = Annotated[Path | None, typer.Option(help="The same for the test; without it every fifth sentence of --pos.")]
+Tag = Annotated[str, typer.Option(help="Which tags of CoNLL-U: upos or xpos.")]
+Senses = Annotated[
+    list[Path] | None, typer.Option(help="XML with senses (its key file beside it); may be given again.")
+]
+SensesTest = Annotated[
+    list[Path] | None, typer.Option(help="The same for the test; without it every fifth of --senses.")
+]
+FirstSenses = Annotated[
+    Path | None, typer.Option(help="First senses for words not in training: WordNet's index.sense.")
+]
+ProbedTexts = Annotated[Path | None, typer.Option(help="Text for perplexity and attention.")]
+Language = Annotated[str, typer.Option(help="Of the small sample used where files are missing: en or zh.")]
+Most = Annotated[int, typer.Option(min=1, help="Most words of a file that a probe reads.")]
+NumProbed = Annotated[int, typer.Option(min=1, help="Most sentences for perplexity and attention.")]
+ProbeOut = Annotated[
+    Path | None, typer.Option(help="Folder for report.html and probe.json; for a run of Firth RUN/probe.")
+]
+
+
+@app.command(rich_help_panel=EVALUATE)
 def probe(
-    model: Annotated[Path, typer.Argument(help="A run, a Hugging Face directory or a file of vectors.")],
-    pos: Annotated[Path | None, typer.Option(help="Sentences with parts of speech (CoNLL-U, columns, jsonl).")] = None,
-    pos_test: Annotated[
-        Path | None, typer.Option(help="The same for the test; without it every fifth sentence of --pos.")
-    ] = None,
-    tag: Annotated[str, typer.Option(help="Which tags of CoNLL-U: upos or xpos.")] = "upos",
-    senses: Annotated[
-        list[Path] | None, typer.Option(help="XML with senses (its key file beside it); may be given again.")
-    ] = None,
-    senses_test: Annotated[
-        list[Path] | None, typer.Option(help="The same for the test; without it every fifth of --senses.")
-    ] = None,
-    first_senses: Annotated[
-        Path | None, typer.Option(help="First senses for words not in training: WordNet's index.sense.")
-    ] = None,
-    texts: Annotated[Path | None, typer.Option(help="Text for perplexity and attention.")] = None,
-    similarity: Annotated[list[Path] | None, typer.Option(help="For static vectors: a word-similarity file.")] = None,
-    analogies: Annotated[list[Path] | None, typer.Option(help="For static vectors: an analogy file.")] = None,
-    language: Annotated[str, typer.Option(help="Of the small sample used where files are missing: en or zh.")] = "en",
-    most: Annotated[int, typer.Option(min=1, help="Most words of a file that a probe reads.")] = 20_000,
-    sentences: Annotated[int, typer.Option(min=1, help="Most sentences for perplexity and attention.")] = 100,
+    model: AnyModel,
+    pos: Pos = None,
+    pos_test: PosTest = None,
+    tag: Tag = "upos",
+    senses: Senses = None,
+    senses_test: SensesTest = None,
+    first_senses: FirstSenses = None,
+    texts: ProbedTexts = None,
+    similarity: Similarity = None,
+    analogies: Analogies = None,
+    language: Language = "en",
+    most: Most = 20_000,
+    num_texts: NumProbed = 100,
     seed: Annotated[int, typer.Option(help="Of the control task and the probes.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for report.html and probe.json; for a run of Firth RUN/probe.")
-    ] = None,
+    out: ProbeOut = None,
     as_json: Json = False,
 ) -> None:
     """Ask each layer of a model what it knows: parts of speech, senses, attention, beside baselines.
 
     Example: firth probe runs/bert --pos train.conllu --pos-test test.conllu
     """
-    from firth import api
+    import firth
     from firth.cli.app import say, say_json
     from firth.cli.progress import progress_display
+    from firth.reports.probe import table_lines
 
     with progress_display("probing", as_json) as progress:
-        found = api.probe(
+        found = firth.probe(
             model,
+            out=out,
             pos=pos,
             pos_test=pos_test,
             tag=tag,
@@ -144,43 +267,12 @@ def probe(
             analogies=analogies or (),
             language=language,
             most=most,
-            num_texts=sentences,
+            num_texts=num_texts,
             seed=seed,
-            out=out,
             progress=progress,
         )
     if as_json:
         say_json({"model": str(model), **found})
         return
-    for line in api.probe_table(found):
+    for line in table_lines(found):
         say(line)
-
-
-@app.command()
-def occurrences(
-    model: Annotated[Path, typer.Argument(help="A run or model: ELMo, BERT, any that gives vectors for words.")],
-    corpus: Annotated[Path, typer.Argument(help="A corpus, or a file of text; its sentences are searched.")],
-    sentence: Annotated[str, typer.Argument(help="A sentence with the word in it.")],
-    word: Annotated[str, typer.Option(help="The word that is meant.")],
-    top: Annotated[int, typer.Option(min=1, help="How many occurrences.")] = 10,
-    layer: Annotated[int, typer.Option(help="Which layer: 0 is the token layer, -1 the last.")] = -1,
-    sentences: Annotated[int, typer.Option(min=1, help="How many sentences to read; held-out ones come first.")] = 2000,
-    same_word: Annotated[bool, typer.Option("--same-word", help="Only occurrences of the word itself.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Show where a corpus uses words most like a word in this sentence: senses come apart.
-
-    Example: firth occurrences runs/elmo corpora/words "She sat on the bank of the river." --word bank
-    """
-    from firth import api
-    from firth.cli.app import say, say_json
-
-    found = api.occurrences(
-        model, corpus, sentence, word, top=top, layer=layer, num_sentences=sentences, same_word=same_word
-    )
-    if as_json:
-        say_json([vars(one) for one in found])
-        return
-    for one in found:
-        marked = f"{one.sentence[: one.start]}[{one.word}]{one.sentence[one.end :]}"
-        say(f"  {one.score:.4f}  {' '.join(marked.split())}")

@@ -1,4 +1,4 @@
-"""The command line: commands join the application where they are defined; the work is in ``firth.api``.
+"""The command line: commands join the application where they are defined; the work is behind ``firth``'s functions.
 
 Nothing heavy is imported before a command needs it, so that ``firth --help`` is instant.
 """
@@ -12,14 +12,14 @@ import typer
 from firth.cli.app import app
 from firth.core.errors import FirthError, Interrupted
 
-COMMANDS = (  # files whose commands join the application
-    "evaluate_commands",
-    "look_commands",
-    "serve_commands",
-    "task_commands",
+COMMANDS = (  # files whose commands join the application, in the order of the help
+    "prepare_commands",
     "train_commands",
+    "task_commands",
     "use_commands",
     "write_commands",
+    "evaluate_commands",
+    "serve_commands",
 )
 for _name in COMMANDS:
     import_module(f"firth.cli.{_name}")

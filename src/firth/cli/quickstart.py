@@ -59,7 +59,7 @@ _TABLE = {
 
 def run_quickstart(folder: Path, lang: str, budget: str, as_json: bool = False) -> None:
     """Compare on the sample, then fill in; finished steps are not done again."""
-    from firth import task_api
+    import firth
     from firth.core.units import show_bytes
 
     if lang not in _WORDS:
@@ -69,7 +69,7 @@ def run_quickstart(folder: Path, lang: str, budget: str, as_json: bool = False) 
     if not as_json:
         say(words["text"].format(text=show_bytes(text.stat().st_size), **PARTS))
         say(words["start"].format(budget=budget))
-    found = task_api.compare(
+    found = firth.compare(
         "classify",
         corpus=text,
         layout="line",
@@ -79,7 +79,7 @@ def run_quickstart(folder: Path, lang: str, budget: str, as_json: bool = False) 
         out=out,
         budget=budget,
         recipes=RECIPES,
-        settings=["max_len=64"],
+        max_len=64,
         stage=lambda title: progress_display(title, as_json),
         note=None if as_json else lambda line: say(f"   {line}"),
     )
@@ -89,7 +89,7 @@ def run_quickstart(folder: Path, lang: str, budget: str, as_json: bool = False) 
     if found["cached"]:
         say(words["cached"].format(seconds=show_duration(found["seconds"])))
     say(words["table"])
-    for line in task_api.compare_lines(found, _TABLE[lang]):
+    for line in found.lines(_TABLE[lang]):
         say(line)
     _fill(found, out, lang)
     say()
@@ -99,11 +99,11 @@ def run_quickstart(folder: Path, lang: str, budget: str, as_json: bool = False) 
 
 def _fill(found: dict[str, Any], out: Path, lang: str) -> None:
     """Guesses of the masked model, before it was fine-tuned."""
-    from firth import api
+    import firth
     from firth.core.run import Run
 
     row = next(row for row in found["rows"] if row["name"].startswith("bert"))
-    model = api.load(Run.open(out / row["folder"]).facts["base"])
+    model = firth.load(Run.open(out / row["folder"]).facts["base"])
     say(_WORDS[lang]["fill"].format(name=row["name"]))
     for sentence in _SENTENCES[lang]:
         guesses = model.fill(sentence, 4)[0]

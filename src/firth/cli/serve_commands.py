@@ -1,49 +1,71 @@
-"""The command that answers over HTTP: serve."""
+"""Commands that give a model to other programs: serve, export."""
+
+from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.app import Json, app
+from firth.cli.app import app
+from firth.cli.options import SERVE, Json
 from firth.core.errors import FirthError
 
+if TYPE_CHECKING:
+    import socket
 
-@app.command()
+    from firth.serve.models import ServedModels
+    from firth.serve.settings import ServeSettings
+
+Runs = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Runs, model directories, files of vectors; without any, what firth quickstart made."),
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")]
+Host = Annotated[str, typer.Option(help="127.0.0.1 answers this machine only, 0.0.0.0 everybody.")]
+Token = Annotated[
+    str | None,
+    typer.Option(envvar="FIRTH_TOKEN", help="Ask for this bearer token; better given as FIRTH_TOKEN."),
+]
+AllowHost = Annotated[list[str] | None, typer.Option(help="A further name under which a proxy asks for this server.")]
+MaxQueue = Annotated[int, typer.Option(min=1, help="Requests that may wait; more are told to come again.")]
+MaxBody = Annotated[int, typer.Option(min=1, help="Bytes of a request.")]
+MaxText = Annotated[int, typer.Option(min=1, help="Bytes of all texts of a request.")]
+MaxTexts = Annotated[int, typer.Option(min=1, help="Texts of a request.")]
+Timeout = Annotated[float, typer.Option(min=0.001, help="Seconds after which a request is given up.")]
+Threads = Annotated[int, typer.Option(min=0, help="Threads of the worker; 0 takes all cores.")]
+Folder = Annotated[Path, typer.Option(help="Where to look for runs when none is named.")]
+
+
+@app.command(rich_help_panel=SERVE)
 def serve(
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Runs, model directories, files of vectors; without any, what firth quickstart made."),
-    ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
-    host: Annotated[str, typer.Option(help="127.0.0.1 answers this machine only, 0.0.0.0 everybody.")] = "127.0.0.1",
-    token: Annotated[
-        str | None,
-        typer.Option(envvar="FIRTH_TOKEN", help="Ask for this bearer token; better given as FIRTH_TOKEN."),
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(help="A further name under which a proxy asks for this server.")
-    ] = None,
-    max_queue: Annotated[int, typer.Option(min=1, help="Requests that may wait; more are told to come again.")] = 128,
-    max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request.")] = 1 << 20,
-    max_text: Annotated[int, typer.Option(min=1, help="Bytes of all texts of a request.")] = 100_000,
-    max_texts: Annotated[int, typer.Option(min=1, help="Texts of a request.")] = 512,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds after which a request is given up.")] = 30.0,
-    threads: Annotated[int, typer.Option(min=0, help="Threads of the worker; 0 takes all cores.")] = 0,
-    folder: Annotated[Path, typer.Option(help="Where to look for runs when none is named.")] = Path("quickstart"),
+    runs: Runs = None,
+    port: Port = 8000,
+    host: Host = "127.0.0.1",
+    token: Token = None,
+    allow_host: AllowHost = None,
+    max_queue: MaxQueue = 128,
+    max_body: MaxBody = 1 << 20,
+    max_text: MaxText = 100_000,
+    max_texts: MaxTexts = 512,
+    timeout: Timeout = 30.0,
+    threads: Threads = 0,
+    folder: Folder = Path("quickstart"),
     as_json: Json = False,
 ) -> None:
     """Answer over HTTP: every ability of one or more models, a page to try them, OpenAI's embeddings, metrics.
 
     Example: firth serve runs/bert runs/word2vec --port 8000
     """
+    if threads:
+        os.environ["OMP_NUM_THREADS"] = str(threads)  # read by everything that computes, before it is loaded
     try:
-        from firth.serve.running import address_of, listen, run_server
+        from firth.serve.running import listen, run_server
     except ModuleNotFoundError as error:
         raise FirthError(f"serving needs the package {error.name}: pip install 'firth[serve]'") from None
-    from firth.cli.app import say, say_json
     from firth.serve.models import find_runs, load_models
     from firth.serve.settings import ServeSettings
 
@@ -67,10 +89,16 @@ def serve(
         raise FirthError(
             f"{folder}: no finished run below it to serve; make some with: firth quickstart, or name one: firth serve runs/bert"
         )
-    if threads:
-        os.environ["OMP_NUM_THREADS"] = str(threads)  # read by everything that computes, before it is loaded
     bound = listen(settings.host, settings.port)
     models = load_models(paths)
+    run_server(models, settings, bound, _announce(models, settings, bound, as_json))
+
+
+def _announce(models: ServedModels, settings: ServeSettings, bound: socket.socket, as_json: bool) -> Callable[[], None]:
+    """What is said when requests are answered; a warning is given at once."""
+    from firth.cli.app import say, say_json
+    from firth.serve.running import address_of
+
     if not settings.is_local and settings.token is None and not as_json:
         say(f"anybody who reaches {settings.host} may ask: set FIRTH_TOKEN to ask for a token")
 
@@ -82,4 +110,41 @@ def serve(
             say(f"serving {', '.join(models.by_name)} at {address_of(bound)} (Ctrl-C stops)")
         sys.stdout.flush()
 
-    run_server(models, settings, bound, ready)
+    return ready
+
+
+@app.command(rich_help_panel=SERVE)
+def export(
+    model: Annotated[
+        Path, typer.Argument(help="A run or file of static vectors, an encoder, a task on one, or a translator.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Argument(help="The file to write: .bin, .vec, .txt, .tsv or .safetensors; for --to the folder."),
+    ],
+    to: Annotated[
+        str | None, typer.Option(help="onnx, ctranslate2, or a vector format where the ending does not say it.")
+    ] = None,
+    int8: Annotated[bool, typer.Option("--int8", help="Store weights as bytes, and compute with them.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare the exported model with the original.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Labelled examples on which both are scored, or sentences to translate.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write an encoder or task as ONNX, a translator for CTranslate2, static vectors in another format.
+
+    Example: firth export runs/bert exported --to onnx --int8 --verify
+    """
+    import firth
+    from firth.cli.app import say, say_json, table
+
+    found = firth.export(model, out, to=to, int8=int8, verify=verify, data=data)
+    if as_json:
+        say_json({"out": str(out), **found})
+        return
+    say(f"{out}: written")
+    if "verified" in found:
+        from firth.cli.describe import export_rows
+
+        table(export_rows(found))

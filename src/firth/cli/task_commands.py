@@ -5,98 +5,115 @@ from typing import Annotated
 
 import typer
 
-from firth.cli.app import Json, app
+from firth.cli.app import app
+from firth.cli.options import (
+    TRAIN,
+    USE,
+    Dev,
+    Json,
+    Label,
+    Out,
+    Overwrite,
+    Second,
+    Settings,
+    Shares,
+    ShownExamples,
+    SkipBad,
+    Template,
+    Text,
+    Train,
+    parse_shares,
+    written,
+)
 
-Text = Annotated[str | None, typer.Option(help="The column that holds the text (for tags: the words).")]
-Second = Annotated[str | None, typer.Option(help="The column that holds the second text of a pair.")]
-Label = Annotated[str | None, typer.Option(help="The column that holds the label, score or tag.")]
+TaskBase = Annotated[
+    str, typer.Option(help="A run, a Hugging Face directory, a file of vectors, or 'scratch' for none.")
+]
+ExtraVectors = Annotated[
+    Path | None,
+    typer.Option(help="Word vectors (a file or a run) that are read in addition to the base and do not learn."),
+]
+Teacher = Annotated[Path | None, typer.Option(help="A run of the same task that the new, smaller one learns from.")]
+Seeds = Annotated[
+    int | None,
+    typer.Option(min=1, help="Train so often with other seeds; the best is kept.  [default: 1; 3 for shares]"),
+]
+Sweep = Annotated[bool, typer.Option("--sweep", help="Try BERT's published grid of settings; the best is kept.")]
+AdaptEpochs = Annotated[
+    float | None, typer.Option(help="First let the base read the task's text so often, with its own objective.")
+]
+Check = Annotated[bool, typer.Option("--check", help="Only look at the files: labels, lengths, problems.")]
+RepairTags = Annotated[bool, typer.Option("--repair-tags", help="Repair tags that their scheme forbids.")]
+TaskRun = Annotated[Path, typer.Argument(help="A run of firth finetune, or a Hugging Face directory with a task head.")]
+File = Annotated[
+    str,
+    typer.Argument(
+        help="A file (a text per line; pairs with a tab between; or tsv, csv, jsonl, CoNLL, SQuAD json), or - for standard input."
+    ),
+]
+Names = Annotated[
+    Path | None,
+    typer.Option(help="Of a tagger: write the distinct names it finds to this file, the most frequent first."),
+]
 
 
-@app.command()
+@app.command(rich_help_panel=TRAIN)
 def finetune(
     task: Annotated[str, typer.Argument(help="classify, score, tag, answer or write.")],
-    settings: Annotated[
-        list[str] | None, typer.Argument(help="Any setting as key=value, for example learning_rate=3e-5 crf=true.")
-    ] = None,
-    train: Annotated[Path | None, typer.Option(help="Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.")] = None,
-    dev: Annotated[Path | None, typer.Option(help="Labelled examples on which the best epoch is chosen.")] = None,
-    base: Annotated[
-        str, typer.Option(help="A run, a Hugging Face directory, a file of vectors, or 'scratch' for none.")
-    ] = "scratch",
-    extra_vectors: Annotated[
-        Path | None,
-        typer.Option(help="Word vectors (a file or a run) that are read in addition to the base and do not learn."),
-    ] = None,
-    teacher: Annotated[
-        Path | None, typer.Option(help="A run of the same task that the new, smaller one learns from.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="The run folder to make.")] = None,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, help="Train so often with other seeds; the best is kept.  [default: 1]")
-    ] = None,
-    shares: Annotated[
-        str | None, typer.Option(help="Learn from shares of the examples, for example 0.01,0.1,1; 3 seeds each.")
-    ] = None,
-    sweep: Annotated[
-        bool, typer.Option("--sweep", help="Try BERT's published grid of settings; the best is kept.")
-    ] = False,
+    settings: Settings = None,
+    train: Train = None,
+    dev: Dev = None,
+    base: TaskBase = "scratch",
+    extra_vectors: ExtraVectors = None,
+    teacher: Teacher = None,
+    out: Out = None,
+    seeds: Seeds = None,
+    shares: Shares = None,
+    sweep: Sweep = False,
     epochs: Annotated[int | None, typer.Option(help="How often through the examples.")] = None,
-    adapt_epochs: Annotated[
-        float | None, typer.Option(help="First let the base read the task's text so often, with its own objective.")
-    ] = None,
+    adapt_epochs: AdaptEpochs = None,
     text: Text = None,
     second: Second = None,
     label: Label = None,
-    check: Annotated[bool, typer.Option("--check", help="Only look at the files: labels, lengths, problems.")] = False,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out answers that do not stand where the file says.")
-    ] = False,
-    repair_tags: Annotated[bool, typer.Option("--repair-tags", help="Mend tags that their scheme forbids.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that exists.")] = False,
+    check: Check = False,
+    skip_bad: SkipBad = False,
+    repair_tags: RepairTags = False,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Teach a task to a representation: classes, scores, tags, answers, or (T5, UniLM) writing.
 
     Example: firth finetune classify --base runs/bert --train train.tsv --dev dev.tsv --out runs/mood
     """
-    from firth import task_api
-    from firth.cli.app import say, say_json, table
-    from firth.cli.describe import run_rows, task_rows
+    import firth
     from firth.cli.progress import progress_display
+    from firth.core.config import parse_settings
     from firth.core.errors import FirthError
-    from firth.core.run import Run
+    from firth.tasks.check_files import check_files
+    from firth.tasks.data import Reading
 
     if train is None:
         raise FirthError("finetune needs labelled examples: name a file with --train")
-    looked = task_api.check_task(
-        task, train=train, dev=dev, text=text, second=second, label=label, skip_bad=skip_bad, settings=settings or ()
-    )
-    if check:
-        if as_json:
-            say_json({"check": looked})
-        for line in [] if as_json else looked:
-            say(line)
-        return
-    if out is None:
+    given = parse_settings(settings or ())
+    looked = check_files(task, train, dev, Reading(text, second, label, skip_bad), given)
+    if not check and out is None:
         raise FirthError("finetune needs a place for the run: name a folder with --out")
-    if not as_json:
-        for line in looked:
-            say(line)
+    _say_look(looked, check, as_json)
+    if check or out is None:
+        return
     with progress_display(task, as_json) as progress:
-        task_api.finetune(
+        firth.finetune(
             task,
+            train=train,
+            dev=dev,
             base=base,
             extra_vectors=extra_vectors,
             teacher=teacher,
-            train=train,
-            dev=dev,
             out=out,
-            settings=settings or (),
             seeds=seeds,
-            sweep=sweep,
             shares=parse_shares(shares),
+            sweep=sweep,
             epochs=epochs,
-            adapt_epochs=adapt_epochs,
             text=text,
             second=second,
             label=label,
@@ -104,44 +121,49 @@ def finetune(
             repair_tags=repair_tags,
             overwrite=overwrite,
             progress=progress,
+            settings=given if adapt_epochs is None else {"adapt_epochs": adapt_epochs, **given},
         )
-    facts = Run.open(out).facts
+    _say_finetuned(out, dev is not None, as_json)
+
+
+def _say_look(lines: list[str], alone: bool, as_json: bool) -> None:
+    """What is in the files."""
+    from firth.cli.app import say, say_json
+
+    if as_json and alone:
+        say_json({"check": lines})
+    for line in [] if as_json else lines:
+        say(line)
+
+
+def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
+    """How it went, and what can be done with it."""
+    from firth.cli.app import say, say_json, table
+    from firth.cli.describe import run_rows, task_rows
+    from firth.core.run import Run
+
+    facts = Run.open(folder).facts
     if as_json:
-        say_json({"run": str(out), **facts})
+        say_json({"run": str(folder), **facts})
         return
-    say(f"{out}: trained")
+    say(f"{folder}: trained")
     table(task_rows(facts) if facts["kind"] == "task" else run_rows(facts))
     if "interval" in facts or facts["kind"] != "task":
-        say(f"report: {out}/report.html")
-    if dev is None:
+        say(f"report: {folder}/report.html")
+    if not is_measured:
         say("how good it is was not measured: name labelled texts that it has not seen with --dev")
-    say(f"next: firth predict {out} texts.txt, or try it in a browser: firth serve {out}")
+    say(f"next: firth predict {folder} texts.txt, or try it in a browser: firth serve {folder}")
 
 
-def parse_shares(words: str | None) -> list[float]:
-    from firth.core.errors import FirthError
-
-    try:
-        return [float(word) for word in (words or "").split(",") if word.strip()]
-    except ValueError:
-        raise FirthError(f"--shares '{words}': write numbers with commas between them, such as 0.01,0.1,1") from None
-
-
-@app.command()
+@app.command(rich_help_panel=USE)
 def predict(
-    run: Annotated[Path, typer.Argument(help="A run of firth finetune, or a Hugging Face directory with a task head.")],
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="A file (a text a line; pairs with a tab between; or tsv, csv, jsonl, CoNLL, SQuAD json), or - for standard input."
-        ),
-    ],
+    run: TaskRun,
+    file: File,
     text: Text = None,
     second: Second = None,
-    names: Annotated[
-        Path | None,
-        typer.Option(help="Of a tagger: write the distinct names it finds to this file, the most frequent first."),
-    ] = None,
+    names: Names = None,
+    examples: ShownExamples = None,
+    template: Template = None,
     as_json: Json = False,
 ) -> None:
     """Print what a task says about each text, one JSON line each, as it comes. Columns of tables are those that it was
@@ -149,19 +171,27 @@ def predict(
 
     Example: firth predict runs/mood texts.txt > moods.jsonl
     """
-    from firth import task_api
-    from firth.cli.app import say, say_json
+    import firth
+    from firth.cli.app import say_json
 
     if names is not None:
-        from firth.core.files import write_text
-
-        found_names = task_api.find_names(run, source, text)
-        write_text(names, "".join(f"{name}\n" for name, _ in found_names))
-        times = sum(count for _, count in found_names)
-        if as_json:
-            say_json({"out": str(names), "names": len(found_names), "times": times})
-        else:
-            say(f"{names}: {len(found_names):,} names, found {times:,} times")
+        _write_names(run, file, text, names, as_json)
         return
-    for found in task_api.predict_file(run, source, text, second):
+    for found in firth.predict(run, file=file, text=text, second=second, examples=examples, template=written(template)):
         say_json(found, indent=None)
+
+
+def _write_names(run: Path, file: str, text: str | None, out: Path, as_json: bool) -> None:
+    """The distinct names that a tagger finds, a line each."""
+    from firth.cli.app import say, say_json
+    from firth.core.files import write_text
+    from firth.exporters.loading import load_any_task
+    from firth.tasks.predict import find_names
+
+    found = find_names(load_any_task(run), run, file, text)
+    write_text(out, "".join(f"{name}\n" for name, _ in found))
+    times = sum(count for _, count in found)
+    if as_json:
+        say_json({"out": str(out), "names": len(found), "times": times})
+    else:
+        say(f"{out}: {len(found):,} names, found {times:,} times")

@@ -1,44 +1,45 @@
-"""Commands that ask a trained model: fill, encode, nearest, analogy, similarity."""
-
-from __future__ import annotations
+"""Commands that ask a trained model: fill, encode, nearest, analogy, similarity, occurrences."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from firth.cli.app import Json, app
+from firth.cli.app import app
+from firth.cli.options import USE, AnyModel, Json, Layer, Top
 from firth.core.errors import FirthError
-from firth.core.files import atomic_file
 from firth.core.system import stdin_lines
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+VectorsPath = Annotated[
+    Path, typer.Argument(help="A run of static vectors, or a file of vectors (word2vec, GloVe, fastText).")
+]
+MaskedTexts = Annotated[
+    list[str], typer.Argument(help="Sentences with [MASK] in them; - reads them from standard input, one per line.")
+]
+EncodedFile = Annotated[
+    str,
+    typer.Argument(help="A file with one text per line (or any format that prepare reads), or - for standard input."),
+]
+VectorsOut = Annotated[
+    Path | None,
+    typer.Option(help="Write float32 vectors to this .npy file; without it, one JSON line per text is printed."),
+]
+AllLayers = Annotated[bool, typer.Option("--all-layers", help="Every layer instead: texts x layers x dimensions.")]
 
-    from firth.models.shared.model import Model
 
-
-@app.command()
-def fill(
-    run: Annotated[Path, typer.Argument(help="A run or a Hugging Face BERT directory.")],
-    texts: Annotated[
-        list[str], typer.Argument(help="Sentences with [MASK] in them; - reads them from standard input, one a line.")
-    ],
-    top: Annotated[int, typer.Option(min=1, help="How many guesses for each.")] = 5,
-    as_json: Json = False,
-) -> None:
+@app.command(rich_help_panel=USE)
+def fill(run: AnyModel, texts: MaskedTexts, top: Top = 5, as_json: Json = False) -> None:
     """Guess the masked words of a sentence.
 
     Example: firth fill runs/bert "The film was [MASK]."
     """
-    from firth import api
+    import firth
     from firth.cli.app import say, say_json
 
     lines = [line for word in texts for line in (full_stdin_lines() if word == "-" else [word]) if line.strip()]
     if not lines:
         raise FirthError("no sentence given: write one with [MASK] in it")
-    model = api.load(run)
+    model = firth.load(run)
     results = [(line, model.fill(line, top)) for line in lines]
     if as_json:
         say_json(
@@ -51,21 +52,13 @@ def fill(
             say("  " + "  ".join(f"{guess.token} {guess.probability:.1%}" for guess in guesses))
 
 
-@app.command()
+@app.command(rich_help_panel=USE)
 def encode(
-    run: Annotated[Path, typer.Argument(help="A run or a Hugging Face BERT directory.")],
-    texts: Annotated[
-        str,
-        typer.Argument(help="A file with one text a line (or any format that prepare reads), or - for standard input."),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Write float32 vectors to this .npy file; without it, one JSON line a text is printed."),
-    ] = None,
-    layer: Annotated[int, typer.Option(help="Which layer: 0 is the token layer, -1 the last.")] = -1,
-    every_layer: Annotated[
-        bool, typer.Option("--all-layers", help="Every layer instead: texts x layers x numbers.")
-    ] = False,
+    run: AnyModel,
+    file: EncodedFile,
+    out: VectorsOut = None,
+    layer: Layer = -1,
+    all_layers: AllLayers = False,
     pool: Annotated[str, typer.Option(help="mean, cls or max.")] = "mean",
     column: Annotated[str, typer.Option(help="The column or key that holds the text.")] = "text",
     as_json: Json = False,
@@ -74,35 +67,24 @@ def encode(
 
     Example: firth encode runs/bert texts.txt --out vectors.npy
     """
-    import json
-
-    from firth import api
+    import firth
     from firth.cli.app import say, say_json
 
-    lines = read_texts(texts, column)
-    model = api.load(run)
+    lines = read_lines(file, column)
+    model = firth.load(run)
     if out is None:
         for text in lines:
-            vectors = all_layers(model, [text], pool) if every_layer else model.encode([text], layer, pool)
-            name = "layers" if every_layer else "vector"
-            say(json.dumps({"text": text, name: vectors[0].tolist()}, ensure_ascii=False))
+            vectors = firth.encode(model, text, layer=layer, all_layers=all_layers, pool=pool)
+            say_json({"text": text, "layers" if all_layers else "vector": vectors[0].tolist()}, indent=None)
         return
-    shape = write_vectors(model, lines, out, None if every_layer else layer, pool)
+    shape = firth.encode(model, lines, layer=layer, all_layers=all_layers, pool=pool, out=out).shape
     if as_json:
-        layers = {"layers": shape[1]} if every_layer else {}
-        say_json({"out": str(out), "texts": shape[0], "dim": shape[-1], **layers})
+        say_json({"out": str(out), "texts": shape[0], "dim": shape[-1], **({"layers": shape[1]} if all_layers else {})})
     else:
-        of_layers = f"{shape[1]} layers of " if every_layer else ""
-        say(f"{out}: {shape[0]:,} vectors of {of_layers}{shape[-1]} numbers")
+        say(f"{out}: {shape[0]:,} vectors of {f'{shape[1]} layers of ' if all_layers else ''}{shape[-1]} dimensions")
 
 
-VectorsPath = Annotated[
-    Path, typer.Argument(help="A run of static vectors, or a file of vectors (word2vec, GloVe, fastText).")
-]
-Top = Annotated[int, typer.Option(min=1, help="How many.")]
-
-
-@app.command()
+@app.command(rich_help_panel=USE)
 def nearest(
     model: VectorsPath,
     words: Annotated[list[str], typer.Argument(help="Words to look up.")],
@@ -113,14 +95,14 @@ def nearest(
 
     Example: firth nearest runs/word2vec king queen
     """
-    from firth import api
+    import firth
     from firth.cli.app import say_found
 
-    loaded = api.load(model)
+    loaded = firth.load(model)
     say_found({word: loaded.nearest(word, top) for word in words}, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=USE)
 def analogy(
     model: VectorsPath,
     first: Annotated[str, typer.Argument(help="man ...")],
@@ -134,16 +116,16 @@ def analogy(
 
     Example: firth analogy runs/word2vec man king woman
     """
-    from firth import api
+    import firth
     from firth.cli.app import say_found
 
-    found = api.load(model).analogy(first, second, third, top, method)
+    found = firth.load(model).analogy(first, second, third, top, method)
     say_found({f"{first} : {second} = {third} : ?": found}, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=USE)
 def similarity(
-    model: Annotated[Path, typer.Argument(help="Any run, model directory or file of vectors.")],
+    model: AnyModel,
     first: Annotated[str, typer.Argument(help="A word (a text, for models of texts).")],
     second: Annotated[str, typer.Argument(help="Another one.")],
     as_json: Json = False,
@@ -152,17 +134,44 @@ def similarity(
 
     Example: firth similarity runs/word2vec king queen
     """
-    from firth import api
+    import firth
     from firth.cli.app import say, say_json
 
-    found = api.load(model).similarity(first, second)
+    found = firth.load(model).similarity(first, second)
     if as_json:
         say_json({"first": first, "second": second, "similarity": found})
     else:
         say(f"{found:.4f}")
 
 
-_TOGETHER = 512
+@app.command(rich_help_panel=USE)
+def occurrences(
+    model: AnyModel,
+    corpus: Annotated[Path, typer.Argument(help="A corpus, or a file of text; its sentences are searched.")],
+    sentence: Annotated[str, typer.Argument(help="A sentence with the word in it.")],
+    word: Annotated[str, typer.Option(help="The word that is meant.")],
+    top: Top = 10,
+    layer: Layer = -1,
+    num_sentences: Annotated[int, typer.Option(min=1, help="Sentences to read; held-out ones come first.")] = 2000,
+    same_word: Annotated[bool, typer.Option("--same-word", help="Only occurrences of the word itself.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show where a corpus uses words most like a word in this sentence: senses come apart.
+
+    Example: firth occurrences runs/elmo corpora/words "She sat on the bank of the river." --word bank
+    """
+    import firth
+    from firth.cli.app import say, say_json
+
+    found = firth.occurrences(
+        model, corpus, sentence, word, top=top, layer=layer, num_sentences=num_sentences, same_word=same_word
+    )
+    if as_json:
+        say_json([vars(one) for one in found])
+        return
+    for one in found:
+        marked = f"{one.sentence[: one.start]}[{one.word}]{one.sentence[one.end :]}"
+        say(f"  {one.score:.4f}  {' '.join(marked.split())}")
 
 
 def full_stdin_lines() -> list[str]:
@@ -170,40 +179,11 @@ def full_stdin_lines() -> list[str]:
     return [line for _, line in stdin_lines() if line.strip()]
 
 
-def read_texts(source: str, column: str) -> list[str]:
-    """One text a line from a file or standard input, also empty ones; tables and jsonl by their column."""
-    if source == "-":
-        texts = [line for _, line in stdin_lines()]
-    else:
-        from firth import api
+def read_lines(source: str, column: str) -> list[str]:
+    """One text per line from a file or standard input, also empty ones; tables and jsonl by their column."""
+    from firth.data.texts import read_texts
 
-        texts = list(api.read_texts(source, column))
+    texts = [line for _, line in stdin_lines()] if source == "-" else list(read_texts(source, column))
     if not any(text.strip() for text in texts):
-        raise FirthError(f"{source}: no text in it; give one text a line")
+        raise FirthError(f"{source}: no text in it; give one text per line")
     return texts
-
-
-def all_layers(model: Model, texts: list[str], pool: str) -> NDArray[np.float32]:
-    """Every layer of every text, [N, L+1, D]."""
-    import numpy as np
-
-    num_layers = len(model.layers("a").hidden)
-    return np.stack([model.encode(texts, layer, pool) for layer in range(num_layers)], axis=1)
-
-
-def write_vectors(model: Model, texts: list[str], out: Path, layer: int | None, pool: str) -> tuple[int, ...]:
-    """A float32 ``.npy`` file that appears when it is whole; returns its shape. No layer means all of them."""
-    import numpy as np
-
-    if out.suffix != ".npy":
-        raise FirthError(f"{out}: vectors are written as NumPy arrays; choose a name that ends in .npy")
-    if not out.parent.is_dir():
-        raise FirthError(f"{out}: the folder {out.parent} does not exist; make it first")
-    shape = (len(texts), model.dim) if layer is not None else (len(texts), len(model.layers("a").hidden), model.dim)
-    with atomic_file(out) as handle:
-        np.lib.format.write_array_header_1_0(handle, {"descr": "<f4", "fortran_order": False, "shape": shape})
-        for start in range(0, len(texts), _TOGETHER):
-            some = texts[start : start + _TOGETHER]
-            found = model.encode(some, layer, pool) if layer is not None else all_layers(model, some, pool)
-            handle.write(found.astype("<f4").tobytes())
-    return shape

@@ -1,51 +1,60 @@
-"""The command that continues texts: generate."""
-
-from __future__ import annotations
+"""Commands that write: generate, translate."""
 
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from firth.cli.app import Json, Template, app, written
+from firth.cli.app import app
+from firth.cli.options import USE, Json
 from firth.core.errors import FirthError
 from firth.core.system import stdin_lines
 
-if TYPE_CHECKING:
-    from firth.models.shared.model import Model
+_TOGETHER = 500  # lines that are sorted by length and searched side by side
+
+Writer = Annotated[Path, typer.Argument(help="A run of a language model or a Hugging Face GPT-2 directory.")]
+Prompt = Annotated[str, typer.Argument(help="How the text begins; - reads a text per line from standard input.")]
+Num = Annotated[int, typer.Option(help="How many continuations.")]
+MaxTokens = Annotated[int, typer.Option(help="Tokens to add at the most.")]
+Beams = Annotated[int, typer.Option(help="Beam search of this width in place of drawing.")]
+LengthPenalty = Annotated[float, typer.Option(help="Of beam search, as in GNMT; 0 favours short texts.")]
+Temperature = Annotated[float, typer.Option(help="Below 1 more likely, above 1 more varied; 0 is greedy.")]
+TopK = Annotated[int, typer.Option(help="Draw among so many likeliest tokens; 0 means all.")]
+TopP = Annotated[float, typer.Option(help="Draw among the likeliest tokens with this probability in all.")]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same text.")]
+MinTokens = Annotated[int, typer.Option(help="Tokens to add at the least.")]
+NoRepeat = Annotated[int, typer.Option(help="No run of so many tokens twice; 0 allows it.")]
+Repetition = Annotated[float, typer.Option(help="Above 1 makes tokens that were used less likely.")]
+TraceFile = Annotated[Path | None, typer.Option(help="Write the tree of the beam search to this JSON file.")]
 
 
-@app.command()
+@app.command(rich_help_panel=USE)
 def generate(
-    run: Annotated[Path, typer.Argument(help="A run of a language model or a Hugging Face GPT-2 directory.")],
-    text: Annotated[str, typer.Argument(help="How the text begins; - reads a text a line from standard input.")],
-    num: Annotated[int, typer.Option(help="How many continuations.")] = 1,
-    max_tokens: Annotated[int, typer.Option(help="Tokens to add at the most.")] = 50,
-    beams: Annotated[int, typer.Option(help="Beam search of this width in place of drawing.")] = 0,
-    length_penalty: Annotated[float, typer.Option(help="Of beam search, as in GNMT; 0 favours short texts.")] = 0.6,
-    temperature: Annotated[float, typer.Option(help="Below 1 more likely, above 1 more varied; 0 is greedy.")] = 1.0,
-    top_k: Annotated[int, typer.Option(help="Draw among so many likeliest tokens; 0 means all.")] = 0,
-    top_p: Annotated[float, typer.Option(help="Draw among the likeliest tokens with this probability in all.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same text.")] = 0,
-    no_repeat_ngram: Annotated[int, typer.Option(help="No run of so many tokens twice; 0 allows it.")] = 0,
-    repetition_penalty: Annotated[float, typer.Option(help="Above 1 makes said tokens less likely.")] = 1.0,
-    trace: Annotated[Path | None, typer.Option(help="Write the tree of the beam search to this JSON file.")] = None,
-    examples: Annotated[
-        Path | None,
-        typer.Option(help="Classify by prompt: a table of texts and labels to show first; scores its labels."),
-    ] = None,
-    template: Template = None,
+    run: Writer,
+    text: Prompt,
+    num: Num = 1,
+    max_tokens: MaxTokens = 50,
+    beams: Beams = 0,
+    length_penalty: LengthPenalty = 0.6,
+    temperature: Temperature = 1.0,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
+    seed: Seed = 0,
+    min_tokens: MinTokens = 0,
+    no_repeat_ngram: NoRepeat = 0,
+    repetition_penalty: Repetition = 1.0,
+    trace: TraceFile = None,
     as_json: Json = False,
 ) -> None:
-    """Continue a text, or choose its label after a few examples.
+    """Continue a text.
 
     Example: firth generate runs/gpt "Once upon a time" --temperature 0.8 --top-k 40
     """
-    from firth import api
+    import firth
     from firth.cli.use_commands import full_stdin_lines
 
     texts = full_stdin_lines() if text == "-" else [text]
@@ -53,132 +62,40 @@ def generate(
         raise FirthError("--trace shows a beam search: say how wide with --beams 4")
     if trace is not None and not trace.parent.is_dir():
         raise FirthError(f"{trace}: the folder {trace.parent} does not exist; make it first")
-    if template is not None and examples is None:
-        raise FirthError("--template says how examples are written: name them with --examples FILE")
-    model = api.load(run)
-    if examples is not None:
-        _label(model, examples, texts, written(template), as_json)
-        return
-    settings = {
-        "num": num,
-        "max_tokens": max_tokens,
-        "beams": beams,
-        "length_penalty": length_penalty,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "seed": seed,
-        "no_repeat_ngram": no_repeat_ngram,
-        "repetition_penalty": repetition_penalty,
-    }
-    _continue(model, texts, settings, trace, as_json)
+    found = firth.generate(
+        run,
+        texts,
+        num=num,
+        max_tokens=max_tokens,
+        beams=beams,
+        length_penalty=length_penalty,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        min_tokens=min_tokens,
+        no_repeat_ngram=no_repeat_ngram,
+        repetition_penalty=repetition_penalty,
+        trace=trace,
+    )
+    _say_continuations([(text, [vars(one) for one in some]) for text, some in zip(texts, found, strict=True)], as_json)
 
 
-def _continue(model: Model, texts: list[str], settings: dict[str, Any], trace: Path | None, as_json: bool) -> None:
-    from firth import api
+def _say_continuations(found: list[tuple[str, list[dict[str, object]]]], as_json: bool) -> None:
+    """Texts, with a line between them."""
     from firth.cli.app import say, say_json
 
-    found = api.generate(model, texts, trace=trace, **settings)
     if as_json:
-        say_json(
-            [
-                {"text": text, "continuations": [vars(one) for one in some]}
-                for text, some in zip(texts, found, strict=True)
-            ]
-        )
+        say_json([{"text": text, "continuations": some} for text, some in found])
         return
-    for place, some in enumerate(found):
-        for number, one in enumerate(some):
-            if place or number:
-                say("---")
-            say(one.text)
+    say("\n---\n".join(str(one["text"]) for _, some in found for one in some))
 
 
-def _label(model: Model, examples: Path, texts: list[str], template: str | None, as_json: bool) -> None:
-    from firth import api
-    from firth.cli.app import say, say_json
-
-    found = api.prompt_classify(model, examples, texts, template)
-    if as_json:
-        say_json([{"text": text, **vars(one)} for text, one in zip(texts, found, strict=True)])
-        return
-    for text, one in zip(texts, found, strict=True):
-        shares = "  ".join(f"{label} {share:.1%}" for label, share in one.probabilities.items())
-        say(f"{one.label}\t{shares}\t{text}")
-
-
-_TOGETHER = 500  # lines that are sorted by length and searched side by side
-
-
-@app.command()
-def prepare_pairs(
-    inputs: Annotated[
-        list[Path],
-        typer.Argument(help="Two files whose lines belong together, or .tsv, .jsonl or .tmx files (also .gz, .zst)."),
-    ],
-    out: Annotated[Path, typer.Option(help="The corpus folder to make.")],
-    dev: Annotated[
-        list[Path] | None, typer.Option(help="Files for testing (give two-file text as --dev A --dev B).")
-    ] = None,
-    tokens: Annotated[str, typer.Option(help="bpe, unigram or wordpiece.")] = "bpe",
-    vocab_size: Annotated[int, typer.Option(help="Pieces to learn.")] = 8000,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Fold upper case.")] = False,
-    byte_fallback: Annotated[
-        bool, typer.Option("--byte-fallback", help="For unigram: spell unknown characters in bytes.")
-    ] = False,
-    separate: Annotated[bool, typer.Option("--separate", help="A vocabulary for each side, not one for both.")] = False,
-    tokenizer: Annotated[Path | None, typer.Option(help="Use this tokenizer instead of learning one.")] = None,
-    source: Annotated[str | None, typer.Option(help="The column, key or language of the source.")] = None,
-    target: Annotated[str | None, typer.Option(help="The column, key or language of the target.")] = None,
-    encoding: Annotated[str, typer.Option(help="The encoding of the files.")] = "utf-8",
-    heldout: Annotated[float | None, typer.Option(help="Share of pairs kept for testing, 0.02 without --dev.")] = None,
-    max_len: Annotated[int, typer.Option(min=1, help="Leave out longer sentences (tokens).")] = 250,
-    max_ratio: Annotated[float, typer.Option(min=1, help="Leave out pairs whose lengths differ more.")] = 5.0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that exists.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Turn parallel text into a corpus of sentence pairs that translators train on.
-
-    Example: firth prepare-pairs train.en train.de --out corpora/ende
-    """
-    from firth import api
-    from firth.cli.app import say, say_json, table
-    from firth.cli.describe import pairs_rows
-    from firth.cli.progress import progress_display
-
-    with progress_display("prepare-pairs", as_json) as progress:
-        info = api.prepare_pairs(
-            inputs,
-            out,
-            dev=dev or (),
-            tokens=tokens,
-            vocab_size=vocab_size,
-            lowercase=lowercase,
-            byte_fallback=byte_fallback,
-            separate=separate,
-            tokenizer=tokenizer,
-            source=source,
-            target=target,
-            encoding=encoding,
-            heldout=heldout,
-            max_len=max_len,
-            max_ratio=max_ratio,
-            overwrite=overwrite,
-            progress=progress,
-        )
-    if as_json:
-        say_json({"corpus": str(out), **info.model_dump(exclude={"checksums"})})
-        return
-    say(f"{out}: a corpus of sentence pairs")
-    table(pairs_rows(info))
-    say(f"next: firth pretrain transformer-tiny --corpus {out} --out runs/mt --budget 30m")
-
-
-@app.command()
+@app.command(rich_help_panel=USE)
 def translate(
     run: Annotated[Path, typer.Argument(help="A translator: a run or a Marian directory.")],
     texts: Annotated[
-        list[str], typer.Argument(help="Sentences, or one file of them (one a line), or - for standard input.")
+        list[str], typer.Argument(help="Sentences, or one file of them (one per line), or - for standard input.")
     ],
     beams: Annotated[int, typer.Option(min=1, help="The width of the beam; 1 is greedy.")] = 5,
     nbest: Annotated[int, typer.Option(min=1, help="How many translations of each.")] = 1,
@@ -194,13 +111,11 @@ def translate(
 
     Example: firth translate runs/mt "A dog runs." --beams 5
     """
-    import json
-
-    from firth import api
-    from firth.cli.app import say
+    import firth
+    from firth.cli.app import say, say_json
 
     lines = _lines(texts)
-    model = api.load(run)
+    model = firth.load(run)
     for block in _blocks(lines, 1 if texts == ["-"] and sys.stdin.isatty() else _TOGETHER):
         found = model.translations(
             block,
@@ -214,7 +129,7 @@ def translate(
         for text, best in zip(block, found, strict=True):
             if as_json:
                 rows = [{"text": one.text, "score": one.score} for one in best]
-                say(json.dumps({"source": text, "translations": rows}, ensure_ascii=False))
+                say_json({"source": text, "translations": rows}, indent=None)
             elif nbest == 1:
                 say(best[0].text)
             else:
@@ -225,12 +140,12 @@ def translate(
 
 def _lines(texts: list[str]) -> Iterable[str]:
     """The sentences themselves, the lines of a file, or those of standard input as they come."""
-    from firth import api
+    from firth.data.texts import read_texts
 
     if texts == ["-"]:
         return (line for _, line in stdin_lines())
     if len(texts) == 1 and os.path.isfile(texts[0]):  # also of a sentence that is too long for a name
-        return api.read_texts(texts[0])
+        return read_texts(texts[0])
     return texts
 
 

@@ -1,6 +1,7 @@
 """What every config is: frozen, complete, and strict about its keys."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Self, Union, get_args, get_origin
@@ -31,17 +32,35 @@ class Config(BaseModel):
         """A copy with some settings changed, checked like any other config."""
         return type(self).build({**self.model_dump(), **changes}, type(self).__name__)
 
-    def override(self, assignments: list[str]) -> Self:
-        """A copy after ``section.key=value`` words; a bare key is enough where it is unique."""
+    def update(self, settings: Mapping[str, object]) -> Self:
+        """A copy with other values: by full names, by short names where these are unique, or in nested mappings.
+
+        Values are checked as they are; only a ``TypedText`` is read first.
+        """
         data = self.model_dump()
-        for assignment in assignments:
-            key, equals, value = assignment.partition("=")
-            if not equals:
-                raise FirthError(
-                    f"'{assignment}' is not a setting: write it as key=value, for example training.learning_rate=1e-3"
-                )
-            _assign(data, self._full_key(key.strip()), _parse(value.strip()))
+        for key, value in self._flat(settings):
+            _assign(data, key, value.read(self._type_of(key)) if isinstance(value, TypedText) else value)
         return type(self).build(data, "settings")
+
+    def override(self, assignments: Sequence[str]) -> Self:
+        """The same from ``key=value`` words."""
+        return self.update(parse_settings(assignments))
+
+    def _flat(self, settings: Mapping[str, object], section: str = "") -> list[tuple[str, object]]:
+        """Full names and values; what is no setting but a mapping is a section."""
+        known, found = self.keys(), list[tuple[str, object]]()
+        for name, value in settings.items():
+            key = f"{section}{name}"
+            if isinstance(value, Mapping) and key not in known:
+                found += self._flat(value, f"{key}.")
+            else:
+                found.append((self._full_key(key), value))
+        return found
+
+    def _type_of(self, key: str) -> Any:
+        name, _, rest = key.partition(".")
+        inner = getattr(self, name)
+        return inner._type_of(rest) if rest and isinstance(inner, Config) else type(self).model_fields[name].annotation
 
     def keys(self) -> list[str]:
         """Every setting by its full name, ``training.learning_rate`` and so on."""
@@ -64,11 +83,32 @@ class Config(BaseModel):
         raise FirthError(f"unknown setting '{key}': {nearest(key, candidates)}")
 
 
-def _parse(value: str) -> Any:
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
+class TypedText(str):
+    """The value of a setting as somebody typed it: ``1e-3``, ``true``, ``[1, 2]``, ``null``, or any text."""
+
+    def read(self, annotation: Any) -> object:
+        """JSON where the setting is no text; of a text, JSON's strings (and null where nothing may be given) only."""
+        try:
+            value: object = json.loads(self)
+        except ValueError:
+            return str(self)
+        kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+        if str not in kinds or isinstance(value, str) or (value is None and type(None) in kinds):
+            return value
+        return str(self)
+
+
+def parse_settings(words: Sequence[str]) -> dict[str, TypedText]:
+    """``key=value`` words as settings for ``Config.update``."""
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise FirthError(
+                f"'{word}' is not a setting: write it as key=value, for example training.learning_rate=1e-3"
+            )
+        found[key.strip()] = TypedText(value.strip())
+    return found
 
 
 def _assign(data: dict[str, Any], key: str, value: Any) -> None:

@@ -57,6 +57,12 @@ class CorpusInfo(Config):
     heldout: SplitInfo
     checksums: dict[str, str]
 
+    def __repr__(self) -> str:
+        documents = f"{self.train.documents:,} documents, {self.heldout.documents:,} held out"
+        return f"<corpus: {documents}, {self.train.tokens:,} tokens, {self.vocab_size:,} {self.tokens.kind}>"
+
+    __str__ = __repr__
+
 
 class MappedFiles:
     """A folder of memory-mapped arrays; ``dtype`` is that of token ids."""

@@ -61,6 +61,12 @@ class PairsInfo(Config):
     def tokenizer(self) -> str:
         return "+".join(self.tokenizers)
 
+    def __repr__(self) -> str:
+        pairs = f"{self.train.pairs:,} sentence pairs, {self.heldout.pairs:,} held out"
+        return f"<corpus: {pairs}, {self.vocab_size:,} {self.tokens.kind}>"
+
+    __str__ = __repr__
+
 
 class PairSplit(MappedFiles):
     """One part of a parallel corpus."""

@@ -6,7 +6,7 @@ from firth.core.errors import FirthError
 from firth.models.shared.encoder_decoder import EncoderDecoder
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.model import Model
-from firth.models.shared.translation_model import TranslationModel
+from firth.models.shared.translation_model import AttentionMaps, TranslationModel
 from firth.models.unilm.model import UnilmModel
 from firth.tasks.model import TaskModel
 from firth.tasks.write.model import WritingModel
@@ -67,6 +67,13 @@ def looked_at(model: Model) -> Model:
     return model.base if isinstance(model, TaskModel) else model
 
 
+def alignment(model: Model, text: str, target: str | None = None) -> AttentionMaps:
+    """What a translator looks at while a text becomes its target (by default its own translation)."""
+    if not isinstance(model, TranslationModel):
+        raise FirthError(f"this model ({model.kind}) cannot align two texts: use a translator")
+    return model.attention(text, target)
+
+
 def describe_model(model: Model) -> dict[str, Any]:
     """Kind, sizes, abilities; of a task its labels and mix of layers, of a masked model its mask."""
     if isinstance(model, WritingModel):
@@ -111,10 +118,3 @@ def _mask(model: Model) -> str:
     pieces = getattr(model, "pieces", None)
     number = getattr(pieces, "mask_id", None)
     return "[MASK]" if pieces is None or number is None else str(pieces.token(number))
-
-
-def count_tokens(model: Model, text: str) -> int:
-    """Tokens of a text as the model reads it; words where it has no pieces."""
-    base = model.base if isinstance(model, TaskModel) else model
-    pieces = getattr(base, "pieces", None) or getattr(base, "tokens", None)
-    return len(text.split()) if pieces is None else len(pieces.encode(text).ids)

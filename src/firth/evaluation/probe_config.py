@@ -1,8 +1,6 @@
 """What ``firth probe`` is told."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -25,17 +23,3 @@ class ProbeConfig(Config):
     most: int = Field(20_000, gt=0)  # training words that a probe reads; test words are as many at the most
     num_texts: int = Field(100, gt=0)  # sentences for perplexity and attention
     seed: int = 0
-
-    @classmethod
-    def from_arguments(cls, given: Mapping[str, Any]) -> "ProbeConfig":
-        """Paths may be strings or ``Path``s, one or several where several may be given."""
-
-        def plain(name: str, value: Any) -> Any:
-            if isinstance(value, str | Path):
-                return (str(value),) if name in _SEVERAL else str(value)
-            return tuple(map(str, value)) if name in _SEVERAL and value is not None else value
-
-        return cls.build({name: plain(name, value) for name, value in given.items()}, "probe")
-
-
-_SEVERAL = ("senses", "senses_test", "similarity", "analogies")

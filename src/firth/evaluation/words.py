@@ -5,13 +5,16 @@ analogy file has sections (``: name``) of lines with four words. ``#`` starts a 
 says how much of a file the vocabulary knows; only that is scored.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from firth.core.errors import FirthError
+from firth.models.shared.model import Model
+from firth.models.shared.static import StaticModel
 from firth.vectors.word_vectors import WordVectors
 
 
@@ -140,3 +143,26 @@ def score_analogies(
         right = sum(bool(best) and best[0][0] == goal[3] for best, goal in zip(answers, questions, strict=True))
         found.append(Section(name, asked, len(questions), int(np.int64(right))))
     return Analogies(path.name, found)
+
+
+def evaluate_words(
+    model: Model, similarity: Sequence[str], analogies: Sequence[str], limit: int | None, where: str
+) -> dict[str, Any]:
+    """Similarity files (Spearman) and analogy files (accuracy by section) as plain data."""
+    if not isinstance(model, StaticModel):
+        raise FirthError(f"{where}: similarity and analogy files are for static vectors; this is an {model.kind}")
+    pairs = [score_similarity(model.vectors, path) for path in similarity]
+    questions = [score_analogies(model.vectors, path, limit=limit) for path in analogies]
+    return {
+        "similarity": [{**asdict(found), "coverage": found.coverage} for found in pairs],
+        "analogies": [
+            {
+                "file": found.file,
+                "sections": [
+                    {**asdict(section), "accuracy": section.accuracy, "coverage": section.coverage}
+                    for section in (*found.sections, found.total)
+                ],
+            }
+            for found in questions
+        ],
+    }

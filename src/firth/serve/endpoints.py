@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from firth import api, look_api
+from firth.api.using import generate_traced, occurrences
 from firth.core.errors import FirthError
+from firth.evaluation.abilities import alignment, looked_at
+from firth.evaluation.maps import map_context, map_words
 from firth.serve import schemas as answers
 from firth.serve import schemas as bodies
 from firth.serve.models import Served
@@ -120,12 +122,12 @@ def _points(words: Sequence[str], places: NDArray[Any]) -> list[dict[str, Any]]:
 
 
 def _map(served: Served, body: bodies.Map) -> dict[str, Any]:
-    found = look_api.map_words(served.model, body.words)
+    found = map_words(served.model, body.words)
     return {"points": _points(found.words, found.places), "missing": found.missing}
 
 
 def _context(served: Served, body: bodies.Context) -> dict[str, Any]:
-    found = look_api.map_context(served.model, [(one.text, one.word) for one in body.sentences], body.layer)
+    found = map_context(served.model, [(one.text, one.word) for one in body.sentences], body.layer)
     points = _points([one.word for one in body.sentences], found.places)
     for point, one, (start, end) in zip(points, body.sentences, found.spans, strict=True):
         point |= {"text": one.text, "start": start, "end": end}
@@ -145,7 +147,7 @@ def _filled(body: bodies.Fill, results: list[Any]) -> dict[str, Any]:
 
 def _generate(served: Served, body: bodies.Generate) -> dict[str, Any]:
     if body.trace:
-        found, tree = look_api.traced_generate(served.model, body.text, **body.settings())
+        (found,), (tree,) = generate_traced(served.model, [body.text], body.settings())
     else:
         found, tree = served.model.generate(body.text, **body.settings()), None
     written = [{"text": one.text, "score": float(one.score)} for one in found]
@@ -165,7 +167,7 @@ def _translated(body: bodies.Translate, results: list[Any]) -> dict[str, Any]:
 
 
 def _align(served: Served, body: bodies.Align) -> dict[str, Any]:
-    found = look_api.alignment(served.model, body.text, body.target)
+    found = alignment(served.model, body.text, body.target)
     return {
         "source": found.source_tokens,
         "target": found.target_tokens,
@@ -174,7 +176,7 @@ def _align(served: Served, body: bodies.Align) -> dict[str, Any]:
 
 
 def _attend(served: Served, body: bodies.Attend) -> dict[str, Any]:
-    found = look_api.attention(served.model, body.text, body.second)
+    found = looked_at(served.model).attention(body.text, body.second)
     _check_size(found.weights)
     return {
         "tokens": found.tokens,
@@ -196,7 +198,7 @@ def _check_size(array: NDArray[Any]) -> None:
 
 def _occurrences(served: Served, body: bodies.Occurrences) -> dict[str, Any]:
     assert served.corpus is not None
-    found = api.occurrences(
+    found = occurrences(
         served.model,
         served.corpus,
         body.sentence,

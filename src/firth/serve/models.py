@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import mimetypes
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firth import api, look_api
+from firth.api.common import load
 from firth.core.errors import FirthError, nearest
 from firth.core.run import Run
+from firth.corpus.info import corpus_info
+from firth.evaluation.abilities import describe_model
+from firth.serve.runs import run_summary
 from firth.serve.settings import Problem
 
 if TYPE_CHECKING:
@@ -58,20 +61,18 @@ class ServedModels:
         return self.by_name[name]
 
 
-def load_models(paths: Sequence[Path], told: Callable[[str], None] | None = None) -> ServedModels:
-    """Loads every model; ``told`` hears of each as it is loaded."""
+def load_models(paths: Sequence[Path]) -> ServedModels:
+    """Loads every model."""
     served: list[Served] = []
     for path in paths:
-        if told is not None:
-            told(f"loading {path}")
         served.append(_serve(path, [one.name for one in served]))
     return ServedModels(served)
 
 
 def _serve(path: Path, taken: Sequence[str]) -> Served:
     """A task that has the name of its base says what it does: ``bert-classify``."""
-    model, name = api.load(path), path.resolve().name
-    facts, summary = look_api.describe_model(model), look_api.run_summary(path)
+    model, name = load(path), path.resolve().name
+    facts, summary = describe_model(model), run_summary(path)
     name = free_name(f"{name}-{facts['task']}" if name in taken and facts["task"] else name, taken)
     corpus = _plain_text(summary.pop("corpus"))
     if corpus is not None and "layers" in facts["abilities"] and summary["kind"] == "pretrain":
@@ -83,7 +84,7 @@ def _serve(path: Path, taken: Sequence[str]) -> Served:
 def _plain_text(place: Any) -> Path | None:
     """The corpus that a run names, if it is still there and has sentences (not pairs of them) to look into."""
     with contextlib.suppress(FirthError):
-        if isinstance(place, str) and api.corpus_info(place, verify=False).kind == "text":
+        if isinstance(place, str) and corpus_info(Path(place), verify=False).kind == "text":
             return Path(place)
     return None
 

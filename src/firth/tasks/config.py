@@ -1,10 +1,12 @@
 """The settings of a task on top of a representation."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
 from firth.core.config import Config, Positive, Probability
+from firth.core.errors import FirthError, nearest
 
 TaskKind = Literal["classify", "score", "tag", "answer"]
 
@@ -95,3 +97,17 @@ class WritingConfig(Config):
     @property
     def num_beams(self) -> int:
         return self.beams or (4 if self.form == "text" else 1)
+
+
+def task_config(task: str) -> TaskConfig:
+    """The usual settings of a kind of task."""
+    kinds = get_args(TaskKind)
+    if task not in kinds:
+        raise FirthError(f"unknown task '{task}': {nearest(task, [*kinds, 'write'])}")
+    return TaskConfig.build({"task": task}, "task")
+
+
+def writing_config(settings: Mapping[str, object]) -> tuple[WritingConfig, dict[str, object]]:
+    """The settings of a task as text, and those that are left: settings of its training."""
+    mine = {name: value for name, value in settings.items() if name in WritingConfig.model_fields}
+    return WritingConfig().update(mine), {name: value for name, value in settings.items() if name not in mine}

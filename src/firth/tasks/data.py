@@ -1,7 +1,7 @@
 """The labelled files of a task, read by its kind, and a look at them."""
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -74,14 +74,24 @@ class TaskData:
         if config.task == "tag":
             counts = Counter(tag for example in self.train for tag in example.tags or ())
             usual = "O" if "O" in counts else max(counts, key=counts.__getitem__, default="")
-            found = {"labels": sorted(counts), "scheme": self.check.scheme, "default_label": usual}
+            found = {"labels": _labels(config, counts), "scheme": self.check.scheme, "default_label": usual}
             return config.replace(**found, characters=self.characters())
         if config.task == "classify":
-            return config.replace(labels=sorted({str(example.label) for example in self.train}))
+            return config.replace(labels=_labels(config, {str(example.label) for example in self.train}))
         if config.task == "answer" and config.answer_metric is None:
             texts = [answer.text for example in self.train for answer in example.answers]
             return config.replace(answer_metric="cmrc" if 2 * sum(map(has_han, texts)) > len(texts) else "squad2")
         return config
+
+
+def _labels(config: TaskConfig, found: Collection[str]) -> list[str]:
+    """Those that were asked for, in their order, else those of the examples."""
+    unknown = sorted(set(found) - set(config.labels))
+    if config.labels and unknown:
+        raise FirthError(
+            f"the training examples have the label '{unknown[0]}', which labels does not name: add it there"
+        )
+    return list(config.labels) or sorted(found)
 
 
 def read_task(task: str, train: Path, dev: Path | None, reading: Reading) -> TaskData:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from firth.core.run import Run
-from firth.evaluation.maps import run_summary
+from firth.serve.runs import run_summary
 
 FACTS = {"kind": "task", "recipe": "classify", "config": {}, "corpus": {"path": "train.tsv"}, "metrics": {"f1": 0.5}}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from firth import api, task_api
+import firth
 from firth.serve.application import Server
 from firth.serve.models import ServedModels, load_models
 from firth.serve.settings import ServeSettings
@@ -18,7 +18,7 @@ Start = Callable[..., TestClient]
 @pytest.fixture(scope="session")
 def vectors_folder(words_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "word2vec"
-    api.pretrain("word2vec", corpus=words_folder, out=folder, settings=["dim=16", "min_count=1"])
+    firth.pretrain("word2vec", corpus=words_folder, out=folder, dim=16, min_count=1)
     return folder
 
 
@@ -27,7 +27,7 @@ def mood_folder(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     folder = tmp_path_factory.mktemp("mood")
     rows = [f"{english(number)}\t{'good' if number % 2 else 'bad'}" for number in range(24)]
     (folder / "train.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    task_api.finetune("classify", base=run_folder, train=folder / "train.tsv", out=folder / "mood", epochs=1)
+    firth.finetune("classify", base=run_folder, train=folder / "train.tsv", out=folder / "mood", epochs=1)
     return folder / "mood"
 
 

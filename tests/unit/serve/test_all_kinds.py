@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from firth import api
+import firth
 from firth.core.configs import find_run_recipe
 from firth.serve.application import Server
 from firth.serve.models import load_models
@@ -58,7 +58,7 @@ def test_what_a_model_says_it_can_do(kind: str, request: pytest.FixtureRequest, 
     known = set(config.keys()) | {key.rpartition(".")[2] for key in config.keys()}
     loop = [word for word in LOOP if word.partition("=")[0] in known]
     config = config.override([*settings, *loop])
-    api.pretrain(config, corpus=request.getfixturevalue(corpus), out=tmp_path / kind)
+    firth.pretrain(config, corpus=request.getfixturevalue(corpus), out=tmp_path / kind)
     models = load_models([tmp_path / kind])
     server = Server(models, ServeSettings(threads=1))
     server.start()

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import firth
-from firth import api
 from firth.core.errors import FirthError
 from firth.data.examples import Answer, AnswerExample
 from firth.models.shared.static import ScratchModel
@@ -171,4 +170,4 @@ def test_what_is_refused(work: Path) -> None:
     with pytest.raises(FirthError, match="reads question and passage apart"):
         firth.finetune("answer", base="scratch", **wish, teacher="run", out="student")
     with pytest.raises(FirthError, match="which is not exported"):
-        api.convert("run", "onnx", "onnx")
+        firth.export("run", "onnx", to="onnx")

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import firth
-from firth import api
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import checksum
 from firth.core.types import Inputs
@@ -214,7 +213,7 @@ def test_a_teacher_with_other_tokens_or_exported(run_folder: Path, teachers: dic
     given = files(tmp_path, "classify", 12, 6)
     other = tmp_path / "scratch"
     firth.finetune("classify", base="scratch", **given, out=other, epochs=1)  # type: ignore[arg-type]
-    api.convert(teachers["classify"], tmp_path / "exported", "onnx", int8=True)
+    firth.export(teachers["classify"], tmp_path / "exported", to="onnx", int8=True)
     for name, teacher in (("a", other), ("b", tmp_path / "exported")):
         student = firth.finetune(
             "classify",

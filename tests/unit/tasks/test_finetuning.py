@@ -131,7 +131,7 @@ def finetune(folder: Path, run_folder: Path, out: str, **more: Any) -> Any:
 
 
 def test_seeds(run_folder: Path, tmp_path: Path) -> None:
-    finetune(tmp_path, run_folder, "three", seeds=3, settings=["learning_rate=1e-3"])
+    finetune(tmp_path, run_folder, "three", seeds=3, learning_rate=0.001)
     facts = Run.open(tmp_path / "three").facts
     values = [result["scores"]["accuracy"] for result in facts["results"]]
     assert [result["seed"] for result in facts["results"]] == [0, 1, 2]
@@ -141,7 +141,7 @@ def test_seeds(run_folder: Path, tmp_path: Path) -> None:
         "count": 3,
     }
     assert values[facts["best"]] == max(values) == facts["metrics"]["accuracy"]
-    alone = finetune(tmp_path, run_folder, "one", settings=["learning_rate=1e-3", f"seed={facts['best']}"])
+    alone = finetune(tmp_path, run_folder, "one", learning_rate=1e-3, seed=facts["best"])
     assert alone.predict(["The map.", "书"]) == firth.load(tmp_path / "three").predict(["The map.", "书"])
 
 
@@ -190,6 +190,6 @@ def test_the_published_grid() -> None:
 
 def test_a_task_as_base(run_folder: Path, tmp_path: Path) -> None:
     """What was tuned for one task goes on to the next; also where the model is not a published one."""
-    finetune(tmp_path, run_folder, "first", settings=["layers=mix"])
-    again = finetune(tmp_path, tmp_path / "first", "second", settings=["tune=false"])
+    finetune(tmp_path, run_folder, "first", layers="mix")
+    again = finetune(tmp_path, tmp_path / "first", "second", tune=False)
     assert firth.load(tmp_path / "second").predict(["A map."]) == again.predict(["A map."])

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import firth
+from firth.core.config import parse_settings
 from firth.core.errors import FirthError, Interrupted
 from firth.tasks import finetune as finetune_file
 from task_text import files
@@ -42,7 +43,7 @@ def test_bad_settings_leave_the_old_run(
             base=run_folder,
             **files(tmp_path, "classify", 12, 6),  # type: ignore[arg-type]
             out=old,
-            settings=settings,
+            settings=parse_settings(settings),
             overwrite=True,
         )
     assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
@@ -124,7 +125,9 @@ def test_a_stride_that_only_long_texts_show(old: Path, run_folder: Path, tmp_pat
             base=run_folder,
             **given,  # type: ignore[arg-type]
             out=old,
-            settings=["long_text=windows", "stride=40", "max_len=32"],
+            long_text="windows",
+            stride=40,
+            max_len=32,
             overwrite=True,
         )
     assert firth.load(old).predict(["The map."])

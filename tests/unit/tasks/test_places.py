@@ -104,7 +104,8 @@ def test_without_a_body_there_is_one_place(run_folder: Path, tmp_path: Path) -> 
             base=run_folder,
             **files(tmp_path, "classify", 12, 6),  # type: ignore[arg-type]
             out=tmp_path / "run",
-            settings=["place=both", "body=none"],
+            place="both",
+            body="none",
         )
     assert not (tmp_path / "run").exists()
 
@@ -174,7 +175,12 @@ def test_a_large_penalty_keeps_the_mean(run_folder: Path, tmp_path: Path) -> Non
             base=run_folder,
             train=files(tmp_path, "classify", 24, 6)["train"],
             out=out,
-            settings=["layers=mix", "tune=false", "body=bilstm", "body_dim=8", "place=both", "epochs=8"],
+            layers="mix",
+            tune=False,
+            body="bilstm",
+            body_dim=8,
+            place="both",
+            epochs=8,
             mix_l2=l2,
             learning_rate=0.03,
         )

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from firth import api
+import firth
 from firth.core.configs import TokensConfig
 from firth.corpus.format import Corpus
 from firth.tokenizers.pieces import Pieces
@@ -35,7 +35,7 @@ def test_the_frequent_are_kept_and_case_is_folded() -> None:
 
 def test_a_corpus_of_characters(tmp_path: Path) -> None:
     (tmp_path / "play.txt").write_text(PLAY * 30, encoding="utf-8")
-    info = api.prepare(
+    info = firth.prepare(
         tmp_path / "play.txt",
         tmp_path / "corpus",
         tokens="characters",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from firth import api
+import firth
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError, Interrupted
 from firth.core.run import Run
@@ -145,7 +145,7 @@ def test_a_huge_rate_is_noticed(tiny_config: RunConfig, corpus_folder: Path, tmp
     for steps in (1, 6):
         config = tiny_config.override(["learning_rate=1e38", "warmup_ratio=0", f"steps={steps}"])
         with pytest.raises(FirthError, match=r"loss or gradient became NaN or infinite at step [12];"):
-            api.pretrain(config, corpus=corpus_folder, out=tmp_path / str(steps))
+            firth.pretrain(config, corpus=corpus_folder, out=tmp_path / str(steps))
         assert not (tmp_path / str(steps) / "config.json").exists()
 
 
@@ -175,10 +175,10 @@ def test_interrupted_and_resumed_is_the_same_run(
     with pytest.raises(
         Interrupted, match=r"stopped at step 1 of 6, which is saved; go on with: firth pretrain --resume .*run"
     ):
-        api.pretrain(tiny_config, corpus=corpus_folder, out=tmp_path / "run", progress=StopAt())
+        firth.pretrain(tiny_config, corpus=corpus_folder, out=tmp_path / "run", progress=StopAt())
     with pytest.raises(FirthError, match="this run is not finished; go on with: firth pretrain --resume"):
-        api.load(tmp_path / "run")
-    api.pretrain(resume=tmp_path / "run")
+        firth.load(tmp_path / "run")
+    firth.pretrain(resume=tmp_path / "run")
     for name in ("model.safetensors", "config.json", "tokenizer.json", "vocab.txt"):
         assert (tmp_path / "run" / name).read_bytes() == (run_folder / name).read_bytes(), name
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
@@ -193,7 +193,7 @@ def test_budget_fixes_the_steps(
     config = tiny_config.override(["steps=null", "budget=1s"])
     monkeypatch.setattr("firth.training.loop._REPORT_S", 0.0)
     with pytest.raises(Interrupted):
-        api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run", progress=StopAt())
+        firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "run", progress=StopAt())
     steps = json.loads((tmp_path / "run" / "firth.json").read_text())["steps"]
     assert steps >= 1
 
@@ -204,7 +204,7 @@ def test_budget_fixes_the_steps(
     (tmp_path / "run" / "firth.json").write_text(
         (tmp_path / "run" / "firth.json").read_text().replace(f'"steps": {steps},', '"steps": 4,')
     )
-    api.pretrain(resume=tmp_path / "run")
+    firth.pretrain(resume=tmp_path / "run")
     assert read_state(tmp_path / "run" / "checkpoints" / "step-4")["step"] == 4
 
 
@@ -238,7 +238,7 @@ def test_best_and_last_are_kept(
 
 def test_epochs_become_steps(tiny_config: RunConfig, corpus_folder: Path, corpus: Corpus, tmp_path: Path) -> None:
     config = tiny_config.override(["steps=null", "epochs=0.5", "batch_size=16"])
-    api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
+    firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
     facts = json.loads((tmp_path / "run" / "firth.json").read_text())
     rows = len(find_pretraining(config)(configure(config, corpus), corpus).rows)
     assert facts["steps"] == round(0.5 * rows / 16)
@@ -246,8 +246,8 @@ def test_epochs_become_steps(tiny_config: RunConfig, corpus_folder: Path, corpus
 
 
 def test_a_corpus_without_heldout(tiny_config: RunConfig, text_file: Path, tmp_path: Path) -> None:
-    api.prepare(text_file, tmp_path / "corpus", vocab_size=400, layout="line", heldout=0.0, workers=1)
-    api.pretrain(tiny_config, corpus=tmp_path / "corpus", out=tmp_path / "run")
+    firth.prepare(text_file, tmp_path / "corpus", vocab_size=400, layout="line", heldout=0.0, workers=1)
+    firth.pretrain(tiny_config, corpus=tmp_path / "corpus", out=tmp_path / "run")
     assert json.loads((tmp_path / "run" / "firth.json").read_text())["metrics"] == {}
     assert "<svg" in (tmp_path / "run" / "report.html").read_text()
 
@@ -269,12 +269,12 @@ def test_killed_before_the_first_checkpoint_it_begins_with_its_base_again(
     tiny_config: RunConfig, run_folder: Path, corpus_folder: Path, tmp_path: Path
 ) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    api.pretrain(tiny_config, corpus=corpus_folder, base=run_folder, out=whole)
+    firth.pretrain(tiny_config, corpus=corpus_folder, base=run_folder, out=whole)
     shutil.copytree(whole, killed)
     shutil.rmtree(killed / "checkpoints")
     (killed / "model.safetensors").unlink()
     Run.open(killed).save(status="started")
-    api.pretrain(resume=killed)
+    firth.pretrain(resume=killed)
     assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from firth import api
+import firth
 from firth.core.configs import find_run_recipe
 
 COMMAND = [sys.executable, "-c", "from firth.cli.main import main; main()", "pretrain"]
@@ -79,7 +79,7 @@ def test_two_ranks_equal_accumulation(
     out = tmp_path / "ranks"
     run_ranks(recipe, "--corpus", corpus_folder, "--out", out, "--steps", 6, *tiny_settings)
     config = find_run_recipe(recipe).override([*tiny_settings, "steps=6", "gradient_accumulation=2"])
-    api.pretrain(config, corpus=corpus_folder, out=tmp_path / "alone")
+    firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "alone")
     together, alone = (load_file(folder / "model.safetensors") for folder in (out, tmp_path / "alone"))
     assert together.keys() == alone.keys()
     for name, value in alone.items():
@@ -99,7 +99,7 @@ def test_two_ranks_of_a_recurrent_model(words_folder: Path, tmp_path: Path) -> N
     words = settings.split()
     run_ranks("lstm-lm", "--corpus", words_folder, "--out", tmp_path / "ranks", "--steps", 8, *words)
     config = find_run_recipe("lstm-lm").override([*words, "steps=8", "gradient_accumulation=2"])
-    api.pretrain(config, corpus=words_folder, out=tmp_path / "alone")
+    firth.pretrain(config, corpus=words_folder, out=tmp_path / "alone")
     together, alone = (load_file(tmp_path / name / "model.safetensors") for name in ("ranks", "alone"))
     for name, value in alone.items():
         assert float((together[name] - value).abs().max()) < 1e-5, name

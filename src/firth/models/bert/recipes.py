@@ -75,7 +75,7 @@ def bert_mini_modern() -> RunConfig:
 
 
 def bert_continue() -> RunConfig:
-    """Masked tokens on your own text for a model that is already trained (--from)."""
+    """Masked tokens on your own text for a model that is already trained (--base)."""
     config = bert_mini()
     return config.replace(
         recipe="bert-continue",

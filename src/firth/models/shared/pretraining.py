@@ -113,7 +113,7 @@ class Pretraining:
     @classmethod
     def base_config(cls, base: Path, corpus: Corpus) -> Any:
         """The shape of a trained model, once it is sure that the corpus was made with its tokenizer."""
-        raise FirthError(f"{base}: this recipe cannot begin with the weights of another model; leave out --from")
+        raise FirthError(f"{base}: this recipe cannot begin with the weights of another model; leave out --base")
 
     @classmethod
     def configure(cls, config: RunConfig, corpus: Corpus, from_base: bool = False) -> RunConfig:

@@ -52,7 +52,7 @@ def t5_small() -> RunConfig:
 
 
 def t5_write() -> RunConfig:
-    """Targets written from their sources, on a corpus of pairs; best with the weights of a T5 run (--from)."""
+    """Targets written from their sources, on a corpus of pairs; best with the weights of a T5 run (--base)."""
     mini = t5_mini()
     return mini.replace(
         recipe="t5-write",

@@ -28,7 +28,7 @@ def unilm_mini() -> RunConfig:
 
 
 def unilm_seq2seq() -> RunConfig:
-    """Targets written after their sources, on a corpus of pairs; best with the weights of a UniLM run (--from)."""
+    """Targets written after their sources, on a corpus of pairs; best with the weights of a UniLM run (--base)."""
     mini = unilm_mini()
     return mini.replace(
         recipe="unilm-seq2seq",

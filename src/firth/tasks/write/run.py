@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def writer_recipe(base: Model, config: WritingConfig, where: str) -> RunConfig:
 
 def start_writing(
     config: WritingConfig,
-    words: list[str],
+    settings: Mapping[str, object],
     base: Path,
     train: Path,
     dev: Path | None,
@@ -59,12 +60,12 @@ def start_writing(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Run:
-    """A new run; the same command goes on with one that was interrupted. ``words`` are settings of training."""
+    """A new run; the same command goes on with one that was interrupted. ``settings`` are those of training."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise FirthError("write is taught in one process: for more, use prepare-pairs and pretrain t5-write --from RUN")
+        raise FirthError("write is taught in one process: for more, use prepare-pairs and pretrain t5-write --base RUN")
     data = read_writing(config, train, dev, reading)
     loaded = load_model(base)
-    recipe = writer_recipe(loaded, data.config, str(base)).override(words)
+    recipe = writer_recipe(loaded, data.config, str(base)).update(settings)
     training = recipe.training
     if training.steps is None and training.epochs is None and training.budget is None:
         recipe = recipe.replace(training=training.replace(epochs=_EPOCHS).model_dump())

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import firth
-from firth import api
 from firth.core.configs import RunConfig, find_run_recipe
 from firth.corpus.format import Corpus
 from firth.corpus.word_view import Spellings
@@ -27,7 +26,7 @@ def family(folder: Path, *settings: str) -> ElmoPretraining:
 def test_a_sentence_by_hand(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("one two three\n")
-    api.prepare(text, tmp_path / "corpus", tokens="words", layout="line", heldout=0.0, workers=1)
+    firth.prepare(text, tmp_path / "corpus", tokens="words", layout="line", heldout=0.0, workers=1)
     trainable = family(tmp_path / "corpus", "batch_size=1", "seq_len=4")
     words = trainable.objective.spellings
     sentence = trainable.rows.text.locate(trainable.rows.window(0).positions)
@@ -191,14 +190,14 @@ def test_forgetting_between_sentences(trainable: ElmoPretraining) -> None:
 def test_begins_with_another_run_and_tests_on_other_text(words_folder: Path, tmp_path: Path) -> None:
     """Rows of words that the base knew come along; a run is tested with its own words on any corpus."""
     config = find_run_recipe("elmo-tiny").override([*SMALL, "steps=2"])
-    api.pretrain(config, corpus=words_folder, out=tmp_path / "base")
+    firth.pretrain(config, corpus=words_folder, out=tmp_path / "base")
     page = (tmp_path / "base" / "report.html").read_text(encoding="utf-8")
     assert all(said in page for said in ("Held-out perplexity", "forward perplexity", "backward perplexity"))
     assert "held-out text is scored over all" in page
     text = tmp_path / "more.txt"
     text.write_text("".join(f"The old doctor sold {number} zebras near the river.\n" for number in range(40)))
-    api.prepare(text, tmp_path / "more", tokens="words", layout="line", heldout=0.3, workers=1)
-    api.pretrain(config, corpus=tmp_path / "more", base=tmp_path / "base", out=tmp_path / "tuned")
+    firth.prepare(text, tmp_path / "more", tokens="words", layout="line", heldout=0.3, workers=1)
+    firth.pretrain(config, corpus=tmp_path / "more", base=tmp_path / "base", out=tmp_path / "tuned")
     tuned = ElmoPretraining(_config(tmp_path / "tuned"), Corpus.open(tmp_path / "more"))
     tuned.start_from(tmp_path / "base")
     base = ElmoPretraining(_config(tmp_path / "base"), Corpus.open(words_folder))
@@ -207,9 +206,9 @@ def test_begins_with_another_run_and_tests_on_other_text(words_folder: Path, tmp
         one.objective.softmax.rows.weight[one.objective.spellings.known_words.index("river")] for one in (tuned, base)
     ]
     assert torch.equal(*rows)
-    found = api.evaluate(tmp_path / "base", tmp_path / "more")
+    found = firth.evaluate(tmp_path / "base", tmp_path / "more")
     assert found["perplexity"] > 1
-    assert api.evaluate(tmp_path / "base")["loss"] == pytest.approx(firth.core.run.Run.open(tmp_path / "base").facts["metrics"]["loss"], rel=1e-5)  # fmt: skip
+    assert firth.evaluate(tmp_path / "base")["loss"] == pytest.approx(firth.core.run.Run.open(tmp_path / "base").facts["metrics"]["loss"], rel=1e-5)  # fmt: skip
 
 
 def _config(run: Path) -> RunConfig:
@@ -218,4 +217,4 @@ def _config(run: Path) -> RunConfig:
 
 def test_pieces_are_refused(corpus_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(firth.FirthError, match="ELMo reads words: firth prepare --tokens words"):
-        api.pretrain("elmo-tiny", corpus=corpus_folder, out=tmp_path / "run", steps=1)
+        firth.pretrain("elmo-tiny", corpus=corpus_folder, out=tmp_path / "run", steps=1)

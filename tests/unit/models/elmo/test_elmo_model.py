@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import firth
-from firth import api
 from firth.cli.main import main
 from firth.core.configs import find_run_recipe
 from firth.models.elmo.model import ElmoModel
@@ -20,7 +19,7 @@ SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=6"
 @pytest.fixture(scope="module")
 def run(words_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "elmo"
-    api.pretrain(find_run_recipe("elmo-tiny").override([*SMALL, "steps=3"]), corpus=words_folder, out=folder)
+    firth.pretrain(find_run_recipe("elmo-tiny").override([*SMALL, "steps=3"]), corpus=words_folder, out=folder)
     return folder
 
 
@@ -112,19 +111,19 @@ TEXT = "The bank of the river is green. The bank lent money. A river has one ban
 
 def test_occurrences_come_apart_by_sense(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(TEXT)
-    api.prepare(tmp_path / "text.txt", tmp_path / "words", tokens="words", heldout=0.0, workers=1)
+    firth.prepare(tmp_path / "text.txt", tmp_path / "words", tokens="words", heldout=0.0, workers=1)
     for source in ("text.txt", "words"):
-        found: Any = api.occurrences(Senses(), tmp_path / source, "By the river stood a bank.", "Bank", top=2)
+        found: Any = firth.occurrences(Senses(), tmp_path / source, "By the river stood a bank.", "Bank", top=2)
         assert [one.score for one in found] == pytest.approx([1.0, 1.0])
         assert all("river" in one.sentence for one in found)
         assert all(one.sentence[one.start : one.end].lower() == one.word.lower() == "bank" for one in found)
-    money: Any = api.occurrences(Senses(), tmp_path / "words", "My bank is rich.", "bank", top=9, same_word=True)
+    money: Any = firth.occurrences(Senses(), tmp_path / "words", "My bank is rich.", "bank", top=9, same_word=True)
     assert len(money) == 4
     assert ["river" in one.sentence for one in money] == [False, False, True, True]
-    first: Any = api.occurrences(Senses(), tmp_path / "words", "My bank.", "bank", num_sentences=1, same_word=True)
+    first: Any = firth.occurrences(Senses(), tmp_path / "words", "My bank.", "bank", num_sentences=1, same_word=True)
     assert len(first) == 1
     with pytest.raises(firth.FirthError, match="'shore' is not in the sentence; its words are: My, bank, \\."):
-        api.occurrences(Senses(), tmp_path / "words", "My bank.", "shore")
+        firth.occurrences(Senses(), tmp_path / "words", "My bank.", "shore")
 
 
 def test_occurrences_on_the_command_line(
@@ -133,7 +132,7 @@ def test_occurrences_on_the_command_line(
     """For ELMo and for BERT, over corpora of words and of pieces."""
     for model, corpus in ((run, words_folder), (run_folder, corpus_folder), (run_folder, words_folder)):
         words = ["occurrences", str(model), str(corpus), "The old doctor sold a red boat.", "--word", "doctor"]
-        main([*words, "--sentences", "30", "--top", "4"])
+        main([*words, "--num-sentences", "30", "--top", "4"])
         lines = capsys.readouterr().out.splitlines()
         assert len(lines) == 4
         assert all("[" in line for line in lines)

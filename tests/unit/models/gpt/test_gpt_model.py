@@ -11,8 +11,8 @@ import torch
 from typer.testing import CliRunner
 
 import firth
-from firth import api
 from firth.cli.main import app, main
+from firth.core.config import parse_settings
 from firth.core.errors import FirthError
 from firth.core.types import Inputs
 from firth.corpus.format import Corpus, Split
@@ -64,7 +64,7 @@ def test_perplexities_by_hand(gpt: DecoderModel) -> None:
 
 
 def test_evaluate(gpt: DecoderModel, gpt_folder: Path, bpe_folder: Path) -> None:
-    found = api.evaluate(gpt_folder, num_texts=10_000)
+    found = firth.evaluate(gpt_folder, num_texts=10_000)
     assert {"loss", "accuracy", "perplexity_token", "perplexity_word", "perplexity_character"} <= set(found)
     check_perplexities(found, gpt, Corpus.open(bpe_folder).heldout)
 
@@ -72,10 +72,10 @@ def test_evaluate(gpt: DecoderModel, gpt_folder: Path, bpe_folder: Path) -> None
 def test_perplexities_of_chinese_in_wordpieces(corpus: Corpus, tmp_path: Path) -> None:
     """Characters are those that people write: the spaces that pieces put between them are none."""
     settings = ["num_layers=1", "hidden_dim=16", "num_heads=2", "ffn_dim=32", "max_positions=48", "seq_len=32"]
-    api.pretrain("gpt-tiny", corpus=corpus.folder, out=tmp_path / "run", steps=1, settings=settings)
+    firth.pretrain("gpt-tiny", corpus=corpus.folder, out=tmp_path / "run", steps=1, settings=parse_settings(settings))
     gpt = firth.load(tmp_path / "run")
     assert isinstance(gpt, DecoderModel)
-    check_perplexities(api.evaluate(tmp_path / "run", num_texts=10_000), gpt, corpus.heldout)
+    check_perplexities(firth.evaluate(tmp_path / "run", num_texts=10_000), gpt, corpus.heldout)
 
 
 def check_perplexities(found: dict[str, Any], gpt: DecoderModel, split: Split) -> None:
@@ -184,11 +184,11 @@ def test_prompts_that_cannot_be(gpt: DecoderModel, run_folder: Path) -> None:
         with pytest.raises(FirthError, match=said):
             classify_by_prompt(gpt, examples, ["old"], template)
     with pytest.raises(FirthError, match="cannot classify by prompt"):
-        api.prompt_classify(run_folder, EXAMPLES, ["old"])
+        firth.predict(run_folder, ["old"], examples=EXAMPLES)
 
 
-def ran(*words: str, given: str | None = None) -> str:
-    done = CliRunner().invoke(app, ["generate", *words], input=given)
+def ran(*words: str, given: str | None = None, command: str = "generate") -> str:
+    done = CliRunner().invoke(app, [command, *words], input=given)
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -220,12 +220,16 @@ def test_the_command(gpt_folder: Path, work: Path) -> None:
 def test_the_command_with_examples(gpt_folder: Path, work: Path) -> None:
     (work / "examples.tsv").write_text("text\tlabel\nthe doctor\tgood\na clock\tbad\n")
     words = (str(gpt_folder), "-", "--examples", "examples.tsv", "--template", "{text}: {label}\\n")
-    found = json.loads(ran(*words, "--json", given="an apple\nthe river\n"))
+    lines = ran(*words, given="an apple\nthe river\n", command="predict").splitlines()
+    found = [json.loads(line) for line in lines]
     assert [one["text"] for one in found] == ["an apple", "the river"]
     for one in found:
+        assert one["label"] in ("good", "bad")
         assert set(one["probabilities"]) == {"good", "bad"}
         assert sum(one["probabilities"].values()) == pytest.approx(1)
-    assert ran(*words, given="an apple\n").split("\t")[0] in ("good", "bad")
+    shown = [("the doctor", "good"), ("a clock", "bad")]
+    again = firth.predict(gpt_folder, ["an apple", "the river"], examples=shown, template="{text}: {label}\n")
+    assert found == again
 
 
 def test_labels_by_prompt_are_scored(gpt: DecoderModel, gpt_folder: Path, work: Path) -> None:
@@ -272,15 +276,16 @@ def test_prompts_and_files_that_do_not_fit(
 
 
 def test_mistakes_are_one_sentence(gpt_folder: Path, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (work / "texts.txt").write_text("a dog\n")
     for words, said in (
-        (["The", "--trace", "tree.json"], "say how wide"),
-        (["The", "--beams", "2", "--trace", "no/tree.json"], "does not exist"),
-        (["The", "--num", "3", "--beams", "2"], "raise beams or lower num"),
-        (["The", "--template", "{text}"], "name them with --examples"),
-        (["The", "--examples", "none.tsv"], "none.tsv"),
+        (["generate", "The", "--trace", "tree.json"], "say how wide"),
+        (["generate", "The", "--beams", "2", "--trace", "no/tree.json"], "does not exist"),
+        (["generate", "The", "--num", "3", "--beams", "2"], "raise beams or lower num"),
+        (["predict", "texts.txt", "--template", "{text}"], "name them with --examples"),
+        (["predict", "texts.txt", "--examples", "none.tsv"], "none.tsv"),
     ):
         with pytest.raises(SystemExit) as left:
-            main(["generate", str(gpt_folder), *words])
+            main([words[0], str(gpt_folder), *words[1:]])
         assert left.value.code == 2
         error = capsys.readouterr().err
         assert said in error

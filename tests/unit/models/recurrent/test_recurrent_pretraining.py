@@ -10,7 +10,6 @@ import torch
 from safetensors.torch import load_file
 
 import firth
-from firth import api
 from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.errors import FirthError
 from firth.core.run import Run
@@ -35,14 +34,14 @@ def small(name: str, *more: str) -> RunConfig:
 @pytest.fixture(scope="module")
 def word_corpus(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpora") / "words"
-    api.prepare(text_file, folder, tokens="words", layout="line", heldout=0.1, workers=1)
+    firth.prepare(text_file, folder, tokens="words", layout="line", heldout=0.1, workers=1)
     return folder
 
 
 @pytest.fixture(scope="module")
 def word_run(word_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "words"
-    api.pretrain(small("lstm-lm-nce", "max_vocab=40", "num_noise=32"), corpus=word_corpus, out=folder)
+    firth.pretrain(small("lstm-lm-nce", "max_vocab=40", "num_noise=32"), corpus=word_corpus, out=folder)
     return folder
 
 
@@ -51,7 +50,7 @@ def test_words_from_end_to_end(word_run: Path, word_corpus: Path) -> None:
     assert isinstance(model, RecurrentModel)
     assert model.tokens.vocab_size == 42
     assert (word_run / "words.txt").read_text(encoding="utf-8").startswith("<unk>\n<eos>\n")
-    found = api.evaluate(word_run)
+    found = firth.evaluate(word_run)
     assert found["perplexity_word"] == pytest.approx(found["perplexity_token"])  # words are the tokens
     assert 1 < found["perplexity_character"] < found["perplexity_word"]
     assert {"log_z_mean", "log_z_spread", "accuracy", "loss"} <= set(found)
@@ -86,33 +85,33 @@ def test_other_text_is_read_with_the_words_of_the_model(
 ) -> None:
     other = tmp_path / "other.txt"
     other.write_text("".join(f"The doctor sold word{number} near the river.\n" for number in range(60)))
-    api.prepare(other, tmp_path / "other", tokens="words", layout="line", heldout=0.5, workers=1)
-    assert api.evaluate(word_run, corpus=tmp_path / "other")["perplexity_word"] > 1
-    api.prepare(other, tmp_path / "pieces", vocab_size=300, layout="line", heldout=0.5, workers=1)
+    firth.prepare(other, tmp_path / "other", tokens="words", layout="line", heldout=0.5, workers=1)
+    assert firth.evaluate(word_run, corpus=tmp_path / "other")["perplexity_word"] > 1
+    firth.prepare(other, tmp_path / "pieces", vocab_size=300, layout="line", heldout=0.5, workers=1)
     with pytest.raises(FirthError, match="a corpus of pieces, which"):
-        api.evaluate(word_run, corpus=tmp_path / "pieces")
+        firth.evaluate(word_run, corpus=tmp_path / "pieces")
     # and gone on with, also after a stop: the words stay those of the model
     config = small("lstm-lm-nce", "num_noise=8", "steps=6", "checkpoints=3")
-    api.pretrain(config, corpus=tmp_path / "other", base=word_run, out=tmp_path / "run")
+    firth.pretrain(config, corpus=tmp_path / "other", base=word_run, out=tmp_path / "run")
     assert (tmp_path / "run" / "words.txt").read_bytes() == (word_run / "words.txt").read_bytes()
     run = Run.open(tmp_path / "run")
     wanted = (run.folder / "model.safetensors").read_bytes()
     shutil.rmtree(run.folder / "checkpoints" / "step-6")
     run.save(status="started")
-    api.pretrain(resume=run.folder)
+    firth.pretrain(resume=run.folder)
     assert (run.folder / "model.safetensors").read_bytes() == wanted
 
 
 def test_pieces_go_on_from_a_model(corpus_folder: Path, tmp_path: Path) -> None:
-    api.pretrain(small("gru-lm"), corpus=corpus_folder, out=tmp_path / "one")
-    api.pretrain(small("gru-lm"), corpus=corpus_folder, base=tmp_path / "one", out=tmp_path / "two")
-    found = api.evaluate(tmp_path / "two")
+    firth.pretrain(small("gru-lm"), corpus=corpus_folder, out=tmp_path / "one")
+    firth.pretrain(small("gru-lm"), corpus=corpus_folder, base=tmp_path / "one", out=tmp_path / "two")
+    found = firth.evaluate(tmp_path / "two")
     assert found["perplexity_character"] < found["perplexity_token"] < found["perplexity_word"]
 
 
 def test_adaptive_and_sampled_outputs(corpus_folder: Path, tmp_path: Path) -> None:
     for name, settings in (("adaptive", ["tied=false"]), ("sampled", ["num_noise=50"])):
-        api.pretrain(small("lstm-lm", f"output={name}", *settings), corpus=corpus_folder, out=tmp_path / name)
+        firth.pretrain(small("lstm-lm", f"output={name}", *settings), corpus=corpus_folder, out=tmp_path / name)
         model = firth.load(tmp_path / name)
         assert isinstance(model, RecurrentModel)
         log_probs, _ = model.stepper().prefill(torch.tensor([[model.eos_id]]))
@@ -217,7 +216,7 @@ def test_damaged_models_are_refused(word_run: Path, tmp_path: Path) -> None:
 def test_a_projected_lstm(corpus_folder: Path, tmp_path: Path) -> None:
     """Trained, written, read, decoded, and looked into like every other cell."""
     config = small("lstm-lm", "cell=lstmp", "cell_dim=24", "cell_clip=2", "projection_clip=1", "weight_drop_prob=0.2")
-    api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
+    firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
     model = firth.load(tmp_path / "run")
     assert isinstance(model, RecurrentModel)
     assert (model.config.num_cells, model.config.projection_clip) == (24, 1)
@@ -232,7 +231,7 @@ def test_the_finished_model_is_the_average(
     monkeypatch.setattr("firth.training.loop.stopped_improving", lambda losses, latest, patience: len(losses) == 1)
     settings = ["seq_len=8", "learning_rate=1", "steps=6", "evaluations=6", "checkpoints=6", "keep=6"]
     config = small("lstm-lm-awd", *settings)
-    api.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
+    firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "run")
     steps = [load_file(tmp_path / "run" / "checkpoints" / f"step-{n}" / "model.safetensors") for n in range(2, 7)]
     found = load_file(tmp_path / "run" / "model.safetensors")
     name = "stack.layers.0.0.weight_hidden"

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from firth import api
+import firth
+from firth.core.config import parse_settings
 from firth.core.errors import FirthError
 from firth.core.types import Inputs
 from firth.corpus.format import Corpus, Split
@@ -234,7 +235,7 @@ def test_a_tiny_bert_learns_a_hundred_sentences_by_heart(tmp_path: Path) -> None
     chance = np.random.default_rng(0)
     lines = [" ".join(" ".join(chance.choice(words, 6)).capitalize() + "." for _ in range(4)) for _ in range(25)]
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    api.prepare(tmp_path / "text.txt", tmp_path / "corpus", vocab_size=300, layout="line", heldout=0.0)
+    firth.prepare(tmp_path / "text.txt", tmp_path / "corpus", vocab_size=300, layout="line", heldout=0.0)
     settings = [
         "hidden_dim=64",
         "num_heads=2",
@@ -245,12 +246,12 @@ def test_a_tiny_bert_learns_a_hundred_sentences_by_heart(tmp_path: Path) -> None
         "batch_size=8",
     ]
     settings += ["evaluations=0", "checkpoints=1", "schedule=cosine", "mask_token_prob=1", "random_token_prob=0"]
-    api.pretrain(
+    firth.pretrain(
         "bert-tiny",
         corpus=tmp_path / "corpus",
         out=tmp_path / "run",
         steps=900,
-        settings=[*settings, "learning_rate=3e-3"],
+        settings=parse_settings([*settings, "learning_rate=3e-3"]),
     )
     from firth.core.configs import RunConfig
     from firth.core.run import Run

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import firth
-from firth import api
 from firth.cli.main import main
+from firth.core.config import parse_settings
 from firth.core.errors import FirthError
 from firth.core.run import Run
 from firth.models.shared.bleu import score_translations, tokenizer_for
@@ -35,8 +35,10 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learned the toy language: every word replaced, the order turned."""
     folder = tmp_path_factory.mktemp("toy")
     sides = write_sides(folder, sentence_pairs(3000))
-    api.prepare_pairs(sides, folder / "corpus", tokens="wordpiece", vocab_size=300, heldout=0.02)
-    api.pretrain("transformer-tiny", corpus=folder / "corpus", out=folder / "run", settings=SETTINGS, epochs=14)
+    firth.prepare_pairs(sides, folder / "corpus", tokens="wordpiece", vocab_size=300, heldout=0.02)
+    firth.pretrain(
+        "transformer-tiny", corpus=folder / "corpus", out=folder / "run", settings=parse_settings(SETTINGS), epochs=14
+    )
     return folder / "run"
 
 
@@ -182,14 +184,14 @@ def test_scores_are_those_of_sacrebleu() -> None:
 
 def test_separate_vocabularies_and_recurrent_models(work: Path) -> None:
     """CoVe: the encoder of a recurrent translator gives vectors."""
-    api.prepare_pairs(write_sides(work, sentence_pairs(100)), "c", tokens="unigram", vocab_size=300, separate=True)
+    firth.prepare_pairs(write_sides(work, sentence_pairs(100)), "c", tokens="unigram", vocab_size=300, separate=True)
     settings = ["hidden_dim=16", "batch_tokens=256"]
-    model = api.pretrain("seq2seq-attention", corpus="c", out="run", steps=3, settings=settings)
+    model = firth.pretrain("seq2seq-attention", corpus="c", out="run", steps=3, settings=parse_settings(settings))
     assert isinstance(model, TranslationModel)
     assert model.layers("dog bird").hidden.shape[0] == 3
     assert model.encode(["dog", "dog bird"]).shape == (2, 16)
     assert model.attention("dog bird", "Drib God").between.shape[:2] == (1, 1)
-    plain = api.pretrain("seq2seq", corpus="c", out="plain", steps=3, settings=settings)
+    plain = firth.pretrain("seq2seq", corpus="c", out="plain", steps=3, settings=parse_settings(settings))
     assert isinstance(plain, TranslationModel)
     with pytest.raises(FirthError, match="has no attention"):
         plain.attention("dog")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import firth
-from firth import api
+from firth.core.config import parse_settings
 from firth.core.configs import find_run_recipe
 from firth.core.errors import FirthError
 from firth.core.types import Inputs
@@ -25,7 +25,9 @@ SHAPE += ["batch_size=4", "evaluations=1"]
 @pytest.fixture(scope="module")
 def run(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("t5") / "run"
-    api.pretrain("t5-tiny", corpus=corpus_folder, out=folder, settings=[*SHAPE, "steps=20", "learning_rate=0.01"])
+    firth.pretrain(
+        "t5-tiny", corpus=corpus_folder, out=folder, settings=parse_settings([*SHAPE, "steps=20", "learning_rate=0.01"])
+    )
     return folder
 
 
@@ -124,20 +126,24 @@ def test_going_on(run: Path, corpus_folder: Path, bpe_folder: Path, tmp_path: Pa
     """With its weights, on the corpus without sentinels; a corpus of other pieces is refused."""
     before = firth.load(run)
     after = firth.pretrain(
-        "t5-tiny", corpus=corpus_folder, out=tmp_path / "on", base=run, settings=["steps=1", *SHAPE[-3:]]
+        "t5-tiny",
+        corpus=corpus_folder,
+        out=tmp_path / "on",
+        base=run,
+        settings=parse_settings(["steps=1", *SHAPE[-3:]]),
     )
     assert isinstance(before, T5Model)
     assert isinstance(after, T5Model)
     assert after.config == before.config
     assert after.pieces.fingerprint == before.pieces.fingerprint
     with pytest.raises(FirthError, match="made with another tokenizer"):
-        api.pretrain("t5-tiny", corpus=bpe_folder, out=tmp_path / "no", base=run, steps=1)
-    assert "loss" in api.evaluate(run, corpus_folder)
+        firth.pretrain("t5-tiny", corpus=bpe_folder, out=tmp_path / "no", base=run, steps=1)
+    assert "loss" in firth.evaluate(run, corpus_folder)
 
 
 def test_a_corpus_without_pieces(words_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(FirthError, match="a corpus of words, which has no pieces"):
-        api.pretrain("t5-tiny", corpus=words_folder, out=tmp_path / "run", steps=1)
+        firth.pretrain("t5-tiny", corpus=words_folder, out=tmp_path / "run", steps=1)
 
 
 def test_tables_and_biases_learn_at_rates_of_their_own(corpus: Corpus) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 import firth
-from firth import api
 from firth.cli.main import main
 from firth.core.configs import find_run_recipe
 
@@ -21,11 +20,11 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [f"{one} {two}" for one in words for two in words if one != two]
     (folder / "a.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "b.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    api.prepare_pairs(
+    firth.prepare_pairs(
         [folder / "a.txt", folder / "b.txt"], folder / "pairs", tokens="wordpiece", vocab_size=300, heldout=0.1
     )
     (folder / "text.txt").write_text("".join(f"{line}. {line}.\n" for line in lines), encoding="utf-8")
-    api.prepare(
+    firth.prepare(
         folder / "text.txt",
         folder / "text",
         tokenizer=folder / "pairs" / "tokenizer",
@@ -64,7 +63,7 @@ def test_fine_tuned_from_a_run_it_writes(copies: Path, tmp_path: Path) -> None:
     several = model.translations("red dog", beams=4, nbest=2, max_tokens=8)[0]
     assert len(several) == 2
     assert several[0].normalised >= several[1].normalised
-    scores = api.evaluate(tmp_path / "run")
+    scores = firth.evaluate(tmp_path / "run")
     assert scores["bleu"] > 50 or scores["chrf"] > 60
     with pytest.raises(firth.FirthError, match="leaves no room"):
         model.translate("red dog", max_tokens=46)

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 import firth
-from firth import api
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
-from firth.task_api import evaluate_task, predict_file
 from task_text import files
 
 LONG = "The doctor found a map and the nurse sold a book. " * 12
@@ -39,7 +37,7 @@ def exported(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     """The small BERT in float32 and int8."""
     folder = tmp_path_factory.mktemp("exported")
     for int8 in (False, True):
-        api.convert(run_folder, folder / str(int8), "onnx", int8=int8)
+        firth.export(run_folder, folder / str(int8), to="onnx", int8=int8)
     return {int8: folder / str(int8) for int8 in (False, True)}
 
 
@@ -74,7 +72,7 @@ def test_tasks_predict_the_same(kind: str, run_folder: Path, tmp_path: Path) -> 
     given = files(tmp_path, kind, 12, 6)
     run = tmp_path / "run"
     firth.finetune(task, base=run_folder, **given, out=run, epochs=1, **SETTINGS[kind])  # type: ignore[arg-type]
-    facts = api.convert(run, tmp_path / "small", "onnx", verify=True, data=given["dev"])
+    facts = firth.export(run, tmp_path / "small", to="onnx", verify=True, data=given["dev"])
     verified = facts["verified"]
     assert verified["largest_difference"] < 1e-4
     assert verified["largest_output_difference"] < 1e-4
@@ -85,8 +83,8 @@ def test_tasks_predict_the_same(kind: str, run_folder: Path, tmp_path: Path) -> 
         assert _near(one, other)
     if kind == "classify":
         (tmp_path / "texts.txt").write_text("The doctor found a map.\n", encoding="utf-8")
-        assert len(list(predict_file(tmp_path / "small", str(tmp_path / "texts.txt")))) == 1
-        assert evaluate_task(tmp_path / "small", given["dev"])["examples"] == 6
+        assert len(list(firth.predict(tmp_path / "small", file=str(tmp_path / "texts.txt")))) == 1
+        assert firth.evaluate(tmp_path / "small", data=given["dev"])["examples"] == 6
 
 
 def _near(one: Any, other: Any) -> bool:
@@ -106,21 +104,21 @@ def test_an_exported_model_is_not_a_base(exported: dict[bool, Path], tmp_path: P
 
 def test_what_is_not_exported(run_folder: Path, gpt_folder: Path, exported: dict[bool, Path], tmp_path: Path) -> None:
     with pytest.raises(FirthError, match="kind 'decoder', which is not exported"):
-        api.convert(gpt_folder, tmp_path / "out", "onnx")
+        firth.export(gpt_folder, tmp_path / "out", to="onnx")
     with pytest.raises(FirthError, match="kind 'exported encoder', which is not exported"):
-        api.convert(exported[False], tmp_path / "out", "onnx")
+        firth.export(exported[False], tmp_path / "out", to="onnx")
     with pytest.raises(FirthError, match="leave out --data"):
-        api.convert(run_folder, tmp_path / "out", "onnx", data="dev.tsv")
+        firth.export(run_folder, tmp_path / "out", to="onnx", data="dev.tsv")
     with pytest.raises(FirthError, match="exists already"):
-        api.convert(run_folder, exported[False], "onnx")
+        firth.export(run_folder, exported[False], to="onnx")
     with pytest.raises(FirthError, match="write it with --to onnx"):
-        api.convert(run_folder, tmp_path / "out.vec")
+        firth.export(run_folder, tmp_path / "out.vec")
     with pytest.raises(FirthError, match="add --to onnx"):
-        api.convert(run_folder, tmp_path / "out.vec", verify=True)
+        firth.export(run_folder, tmp_path / "out.vec", verify=True)
     given = files(tmp_path, "classify")
     firth.finetune("classify", base=run_folder, **given, out=tmp_path / "lstm", epochs=1, body="bilstm")  # type: ignore[arg-type]
     with pytest.raises(FirthError, match="body=bilstm or vectors beside its base is not exported"):
-        api.convert(tmp_path / "lstm", tmp_path / "out", "onnx")
+        firth.export(tmp_path / "lstm", tmp_path / "out", to="onnx")
     assert not (tmp_path / "out").exists()
 
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from firth.core.types import Inputs
-from firth.export.onnx_graph import GraphWriter
+from firth.exporters.onnx_graph import GraphWriter
 from firth.models.shared.encoder import Encoder
 
 IDS, MASK, SEGMENTS, LAST = "input_ids", "attention_mask", "token_type_ids", "last_hidden_state"

@@ -17,8 +17,8 @@ from firth.core.errors import FirthError
 from firth.core.run import Run
 from firth.core.tensors import load_tensors
 from firth.core.types import Frame, Inputs, Layers, TextReader
-from firth.export.onnx_encoder import IDS, MASK, SEGMENTS, layer_name
-from firth.export.onnx_task import ENDS, LOGITS, OWNER, STARTS
+from firth.exporters.onnx_encoder import IDS, MASK, SEGMENTS, layer_name
+from firth.exporters.onnx_task import ENDS, LOGITS, OWNER, STARTS
 from firth.models.shared.batching import Floats, Ints, of_like_length, pool_windows, window_places
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.model import Model, TextLayers, require_layer, require_pool, require_room

@@ -17,7 +17,7 @@ from firth.core.files import atomic_folder, checksum, read_json, write_json
 from firth.core.run import FORMAT, Run, versions
 from firth.corpus.pairs import PairsCorpus
 from firth.data.sources import find_sources, numbered_lines
-from firth.export.ctranslate2_model import CTranslate2Model
+from firth.exporters.ctranslate2_model import CTranslate2Model
 from firth.models.seq2seq.config import Seq2SeqConfig
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import PositionTable

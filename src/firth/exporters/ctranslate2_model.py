@@ -12,7 +12,7 @@ from firth.tokenizers.pieces import Pieces
 
 
 class CTranslate2Model(Translator):
-    """What ``firth.load`` gives for a folder of ``firth convert --to ctranslate2``.
+    """What ``firth.load`` gives for a folder of ``firth export --to ctranslate2``.
 
     Its search keeps as many finished hypotheses as the beam is wide; they are ranked by Firth's own formula. Its
     scores are among what may be said: the probability of special tokens is shared among the others.

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import firth
-from firth import api
 from firth.cli.main import main
+from firth.core.config import parse_settings
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.decoding.steps import Rules
-from firth.export.ctranslate2 import load_ctranslate2, num_positions, open_engine, save_ctranslate2, token_names
-from firth.export.ctranslate2_model import CTranslate2Model
+from firth.exporters.ctranslate2 import load_ctranslate2, num_positions, open_engine, save_ctranslate2, token_names
+from firth.exporters.ctranslate2_model import CTranslate2Model
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
 from firth.models.shared.translation_model import TranslationModel
@@ -47,7 +47,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ct2")
-    api.prepare_pairs(write_sides(folder, sentence_pairs(300)), folder / "corpus", tokens="unigram", vocab_size=300)
+    firth.prepare_pairs(write_sides(folder, sentence_pairs(300)), folder / "corpus", tokens="unigram", vocab_size=300)
     return folder / "corpus"
 
 
@@ -55,7 +55,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(corpus: Path) -> Path:
     out = corpus.parent / "run"
     settings = [*SMALL, "evaluations=0", "learning_rate=5e-3"]
-    api.pretrain("transformer-tiny", corpus=corpus, out=out, steps=40, settings=settings)
+    firth.pretrain("transformer-tiny", corpus=corpus, out=out, steps=40, settings=parse_settings(settings))
     return out
 
 
@@ -93,7 +93,7 @@ def test_scores_are_those_of_the_original(shape: str, corpus: Path, tmp_path: Pa
 
 
 def test_export_open_and_translate(run: Path, tmp_path: Path) -> None:
-    facts = api.convert(run, tmp_path / "out", "ctranslate2", verify=True)
+    facts = firth.export(run, tmp_path / "out", to="ctranslate2", verify=True)
     assert facts["verified"]["translations"] > 2
     assert facts["verified"]["equal"] >= 0.8 * facts["verified"]["translations"]
     original, found = firth.load(run), firth.load(tmp_path / "out")
@@ -107,7 +107,7 @@ def test_export_open_and_translate(run: Path, tmp_path: Path) -> None:
     with pytest.raises(FirthError, match="cannot encode texts"):
         found.encode("dog")
     with pytest.raises(FirthError, match="exists already"):
-        api.convert(run, tmp_path / "out", "ctranslate2")
+        firth.export(run, tmp_path / "out", to="ctranslate2")
     with pytest.raises(FirthError, match="cannot be the base of a task"):
         found.reader()
 
@@ -115,7 +115,7 @@ def test_export_open_and_translate(run: Path, tmp_path: Path) -> None:
 def test_int8_and_commands(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, lines = tmp_path / "out", tmp_path / "texts.txt"
     lines.write_text("\n".join(TEXTS[:4]) + "\n", encoding="utf-8")
-    main(["convert", str(run), str(out), "--to", "ctranslate2", "--int8", "--data", str(lines), "--json"])
+    main(["export", str(run), str(out), "--to", "ctranslate2", "--int8", "--data", str(lines), "--json"])
     found = json.loads(capsys.readouterr().out)
     assert found["verified"]["translations"] == 4
     main(["info", str(out)])
@@ -128,36 +128,40 @@ def test_int8_and_commands(run: Path, tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_separate_vocabularies(corpus: Path, tmp_path: Path) -> None:
     sides = write_sides(tmp_path, sentence_pairs(100))
-    api.prepare_pairs(sides, tmp_path / "c", tokens="bpe", vocab_size=300, separate=True, heldout=0.1)
+    firth.prepare_pairs(sides, tmp_path / "c", tokens="bpe", vocab_size=300, separate=True, heldout=0.1)
     settings = [*SMALL, "evaluations=0", "learning_rate=5e-3"]
-    api.pretrain("transformer-tiny", corpus=tmp_path / "c", out=tmp_path / "run", steps=5, settings=settings)
-    facts = api.convert(tmp_path / "run", tmp_path / "out", "ctranslate2", verify=True)
+    firth.pretrain(
+        "transformer-tiny", corpus=tmp_path / "c", out=tmp_path / "run", steps=5, settings=parse_settings(settings)
+    )
+    facts = firth.export(tmp_path / "run", tmp_path / "out", to="ctranslate2", verify=True)
     assert facts["verified"]["translations"] >= 1
     assert (tmp_path / "out" / "target" / "tokenizer.json").is_file()
 
 
 def test_what_does_not_fit_is_said(run: Path, corpus: Path, run_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(FirthError, match="no translator"):
-        api.convert(run_folder, tmp_path / "out", "ctranslate2")
+        firth.export(run_folder, tmp_path / "out", to="ctranslate2")
     settings = ["batch_tokens=512", "evaluations=0", "hidden_dim=16"]
-    api.pretrain("seq2seq", corpus=corpus, out=tmp_path / "old", steps=1, settings=settings)
+    firth.pretrain("seq2seq", corpus=corpus, out=tmp_path / "old", steps=1, settings=parse_settings(settings))
     with pytest.raises(FirthError, match="recurrent translator"):
-        api.convert(tmp_path / "old", tmp_path / "out", "ctranslate2")
-    api.pretrain("transformer-tiny", corpus=corpus, out=tmp_path / "near", steps=1, settings=[*SMALL, "window=4"])
+        firth.export(tmp_path / "old", tmp_path / "out", to="ctranslate2")
+    firth.pretrain(
+        "transformer-tiny", corpus=corpus, out=tmp_path / "near", steps=1, settings=parse_settings([*SMALL, "window=4"])
+    )
     with pytest.raises(FirthError, match="a window on self-attention"):
-        api.convert(tmp_path / "near", tmp_path / "out", "ctranslate2")
+        firth.export(tmp_path / "near", tmp_path / "out", to="ctranslate2")
     assert not (tmp_path / "out").exists()
     facts = read_json(run / "firth.json")
     try:
         write_json(run / "firth.json", {**facts, "corpus": {**facts["corpus"], "path": str(tmp_path / "gone")}})
         with pytest.raises(FirthError, match="name some with --data"):
-            api.convert(run, tmp_path / "out", "ctranslate2", verify=True)
+            firth.export(run, tmp_path / "out", to="ctranslate2", verify=True)
     finally:
         write_json(run / "firth.json", facts)
 
 
 def test_damage_is_said(run: Path, tmp_path: Path) -> None:
-    api.convert(run, tmp_path / "out", "ctranslate2")
+    firth.export(run, tmp_path / "out", to="ctranslate2")
     (tmp_path / "out" / "model.bin").write_bytes(b"short")
     with pytest.raises(FirthError, match="CTranslate2 cannot open it"):
         load_ctranslate2(tmp_path / "out")
@@ -168,7 +172,7 @@ def test_damage_is_said(run: Path, tmp_path: Path) -> None:
 
 def test_vectors_of_fasttext_have_a_file_of_that_name(words_folder: Path, tmp_path: Path) -> None:
     settings = ["dim=8", "min_count=1", "bucket=100"]
-    api.pretrain("fasttext", corpus=words_folder, out=tmp_path / "run", epochs=1, settings=settings)
+    firth.pretrain("fasttext", corpus=words_folder, out=tmp_path / "run", epochs=1, settings=parse_settings(settings))
     assert (tmp_path / "run" / "model.bin").is_file()
     assert firth.load(tmp_path / "run").kind == "static vectors"
 

@@ -14,11 +14,11 @@ from firth.tasks.write.model import WritingModel
 def load_any(path: Path) -> Model:
     """An exported model, a task, or a model."""
     if (path / "model.bin").is_file() and _exported_as(path, "ctranslate2"):
-        from firth.export.ctranslate2 import load_ctranslate2
+        from firth.exporters.ctranslate2 import load_ctranslate2
 
         return load_ctranslate2(path)
     if (path / "model.onnx").is_file() and (path / "firth.json").is_file():
-        from firth.export.onnx_model import load_onnx
+        from firth.exporters.onnx_model import load_onnx
 
         return load_onnx(path)
     return load_task(path) if is_task(path) else load_model(path)

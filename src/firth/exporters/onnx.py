@@ -10,11 +10,11 @@ from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, read_json, write_json
 from firth.core.run import FORMAT, Run, versions
 from firth.core.tensors import save_tensors
-from firth.export.loading import load_any
-from firth.export.onnx_encoder import EncoderWriter, loudness
-from firth.export.onnx_graph import GraphWriter
-from firth.export.onnx_model import CRF_WEIGHTS, GRAPH, KIND
-from firth.export.onnx_task import Head, write_head
+from firth.exporters.loading import load_any
+from firth.exporters.onnx_encoder import EncoderWriter, loudness
+from firth.exporters.onnx_graph import GraphWriter
+from firth.exporters.onnx_model import CRF_WEIGHTS, GRAPH, KIND
+from firth.exporters.onnx_task import Head, write_head
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.model import Model

@@ -1,0 +1,205 @@
+"""Tasks on top of a representation: ``finetune`` and ``predict``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from firth.api.common import AnyPath, Settings, collect, load, loaded, optional_path
+from firth.core.errors import FirthError
+from firth.core.types import Progress
+
+if TYPE_CHECKING:
+    from firth.models.shared.model import Model
+    from firth.tasks.run import Source
+
+Prediction = dict[str, Any]
+
+
+def finetune(
+    task: str,
+    *,
+    train: AnyPath,
+    out: AnyPath,
+    base: AnyPath = "scratch",
+    dev: AnyPath | None = None,
+    epochs: float | None = None,
+    learning_rate: float | None = None,
+    batch_size: int | None = None,
+    seed: int | None = None,
+    extra_vectors: AnyPath | None = None,
+    teacher: AnyPath | None = None,
+    seeds: int | None = None,
+    sweep: bool = False,
+    shares: Sequence[float] = (),
+    text: str | None = None,
+    second: str | None = None,
+    label: str | None = None,
+    skip_bad: bool = False,
+    repair_tags: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    settings: Settings | None = None,
+    **keywords: object,
+) -> Model:
+    """Teaches a task to a representation and gives the model that has learned it.
+
+    Args:
+        task: ``classify``, ``score``, ``tag``, ``answer`` or (T5, UniLM) ``write``.
+        train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.
+        out: The run folder to make.
+        base: A run, a Hugging Face directory, a file of word vectors, or ``"scratch"`` for none.
+        dev: Labelled examples on which the best epoch is chosen.
+        epochs, learning_rate, batch_size: By default chosen by the base and the number of examples.
+        extra_vectors: Word vectors that are read in addition to the base and do not learn.
+        teacher: A run of the same task that the new, smaller one learns from.
+        seeds: How many trainings with other seeds; the best is kept. By default 1, with ``shares`` 3.
+        sweep: Whether BERT's published grid of settings is tried.
+        shares: Shares of the examples (``(0.1, 1)``) to learn from; the model is the best of the largest.
+        text, second, label: The columns of the files.
+        skip_bad: Whether answers that do not stand where the file says are left out.
+        repair_tags: Whether tags that their scheme forbids are repaired.
+        overwrite: Whether a run that exists is replaced.
+        progress: Called with events on the way.
+        settings: Settings of the task by name (``firth settings classify`` lists them).
+        **keywords: The same as keywords, for example ``max_len=128`` or ``labels=("bad", "good")``.
+
+    Example::
+
+        firth.finetune("classify", base="runs/bert", train="train.tsv", dev="dev.tsv", out="runs/mood", epochs=3)
+    """
+    from firth.tasks.data import Reading
+    from firth.tasks.run import Source
+
+    usual = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size, "seed": seed}
+    given = collect(settings, keywords, **usual)
+    reading = Reading(text, second, label, skip_bad, repair_tags)
+    source = Source(
+        str(base), Path(train), optional_path(dev), reading, optional_path(extra_vectors), optional_path(teacher)
+    )
+    if task != "write":
+        return _finetune(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress)
+    if (seeds or 1) > 1 or sweep or shares or extra_vectors is not None or teacher is not None:
+        raise FirthError(
+            "write is taught once and to one model: leave out --seeds, --sweep, --shares, --extra-vectors and --teacher"
+        )
+    return _finetune_writing(given, source, Path(out), overwrite, progress)
+
+
+def _finetune(
+    task: str,
+    given: Settings,
+    source: Source,
+    out: Path,
+    seeds: int | None,
+    sweep: bool,
+    shares: Sequence[float],
+    overwrite: bool,
+    progress: Progress | None,
+) -> Model:
+    from firth.tasks.config import task_config
+    from firth.tasks.run import start_finetune
+
+    config = task_config(task).update(given)
+    count = seeds if seeds is not None else 3 if shares else 1
+    teacher = None if source.teacher is None else load(source.teacher)
+    run = start_finetune(config, set(given), source, out, count, sweep, shares, overwrite, progress, teacher)
+    return load(run.folder)
+
+
+def _finetune_writing(given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Model:
+    from firth.tasks.config import writing_config
+    from firth.tasks.write.run import start_writing
+
+    config, training = writing_config(given)
+    paths = (Path(source.base), source.train, source.dev, out)
+    return load(start_writing(config, training, *paths, source.reading, overwrite, progress).folder)
+
+
+@overload
+def predict(
+    model: AnyPath | Model,
+    texts: str | Sequence[Any],
+    *,
+    file: None = None,
+    text: str | None = None,
+    second: str | None = None,
+    examples: AnyPath | Sequence[tuple[str, str]] | None = None,
+    template: str | None = None,
+) -> list[Prediction]: ...
+
+
+@overload
+def predict(
+    model: AnyPath | Model,
+    texts: None = None,
+    *,
+    file: AnyPath,
+    text: str | None = None,
+    second: str | None = None,
+    examples: AnyPath | Sequence[tuple[str, str]] | None = None,
+    template: str | None = None,
+) -> Iterator[Prediction]: ...
+
+
+def predict(
+    model: AnyPath | Model,
+    texts: str | Sequence[Any] | None = None,
+    *,
+    file: AnyPath | None = None,
+    text: str | None = None,
+    second: str | None = None,
+    examples: AnyPath | Sequence[tuple[str, str]] | None = None,
+    template: str | None = None,
+) -> list[Prediction] | Iterator[Prediction]:
+    """Says what a task says about each text: label and probabilities, tags and entities, or the answer.
+
+    Args:
+        model: A run of ``firth.finetune``, a Hugging Face directory with a task head, or a loaded model.
+        texts: Strings, pairs of strings, or for tags lists of words.
+        file: Instead of ``texts``: a file, read in constant memory (``"-"`` is standard input).
+        text, second: The columns of a file; by default those that the task was taught with.
+        examples: For decoders: labelled texts (a file, or pairs of text and label) to show first; nothing is trained.
+        template: How an example is written; has ``{text}`` and ``{label}``.
+
+    Example::
+
+        firth.predict("runs/mood", ["A lovely film."])[0]["label"]
+    """
+    if (texts is None) == (file is None):
+        raise FirthError("predict needs something to read: give it texts or a file, one of them")
+    if template is not None and examples is None:
+        raise FirthError("--template says how examples are written: name them with --examples FILE")
+    if examples is not None:
+        return _predict_by_prompt(model, texts, file, text, examples, template)
+    if texts is not None:
+        return loaded(model).predict(texts)
+    if not isinstance(model, str | Path):
+        raise FirthError("the columns of a file are known to the run: name that by its path, or give texts")
+    from firth.exporters.loading import load_any_task
+    from firth.tasks.predict import predict_source
+
+    return predict_source(load_any_task(Path(model)), Path(model), str(file), text, second)
+
+
+def _predict_by_prompt(
+    model: AnyPath | Model,
+    texts: str | Sequence[Any] | None,
+    file: AnyPath | None,
+    column: str | None,
+    examples: AnyPath | Sequence[tuple[str, str]],
+    template: str | None,
+) -> list[Prediction]:
+    from firth.core.system import stdin_lines
+    from firth.data.texts import read_texts
+    from firth.tasks.evaluate import label_by_prompt
+
+    if texts is None:
+        read = (line for _, line in stdin_lines()) if file == "-" else read_texts(str(file), column or "text")
+        asked = [text for text in read if text.strip()]
+    else:
+        asked = [texts] if isinstance(texts, str) else list(texts)
+    shown = Path(examples) if isinstance(examples, str | Path) else examples
+    found = label_by_prompt(loaded(model), shown, asked, template)
+    return [{"text": one, **vars(label)} for one, label in zip(asked, found, strict=True)]

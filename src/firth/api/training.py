@@ -1,0 +1,159 @@
+"""Pre-training: ``recipes``, ``plan`` and ``pretrain``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.api.common import AnyPath, Settings, collect, load, optional_path
+from firth.core.errors import FirthError
+from firth.core.types import Progress
+
+if TYPE_CHECKING:
+    from firth.core.configs import RunConfig
+    from firth.core.run import Run
+    from firth.models.shared.model import Model
+    from firth.vectors.configs import AnyVectorsConfig
+
+
+def recipes() -> dict[str, str]:
+    """Every recipe by name, with what it is in one line.
+
+    Example::
+
+        firth.recipes()["bert-tiny"]
+    """
+    from firth.core.registry import specs
+
+    return {name: _first_sentence(make.__doc__) for spec in specs().values() for name, make in spec.recipes.items()}
+
+
+def _first_sentence(text: str | None) -> str:
+    return re.split(r"(?<=\.)\s+(?=[A-Z])|\n\n", (text or "").strip(), maxsplit=1)[0].replace("\n    ", " ")
+
+
+def pretrain(
+    recipe: str | RunConfig | AnyVectorsConfig | None = None,
+    *,
+    corpus: AnyPath | None = None,
+    out: AnyPath | None = None,
+    budget: str | None = None,
+    steps: int | None = None,
+    epochs: float | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    base: AnyPath | None = None,
+    resume: AnyPath | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    settings: Settings | None = None,
+    **keywords: object,
+) -> Model:
+    """Pre-trains a recipe on a corpus and gives the trained model.
+
+    Args:
+        recipe: The name of a recipe (``firth.recipes()``), or a config.
+        corpus: A folder that ``firth.prepare`` made.
+        out: The run folder to make.
+        budget: How long to train, for example ``"20m"``; or ``steps``; or ``epochs``.
+        seed: The same seed gives the same result.
+        device: ``"cpu"``, ``"cuda"`` and so on.
+        base: A model whose weights it begins with: a run or a Hugging Face directory.
+        resume: A run that was stopped and goes on; nothing else is needed.
+        overwrite: Whether a run that exists is replaced.
+        progress: Called with events on the way.
+        settings: Settings by full name (``{"model.num_layers": 2}``), or as nested mappings.
+        **keywords: Settings by short name (``num_layers=2``), where it is unique.
+
+    Example::
+
+        firth.pretrain("bert-tiny", corpus="corpora/news", out="runs/bert", budget="5m", num_layers=2)
+    """
+    given = collect(settings, keywords, budget=budget, steps=steps, epochs=epochs, seed=seed, device=device)
+    if resume is not None:
+        if any(value is not None for value in (recipe, corpus, out, base)) or given or overwrite:
+            raise FirthError(
+                f"{resume}: a resumed run keeps all its settings; leave out everything but --resume, or start a new run"
+            )
+        return load(_resume(Path(resume), progress).folder)
+    if recipe is None or corpus is None or out is None:
+        raise FirthError("pretrain needs a recipe, a corpus and a place to put the run (out); or resume=RUN")
+    start = optional_path(base)
+    return load(_start(recipe, given, Path(corpus), Path(out), start, overwrite, progress).folder)
+
+
+def _start(
+    recipe: str | RunConfig | AnyVectorsConfig,
+    settings: Settings,
+    corpus: Path,
+    out: Path,
+    base: Path | None,
+    overwrite: bool,
+    progress: Progress | None,
+) -> Run:
+    """A new run of either kind."""
+    from firth.core.configs import RunConfig
+    from firth.core.registry import find_recipe
+
+    name = recipe if isinstance(recipe, str) else ""
+    config = find_recipe(recipe) if isinstance(recipe, str) else recipe
+    if isinstance(config, RunConfig):
+        from firth.models.pretrain import start_run
+
+        return start_run(config.update(settings), corpus, out, base, overwrite, progress)
+    from firth.vectors.configs import FastTextConfig, GloveConfig, Word2VecConfig
+    from firth.vectors.run import start_vectors
+
+    assert isinstance(config, Word2VecConfig | FastTextConfig | GloveConfig)
+    return start_vectors(name or config.kind, config.update(settings), corpus, out, base, overwrite, progress)
+
+
+def _resume(folder: Path, progress: Progress | None) -> Run:
+    from firth.core.run import Run
+
+    run = Run.open(folder)
+    if run.facts.get("kind") == "vectors":
+        from firth.vectors.run import resume_vectors
+
+        return resume_vectors(run, progress)
+    if (run.folder / "write.json").is_file():
+        from firth.tasks.write.run import resume_writing
+
+        return resume_writing(run.folder, progress)
+    from firth.models.pretrain import resume_run
+
+    return resume_run(run.folder, progress)
+
+
+def plan(
+    recipe: str | RunConfig,
+    *,
+    corpus: AnyPath,
+    budget: str = "1h",
+    settings: Settings | None = None,
+    **keywords: object,
+) -> dict[str, float]:
+    """Says what a pre-training would need and reach on this machine; a few steps are timed.
+
+    Args:
+        recipe: The name of a recipe, or a config.
+        corpus: A folder that ``firth.prepare`` made.
+        budget: How long it would train.
+        settings: Settings by full name, or as nested mappings.
+        **keywords: Settings by short name.
+
+    Example::
+
+        firth.plan("bert-mini", corpus="corpora/news", budget="1h")["tokens_per_s"]
+    """
+    from firth.core.configs import RunConfig
+    from firth.core.registry import find_recipe
+    from firth.models.pretrain import plan_run
+
+    config = find_recipe(recipe) if isinstance(recipe, str) else recipe
+    if not isinstance(config, RunConfig):
+        raise FirthError(
+            f"{recipe}: static vectors are trained in passes over the text, not in a budget; leave out plan"
+        )
+    return plan_run(config.update(collect(settings, keywords)), Path(corpus), budget)

@@ -1,0 +1,185 @@
+"""Asking a model about many texts: ``encode``, ``generate`` and ``occurrences``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firth.api.common import AnyPath, loaded
+from firth.core.errors import FirthError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from firth.evaluation.occurrences import Occurrence
+    from firth.models.shared.generation import Continuation
+    from firth.models.shared.model import Model
+
+_TOGETHER = 512  # texts that are encoded before their vectors are written
+
+
+def encode(
+    model: AnyPath | Model,
+    texts: str | Sequence[str],
+    *,
+    layer: int = -1,
+    pool: str = "mean",
+    all_layers: bool = False,
+    out: AnyPath | None = None,
+) -> NDArray[np.float32]:
+    """Turns texts into vectors.
+
+    Args:
+        model: Any run, model directory, file of vectors, or a loaded model.
+        texts: One text or several.
+        layer: Which layer: 0 is the token layer, -1 the last.
+        pool: ``mean``, ``cls``, ``max`` or ``last``, as the model can.
+        all_layers: Every layer instead: texts x layers x dimensions.
+        out: A ``.npy`` file to write, block by block; the array is then mapped from there.
+
+    Example::
+
+        firth.encode("runs/bert", ["A sentence.", "Another one."]).shape
+    """
+    from firth.core.files import atomic_file
+
+    asked, of_model = [texts] if isinstance(texts, str) else list(texts), loaded(model)
+    chosen = None if all_layers else layer
+    if out is None:
+        return _encode(of_model, asked, chosen, pool)
+    import numpy as np
+
+    goal = Path(out)
+    if goal.suffix != ".npy":
+        raise FirthError(f"{out}: vectors are written as NumPy arrays; choose a name that ends in .npy")
+    if not goal.parent.is_dir():
+        raise FirthError(f"{out}: the folder {goal.parent} does not exist; make it first")
+    layers = (len(of_model.layers("a").hidden),) if all_layers else ()
+    header = {"descr": "<f4", "fortran_order": False, "shape": (len(asked), *layers, of_model.dim)}
+    with atomic_file(goal) as handle:
+        np.lib.format.write_array_header_1_0(handle, header)
+        for start in range(0, len(asked), _TOGETHER):
+            found = _encode(of_model, asked[start : start + _TOGETHER], chosen, pool)
+            handle.write(found.astype("<f4").tobytes())
+    mapped: NDArray[np.float32] = np.load(goal, mmap_mode="r" if asked else None)
+    return mapped
+
+
+def _encode(model: Model, texts: list[str], layer: int | None, pool: str) -> NDArray[np.float32]:
+    """[N, D], or without a layer all of them, [N, L+1, D]."""
+    import numpy as np
+
+    if layer is not None:
+        return model.encode(texts, layer, pool)
+    num_layers = len(model.layers("a").hidden)
+    return np.stack([model.encode(texts, number, pool) for number in range(num_layers)], axis=1)
+
+
+def generate(
+    model: AnyPath | Model,
+    texts: str | Sequence[str],
+    *,
+    num: int = 1,
+    max_tokens: int = 50,
+    beams: int = 0,
+    length_penalty: float = 0.6,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    seed: int = 0,
+    min_tokens: int = 0,
+    no_repeat_ngram: int = 0,
+    repetition_penalty: float = 1.0,
+    trace: AnyPath | None = None,
+) -> list[list[Continuation]]:
+    """Continues texts with a language model.
+
+    Args:
+        model: A run of a language model, a Hugging Face GPT-2 directory, or a loaded model.
+        texts: How one text, or several, begin.
+        num: How many continuations of each.
+        max_tokens, min_tokens: How many tokens are added.
+        beams: Beam search of this width in place of drawing.
+        length_penalty: Of beam search, as in GNMT; 0 favours short texts.
+        temperature: Below 1 more likely, above 1 more varied; 0 is greedy.
+        top_k, top_p: Draw among so many likeliest tokens, or among those with this probability in all.
+        seed: The same seed gives the same text.
+        no_repeat_ngram: No run of so many tokens twice.
+        repetition_penalty: Above 1 makes tokens that were used less likely.
+        trace: A JSON file for the tree of the beam search.
+
+    Example::
+
+        firth.generate("runs/gpt", "Once upon a time", temperature=0.8, top_k=40)[0][0].text
+    """
+    settings = {
+        "num": num,
+        "max_tokens": max_tokens,
+        "beams": beams,
+        "length_penalty": length_penalty,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "seed": seed,
+        "min_tokens": min_tokens,
+        "no_repeat_ngram": no_repeat_ngram,
+        "repetition_penalty": repetition_penalty,
+    }
+    asked = [texts] if isinstance(texts, str) else list(texts)
+    if trace is None:
+        return loaded(model).generate_many(asked, **settings)
+    from firth.core.files import write_json
+
+    if not beams:
+        raise FirthError(f"{trace}: a trace shows a beam search; say how wide with beams=4")
+    found, trees = generate_traced(loaded(model), asked, settings)
+    write_json(Path(trace), trees)
+    return found
+
+
+def generate_traced(
+    model: Model, texts: Sequence[str], settings: dict[str, Any]
+) -> tuple[list[list[Continuation]], list[dict[str, Any]]]:
+    """Texts continued by beam search, and the trees that were grown."""
+    from firth.decoding.steps import Trace
+    from firth.models.shared.generation import spell_trace
+
+    kept = Trace()
+    found = model.generate_many(texts, trace=kept, **settings)
+    tokens = getattr(model, "tokens", None) or getattr(model, "pieces", None)
+    assert tokens is not None
+    return found, spell_trace(kept, tokens, texts)
+
+
+def occurrences(
+    model: AnyPath | Model,
+    corpus: AnyPath,
+    sentence: str,
+    word: str,
+    *,
+    top: int = 10,
+    layer: int = -1,
+    num_sentences: int = 2000,
+    same_word: bool = False,
+) -> list[Occurrence]:
+    """Finds where a corpus uses words most like a word in this sentence: senses come apart.
+
+    Args:
+        model: A run or model that gives vectors for words in context.
+        corpus: A corpus, or a file of text.
+        sentence: A sentence with the word in it.
+        word: The word that is meant.
+        top: How many occurrences.
+        layer: Which layer: 0 is the token layer, -1 the last.
+        num_sentences: How many sentences are read; held-out ones come first.
+        same_word: Whether only occurrences of the word itself count.
+
+    Example::
+
+        firth.occurrences("runs/elmo", "corpora/words", "She sat on the bank of the river.", "bank")
+    """
+    from firth.evaluation.occurrences import find_occurrences
+
+    return find_occurrences(loaded(model), Path(corpus), sentence, word, top, layer, num_sentences, same_word)
