@@ -250,7 +250,7 @@ def probe(
     import firth
     from firth.cli.app import say, say_json
     from firth.cli.progress import progress_display
-    from firth.reports.probe import table_lines
+    from firth.evaluation.probe_report import table_lines
 
     with progress_display("probing", as_json) as progress:
         found = firth.probe(

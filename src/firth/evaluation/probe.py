@@ -19,10 +19,10 @@ from firth.data.sources import find_sources
 from firth.data.tagged import TagColumns, read_tagged
 from firth.evaluation.heads import HeadMeasures, measure_heads
 from firth.evaluation.probe_config import ProbeConfig
+from firth.evaluation.probe_report import write_probe_report
 from firth.evaluation.senses import SensedWord, leave_one_out, sample_senses, sample_texts, score_senses
 from firth.evaluation.tags import TaggedWords, of_words, score_tags
 from firth.models.shared.model import Model
-from firth.reports.probe import write_probe_report
 from firth.tasks.model import TaskModel
 from firth.tokenizers.sentences import split_sentences
 

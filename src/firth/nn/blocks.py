@@ -5,13 +5,12 @@ B batch, T tokens, P picked tokens, N tokens of sequences end to end, D hidden s
 
 import functools
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.models.gpt.config import DecoderConfig
-from firth.models.shared.configs import EncoderConfig, EncoderDecoderConfig
 from firth.nn.attention.cache import KeyValues, Past
 from firth.nn.attention.self_attention import Angles, Groups, SelfAttention
 from firth.nn.layers import build_norm, dropout
@@ -22,6 +21,42 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": functional.relu,
     "silu": functional.silu,
 }
+
+
+class BlockConfig(Protocol):
+    """What a block asks of the settings of its model."""
+
+    @property
+    def hidden_dim(self) -> int: ...
+    @property
+    def num_heads(self) -> int: ...
+    @property
+    def ffn_dim(self) -> int: ...
+    @property
+    def dropout_prob(self) -> float: ...
+    @property
+    def attention_dropout_prob(self) -> float: ...
+    @property
+    def activation(self) -> str: ...
+    @property
+    def gated(self) -> bool: ...
+    @property
+    def norm(self) -> str: ...
+    @property
+    def norm_first(self) -> bool: ...
+    @property
+    def norm_eps(self) -> float: ...
+    @property
+    def bias(self) -> bool: ...
+
+
+class DecoderBlockConfig(BlockConfig, Protocol):
+    """What a block with cross-attention asks besides."""
+
+    @property
+    def head_dim(self) -> int | None: ...
+    @property
+    def activation_dropout_prob(self) -> float: ...
 
 
 class FeedForward(nn.Module):
@@ -53,7 +88,7 @@ class Block(nn.Module):
 
     def __init__(
         self,
-        config: EncoderConfig | DecoderConfig | EncoderDecoderConfig,
+        config: BlockConfig,
         activation_dropout_prob: float = 0.0,
         head_dim: int | None = None,
     ) -> None:

@@ -16,8 +16,8 @@ from torch.utils.checkpoint import checkpoint
 from firth.core.errors import FirthError
 from firth.core.types import Inputs, Layers, TextReader
 from firth.models.shared.extra_vectors import WithExtraVectors
+from firth.models.shared.heads import Pooler
 from firth.nn.layers import dropout
-from firth.nn.outputs.heads import Pooler
 from firth.nn.scalar_mix import ScalarMix
 from firth.tasks.config import TaskConfig
 

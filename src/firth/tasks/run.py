@@ -16,7 +16,6 @@ from firth.core.run import Run
 from firth.core.types import Progress
 from firth.models.shared.extra_vectors import ExtraVectors
 from firth.models.shared.model import Model
-from firth.reports.task import write_task_report
 from firth.tasks.adapt import adapt_base, plan_adaptation
 from firth.tasks.config import TaskConfig
 from firth.tasks.curve import points_of, predict_one_in
@@ -24,6 +23,7 @@ from firth.tasks.data import Reading, TaskData, check_shares, read_task
 from firth.tasks.distillation import Teacher, build_teacher
 from firth.tasks.finetune import SCRATCH, default_settings, load_base, rehearse, train_model
 from firth.tasks.model import TaskModel, count_trained, load_extra_vectors
+from firth.tasks.report import write_task_report
 
 GRID = [
     {"batch_size": rows, "learning_rate": rate, "epochs": epochs}

@@ -9,15 +9,7 @@ import pytest
 
 from firth.core.seeds import generator
 from firth.corpus.format import Corpus, Split
-from firth.corpus.streams import (
-    RandomStreams,
-    StreamRows,
-    Streams,
-    TokenStream,
-    cut_equally,
-    cut_evenly,
-    random_len,
-)
+from firth.corpus.streams import RandomStreams, StreamRows, Streams, TokenStream, cut_equally, cut_evenly, random_len
 
 EOS, SEP, CLS = 1, 3, 2
 SENTENCE_LENS = [3, 1, 4, 2, 5, 3, 1, 2, 6]

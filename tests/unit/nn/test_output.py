@@ -6,8 +6,8 @@ import torch
 
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
+from firth.models.shared.heads import Pooler, TokenHead
 from firth.nn.init import initialize
-from firth.nn.outputs.heads import Pooler, TokenHead
 
 
 def test_token_head() -> None:

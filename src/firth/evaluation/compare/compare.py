@@ -25,9 +25,9 @@ from firth.evaluation.compare.bases import Base, Corpora, base_inputs, find_base
 from firth.evaluation.compare.cache import Cache, Cell, lock_folder
 from firth.evaluation.compare.config import CompareConfig, Note, read_labels
 from firth.evaluation.compare.ranking import PRETRAIN_SHARE, Row, Shares, mark, share_budget
+from firth.evaluation.compare.report import write_compare_report
 from firth.evaluation.compare.tasks import Trainings, fit_to_time, model_files
 from firth.evaluation.floors import floor_rows
-from firth.reports.compare import write_compare_report
 from firth.tasks.finetune import SCRATCH, load_base
 from firth.tasks.run import PREDICTIONS, Source
 

@@ -17,10 +17,10 @@ from firth.corpus.rows import PackedRows, need_text
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
+from firth.models.shared.heads import PairHead, TokenHead
 from firth.models.shared.masking import guessing_losses, hide_tokens
 from firth.models.shared.next_sentence import PairRows, build_pairs
 from firth.models.shared.rows import Specials, Turns, build_rows
-from firth.nn.outputs.heads import PairHead, TokenHead
 
 
 class MaskedTokens(nn.Module):

@@ -25,9 +25,9 @@ from firth.corpus.rows import PackedRows, need_text
 from firth.models.electra.config import ReplacedTokensConfig
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
+from firth.models.shared.heads import ReplacedHead, TokenHead
 from firth.models.shared.masking import hide_tokens
 from firth.models.shared.rows import Specials, Turns, build_rows
-from firth.nn.outputs.heads import ReplacedHead, TokenHead
 
 _SAMPLE = 5  # what the random numbers here are for
 

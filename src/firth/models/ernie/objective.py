@@ -23,10 +23,10 @@ from firth.models.ernie.config import KnowledgeMaskingConfig
 from firth.models.ernie.phrases import Entities, join_phrases
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
+from firth.models.shared.heads import Pooler, TokenHead
 from firth.models.shared.masking import HiddenRows, guessing_losses, hide_tokens
 from firth.models.shared.next_sentence import PairRows, cut_chunk, draw_pair, elsewhere, gather, trim
 from firth.models.shared.rows import Rows, RowWriter, Specials, Turns, build_rows, fill_rows
-from firth.nn.outputs.heads import Pooler, TokenHead
 
 BASIC, PHRASE, ENTITY = range(3)
 TASKS = {

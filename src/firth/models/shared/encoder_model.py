@@ -18,9 +18,9 @@ from firth.models.shared.batching import packs
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
 from firth.models.shared.encoder_format import load_encoder
+from firth.models.shared.heads import PairHead, Pooler, ReplacedHead, TokenHead
 from firth.models.shared.masked_model import MaskedModel
 from firth.models.shared.model import Guess, loading, require_room
-from firth.nn.outputs.heads import PairHead, Pooler, ReplacedHead, TokenHead
 from firth.tokenizers.pieces import Pieces
 
 

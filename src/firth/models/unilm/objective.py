@@ -22,10 +22,10 @@ from firth.corpus.format import Split
 from firth.corpus.rows import PackedRows, need_text
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
+from firth.models.shared.heads import TokenHead
 from firth.models.shared.masking import hide_tokens
 from firth.models.shared.rows import Rows, RowWriter, Specials, Turns, fill_rows
 from firth.models.unilm.config import UnifiedMasksConfig
-from firth.nn.outputs.heads import TokenHead
 
 KINDS = ("bidirectional", "left_to_right", "right_to_left", "seq2seq")
 BOTH_WAYS, LEFTWARD, RIGHTWARD, SEQUENCE = range(4)

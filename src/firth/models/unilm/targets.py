@@ -20,11 +20,11 @@ from firth.corpus.pairs import PairSplit
 from firth.corpus.rows import PackedRows
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
+from firth.models.shared.heads import TokenHead
 from firth.models.shared.masking import guessing_losses, hide_tokens, picked_columns
 from firth.models.shared.rows import Rows, Specials, Turns
 from firth.models.unilm.config import MaskedTargetsConfig
 from firth.models.unilm.objective import SEQUENCE, first_segments, order_of
-from firth.nn.outputs.heads import TokenHead
 
 NUM_SPECIAL = 3
 

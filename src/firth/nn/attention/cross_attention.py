@@ -7,11 +7,10 @@ size, H heads, K head size.
 import torch
 from torch import nn
 
-from firth.models.shared.configs import EncoderDecoderConfig
 from firth.nn.attention.attend import attend, attention_weights
 from firth.nn.attention.cache import KeyValues, Past
 from firth.nn.attention.self_attention import SelfAttention
-from firth.nn.blocks import FeedForward
+from firth.nn.blocks import DecoderBlockConfig, FeedForward
 from firth.nn.layers import build_norm, dropout
 
 
@@ -56,7 +55,7 @@ class CrossAttention(nn.Module):
 class DecoderBlock(nn.Module):
     """Self-attention, attention to the source, feed-forward, each with dropout, residual and norm."""
 
-    def __init__(self, config: EncoderDecoderConfig) -> None:
+    def __init__(self, config: DecoderBlockConfig) -> None:
         super().__init__()
         self.norm_first = config.norm_first
         self.dropout_prob = config.dropout_prob
