@@ -109,9 +109,9 @@ def main() -> None:
                     budget=f"{minutes * 60:.0f}s",
                     settings=parse_settings(arguments.settings),
                 )
-                facts = Run.open(out).facts
+                record = Run.open(out).record
                 title = f"firth {arguments.recipe} {' '.join(arguments.settings)}"
-                rows.append((title, RunConfig.build(facts["config"], out), out, facts["tokens"]))
+                rows.append((title, RunConfig.build(record.config, out), out, record.tokens))
             if arguments.only != "firth":
                 peer = folder / f"peer-{minutes:g}"
                 seen = train_peer(plain, corpus, minutes * 60, arguments.peer_rate, arguments.peer_batch, peer)

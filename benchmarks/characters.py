@@ -50,10 +50,10 @@ def main() -> None:
         (folder / "train.txt").write_text(text[:cut], encoding="utf-8")
         firth.prepare(folder / "train.txt", folder / "corpus", tokens="characters", lowercase=False, layout="file", heldout=0.0)  # fmt: skip
         firth.pretrain("gpt-char", corpus=folder / "corpus", out=folder / "run", budget=f"{given.minutes * 60:.0f}s", settings=parse_settings(given.settings))  # fmt: skip
-        facts, model = Run.open(folder / "run").facts, firth.load(folder / "run")
+        record, model = Run.open(folder / "run").record, firth.load(folder / "run")
         assert isinstance(model, DecoderModel)
         loss, count = mean_loss(model, text[cut:])
-        print(f"{facts['parameters']:,} parameters, {facts['seconds']:.0f} s, {facts['tokens']:,} characters learned from, {facts['tokens'] / facts['seconds']:,.0f} a second")  # fmt: skip
+        print(f"{record.parameters:,} parameters, {record.seconds:.0f} s, {record.tokens:,} characters learned from, {record.tokens / record.seconds:,.0f} a second")  # fmt: skip
         print(f"loss {loss:.4f} a character on {count:,} characters of the last tenth")
 
 

@@ -33,6 +33,7 @@ import torch
 import firth
 from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.files import write_text
+from firth.core.records import SharePoint
 from firth.core.run import Run
 from firth.corpus.format import Corpus
 from firth.models.elmo.objective import BothDirections, Ids
@@ -120,14 +121,14 @@ def compare_softmaxes(config: RunConfig, path: Path, minutes: float, folder: Pat
         out = folder / f"run-{number}"
         chosen = config.override([*settings, f"budget={minutes * 60:.0f}s"])
         firth.pretrain(chosen, corpus=path, out=out)
-        facts = Run.open(out).facts
+        record = Run.open(out).record
         family = ElmoPretraining(chosen.override(["evaluation_batches=64"]), corpus)
         family.restore(out)
         scores = family.evaluate()
         parameters = sum(parameter.numel() for parameter in family.objective.parameters())
         print(
             f"{name:<38} {scores['perplexity']:10.1f} {scores['forward_perplexity']:8.1f} {scores['backward_perplexity']:8.1f}"
-            f" {parameters:11,} {facts['tokens'] / facts['seconds']:9,.0f}",
+            f" {parameters:11,} {record.tokens / record.seconds:9,.0f}",
             flush=True,
         )
 
@@ -205,7 +206,7 @@ def compare_tasks(arguments: argparse.Namespace) -> None:
 
 def compare_shares(
     kind: str, data: TaskData, settings: dict[str, Any], arguments: argparse.Namespace
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[SharePoint]]:
     vectors = load_extra_vectors(Path(arguments.vectors))
     shares = [float(word) for word in arguments.shares.split(",")]
     named, curves = contenders(), {}
@@ -216,7 +217,7 @@ def compare_shares(
         curves[name] = learn_from_shares(settle, base, data, shares, arguments.seeds, vectors if own else None)
         for point in curves[name]:
             print(
-                f"  {name:<26} {100 * point['share']:5.4g} % {point['examples']:7,}  {point['mean']:.4f} ± {point['deviation']:.4f}",
+                f"  {name:<26} {100 * point.share:5.4g} % {point.examples:7,}  {point.mean:.4f} ± {point.deviation:.4f}",
                 flush=True,
             )
     return curves

@@ -193,9 +193,9 @@ def nce(corpus: Path, vocabularies: list[int], steps: int) -> None:
             for name in ("lstm-lm", "lstm-lm-nce"):
                 run = Path(folder) / f"{name}-{vocab_size}"
                 firth.pretrain(name, corpus=corpus, out=run, steps=steps, settings=parse_settings(limit))
-                facts, found = Run.open(run).facts, firth.evaluate(run)
+                record, found = Run.open(run).record, firth.evaluate(run)
                 told = "  ".join(f"{key} {value:.4g}" for key, value in found.items())
-                print(f"{name:12} {facts['config']['model']['vocab_size']:,} words {facts['seconds']:7.0f} s  {told}", flush=True)  # fmt: skip
+                print(f"{name:12} {record.config['model']['vocab_size']:,} words {record.seconds:7.0f} s  {told}", flush=True)  # fmt: skip
 
 
 def _lines(folder: Path, part: str) -> list[list[str]]:
@@ -260,8 +260,8 @@ def wikitext(data: Path, budget: str, out: Path | None, settings: list[str]) -> 
         corpus, known = prepare_wikitext(data, work)
         run = work / "run"
         firth.pretrain("lstm-lm-regularised", corpus=corpus, out=run, budget=budget, overwrite=True, settings=parse_settings(settings))  # fmt: skip
-        facts = Run.open(run).facts
-        print(f"{facts['parameters']:,} parameters, {facts['epochs']:.2f} epochs, {facts['tokens'] / facts['seconds']:,.0f} tokens/s, vocabulary {facts['config']['model']['vocab_size']:,}")  # fmt: skip
+        record = Run.open(run).record
+        print(f"{record.parameters:,} parameters, {record.epochs:.2f} epochs, {record.tokens / record.seconds:,.0f} tokens/s, vocabulary {record.config['model']['vocab_size']:,}")  # fmt: skip
         for line in read_history(run / "metrics.jsonl"):
             if line["event"] == "evaluate":
                 print(

@@ -349,16 +349,16 @@ def train(arguments: argparse.Namespace, corpus: Corpus, folder: Path) -> None:
     print(f"{arguments.minutes} minutes each, {torch.get_num_threads()} threads, {corpus.info.train.tokens:,} tokens")
     for name in arguments.recipes:
         out = (arguments.out or folder) / name
-        if not (out / "firth.json").is_file() or Run.open(out).facts["status"] != "finished":
+        if not (out / "firth.json").is_file() or Run.open(out).record.status != "finished":
             length = {"steps": int(given[name])} if name in given else {"budget": f"{arguments.minutes}m"}
             settings = settings_of(name, arguments)
             firth.pretrain(
                 name, corpus=corpus.folder, out=out, settings=parse_settings(settings), overwrite=True, **length
             )
-        facts = Run.open(out).facts
+        record = Run.open(out).record
         scores = {key: value for key, value in firth.evaluate(out).items() if isinstance(value, float)}
         shown = "  ".join(f"{key} {value:.4f}" for key, value in scores.items())
-        print(f"\n{name}: {facts['steps']} steps, {facts['tokens']:,} tokens, {facts['seconds'] / 60:.1f} min")
+        print(f"\n{name}: {record.steps} steps, {record.tokens:,} tokens, {record.seconds / 60:.1f} min")
         print(f"  held out: {shown}")
         if arguments.probe:
             print(f"  probe: accuracy {probe(out, arguments.probe):.4f}")

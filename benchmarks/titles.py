@@ -88,9 +88,9 @@ def teach(recipe: str, folder: Path, arguments: argparse.Namespace) -> WritingMo
 
 
 def report(run: Path) -> Path:
-    facts = Run.open(run).facts
-    loss = facts["metrics"].get("loss")
-    print(f"  {run.name}: {facts['steps']:,} steps, {facts['seconds']:.0f} s, held-out loss {loss:.3f}", flush=True)
+    record = Run.open(run).record
+    loss = record.metrics.get("loss")
+    print(f"  {run.name}: {record.steps:,} steps, {record.seconds:.0f} s, held-out loss {loss:.3f}", flush=True)
     return run
 
 

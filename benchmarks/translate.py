@@ -343,12 +343,12 @@ def measure_quality(parts: Parts, folder: Path, arguments: argparse.Namespace) -
             settings=parse_settings(arguments.settings),
         )
     model = load_translation(run)
-    facts = Run.open(run).facts
+    record = Run.open(run).record
     pairs = list(read_pairs(find_pair_sources([str(path) for path in parts["test"]]), PairsReadingConfig()))
     started = time.perf_counter()
     found = model.translate([pair.source for pair in pairs])
     translated = time.perf_counter() - started
-    print(f"{facts['recipe']}: {facts['seconds'] / 60:.1f} minutes of training, {facts['parameters']:,} parameters")
+    print(f"{record.recipe}: {record.seconds / 60:.1f} minutes of training, {record.parameters:,} parameters")
     print(f"  {len(pairs) / translated:.1f} sentences/s with a beam of 5")
     long = [len(pair.source.split()) >= LONG for pair in pairs]
     for title, chosen in (

@@ -103,7 +103,7 @@ def test_train_save_load_same_output(name: str, corpus_of: Callable[[str], Path]
         np.testing.assert_allclose(loaded.encode(TEXTS, layer), vectors, atol=1e-5)  # batching changes nothing
     np.testing.assert_allclose(layers.hidden[-1].mean(0), loaded.encode(TEXTS[0])[0], atol=1e-5)
     assert {"report.html", "metrics.jsonl", "firth.json"} <= {path.name for path in (tmp_path / "run").iterdir()}
-    found, told = firth.evaluate(tmp_path / "run", num_texts=2), Run.open(tmp_path / "run").facts["metrics"]
+    found, told = firth.evaluate(tmp_path / "run", num_texts=2), Run.open(tmp_path / "run").record.metrics
     if find_run_recipe(name).spec != "recurrent":  # their test is on all of the text, not on the same batches
         assert found["loss"] == pytest.approx(told["loss"], rel=1e-5)  # heads and all are restored
 
@@ -161,7 +161,7 @@ def test_resuming_is_exact(
         (tmp_path / run / "checkpoints" / "step-4" / "model.safetensors").read_bytes() for run in ("whole", "parts")
     )
     assert one == two
-    assert Run.open(tmp_path / "whole").facts["checksums"] == Run.open(tmp_path / "parts").facts["checksums"]
+    assert Run.open(tmp_path / "whole").record.checksums == Run.open(tmp_path / "parts").record.checksums
 
 
 def test_overwrite_replaces_a_run(tiny_config: RunConfig, corpus_folder: Path, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import torch
 import firth
 from firth.core.configs import find_run_recipe
 from firth.core.errors import FirthError, Interrupted
-from firth.core.run import Run
+from firth.core.records import TunedBase
+from firth.core.run import Run, RunRecord
 from firth.tasks import adapt as tune_file
 from firth.training.loop import Loop
 from task_text import PEOPLE, THINGS, files
@@ -28,7 +29,7 @@ def elmo(words_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def finetune(base: Any, folder: Path, kind: str = "classify", **more: Any) -> dict[str, Any]:
+def finetune(base: Any, folder: Path, kind: str = "classify", **more: Any) -> RunRecord:
     task = {"pair": "classify"}.get(kind, kind)
     firth.finetune(
         task,
@@ -38,7 +39,13 @@ def finetune(base: Any, folder: Path, kind: str = "classify", **more: Any) -> di
         epochs=1,
         **more,
     )
-    return Run.open(folder / "run").facts
+    return Run.open(folder / "run").record
+
+
+def tuned(record: RunRecord) -> TunedBase:
+    assert record.task is not None
+    assert record.task.tuned_base is not None
+    return record.task.tuned_base
 
 
 def test_elmo_knows_the_text_better_after(elmo: Path, tmp_path: Path) -> None:
@@ -53,23 +60,23 @@ def test_elmo_knows_the_text_better_after(elmo: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     more = {"adapt_epochs": 3, "adapt_learning_rate": 0.01, "epochs": 1}
     firth.finetune("classify", base=elmo, train=path, dev=path, out=out, **more)  # type: ignore[arg-type]
-    found = Run.open(out).facts["tuned_base"]
-    assert found["after"]["perplexity"] < 0.7 * found["before"]["perplexity"]
-    assert found["epochs"] == 3
+    found = tuned(Run.open(out).record)
+    assert found.after["perplexity"] < 0.7 * found.before["perplexity"]
+    assert found.epochs == 3
     assert not (tmp_path / "run" / "tuned_base").exists()
     report = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "Base on the task&#x27;s text" in report or "Base on the task's text" in report
-    tuned, before = firth.load(tmp_path / "run" / "base"), firth.load(elmo)
+    after, before = firth.load(tmp_path / "run" / "base"), firth.load(elmo)
     name = "readers.layers.0.projection"
-    assert not torch.equal(tuned.model.state_dict()[name], before.model.state_dict()[name])  # type: ignore[attr-defined]
+    assert not torch.equal(after.model.state_dict()[name], before.model.state_dict()[name])  # type: ignore[attr-defined]
     assert firth.load(tmp_path / "run").predict(["The map."])
 
 
 @pytest.mark.parametrize("kind", ["pair", "tag", "answer"])
 def test_bert_on_every_kind_of_example(kind: str, run_folder: Path, tmp_path: Path) -> None:
-    facts = finetune(run_folder, tmp_path, kind, adapt_epochs=1)
-    assert set(facts["tuned_base"]) == {"before", "after", "epochs"}
-    assert facts["config"]["adapt_epochs"] == 1
+    record = finetune(run_folder, tmp_path, kind, adapt_epochs=1)
+    assert tuned(record).epochs == 1
+    assert record.config["adapt_epochs"] == 1
 
 
 @pytest.mark.parametrize(
@@ -89,8 +96,8 @@ def test_every_objective(
 ) -> None:
     config = find_run_recipe(recipe).override([*settings, *SMALL])
     firth.pretrain(config, corpus=request.getfixturevalue(corpus), out=tmp_path / "base")
-    facts = finetune(tmp_path / "base", tmp_path, adapt_epochs=1)
-    assert facts["tuned_base"]["after"].keys() >= facts["tuned_base"]["before"].keys()
+    found = tuned(finetune(tmp_path / "base", tmp_path, adapt_epochs=1))
+    assert found.after.keys() >= found.before.keys()
     assert firth.load(tmp_path / "run").predict(["The map."])
 
 
@@ -106,9 +113,9 @@ def test_an_interrupted_one_goes_on(elmo: Path, tmp_path: Path, monkeypatch: pyt
         with pytest.raises(Interrupted):
             finetune(elmo, tmp_path, adapt_epochs=2)
     monkeypatch.setattr(tune_file, "start_run", None)  # it is not begun anew
-    facts = finetune(elmo, tmp_path, adapt_epochs=2)
-    assert facts["status"] == "finished"
-    assert facts["tuned_base"]["before"]["perplexity"] > 0
+    record = finetune(elmo, tmp_path, adapt_epochs=2)
+    assert record.finished
+    assert tuned(record).before["perplexity"] > 0
 
 
 @pytest.mark.parametrize("base", ["scratch", "vectors"])

@@ -58,7 +58,7 @@ def test_texts(name: str, bases: dict[str, Path], tmp_path: Path) -> None:
     assert [found["written"] for found in loaded.predict(texts)] == loaded.write(texts)
     assert loaded.translate(texts, 2) == loaded.write(texts, 2)
     assert loaded.config.prefix == "turn:"
-    metrics = Run.open(out).facts["metrics"]
+    metrics = Run.open(out).record.metrics
     assert {"loss", "exact_match", "rouge_1", "rouge_2", "rouge_l", "bleu", "chrf"} <= set(metrics)
     tested = firth.evaluate(out, data=dev)
     assert tested["examples"] == 5
@@ -94,7 +94,7 @@ def test_the_best_test_says_which_model_is_kept(name: str, bases: dict[str, Path
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
         tested = [line["heldout_loss"] for line in lines if "heldout_loss" in line]
         assert tested == sorted(tested)
-        found[finish] = Run.open(out).facts["metrics"]["loss"]
+        found[finish] = Run.open(out).record.metrics["loss"]
         assert found[finish] == pytest.approx(min(tested) if finish == "best" else tested[-1])
         assert firth.evaluate(out)["loss"] == pytest.approx(found[finish], rel=1e-4)
     assert found["best"] < found["last"]
@@ -183,7 +183,7 @@ def test_it_goes_on(bases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("firth.training.loop._REPORT_S", 0.0)
     with pytest.raises(Interrupted):
         firth.finetune("write", progress=stop, **given)
-    assert Run.open(out).facts["status"] == "started"
+    assert Run.open(out).record.status == "started"
     with pytest.raises(FirthError, match="go on with --resume"):  # with other settings it is another run
         firth.finetune("write", learning_rate=0.1, **given)
     before = train.read_bytes()
@@ -192,9 +192,9 @@ def test_it_goes_on(bases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.
         firth.finetune("write", **given)
     train.write_bytes(before)
     firth.finetune("write", **given)
-    assert Run.open(out).facts["status"] == "finished"
+    assert Run.open(out).record.status == "finished"
     firth.finetune("write", **(given | {"out": tmp_path / "whole"}))
-    assert Run.open(out).facts["checksums"] == Run.open(tmp_path / "whole").facts["checksums"]
+    assert Run.open(out).record.checksums == Run.open(tmp_path / "whole").record.checksums
     with pytest.raises(FirthError, match="exists already"):
         firth.finetune("write", **given)
     firth.finetune("write", overwrite=True, **given)

@@ -203,12 +203,16 @@ def test_resume_of_what_is_no_run(corpus_here: Path, work: Path, run_folder: Pat
     shutil.copytree(run_folder, work / "run")
     refused(["pretrain", "--resume", "run", "--steps", "9"], capsys, "run: a resumed run keeps all its settings")
     refused(["pretrain", "bert-mini", "--resume", "run"], capsys, "run: a resumed run keeps all its settings")
-    change_json(work / "run" / "firth.json", kind="finetune", status="started")
+    change_json(work / "run" / "firth.json", kind="task", task={"cells": 1}, status="started")
     refused(["pretrain", "--resume", "run"], capsys, "run: not a pre-training run", "firth pretrain made")
+    change_json(work / "run" / "firth.json", kind="finetune")
+    refused(["pretrain", "--resume", "run"], capsys, "run/firth.json: damaged ('kind'", "train it again")
     (work / "run" / "firth.json").write_text("{")
     refused(["pretrain", "--resume", "run"], capsys, "run/firth.json: not valid JSON")
     (work / "run" / "firth.json").write_text('{"format": 1}')
-    refused(["pretrain", "--resume", "run"], capsys, "run/firth.json: damaged")
+    refused(["pretrain", "--resume", "run"], capsys, "run/firth.json: made by an older Firth", "train it again")
+    (work / "run" / "firth.json").write_text('{"format": 2}')
+    refused(["pretrain", "--resume", "run"], capsys, "run/firth.json: damaged ('kind' is missing)")
 
 
 @pytest.fixture

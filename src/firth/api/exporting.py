@@ -29,7 +29,7 @@ def export(
         data: Labelled examples on which both are scored, or sentences to translate.
 
     Returns:
-        What is known of the result, with ``verified`` if it was.
+        What is known of the result: the record of the exported model, with ``export.verified`` if it was.
 
     Example::
 
@@ -38,11 +38,12 @@ def export(
     if to == "onnx":
         from firth.exporters.onnx import export_onnx
 
-        return export_onnx(Path(model), Path(out), int8, verify, optional_path(data)).facts
+        return export_onnx(Path(model), Path(out), int8, verify, optional_path(data)).record.model_dump(mode="json")
     if to == "ctranslate2":
         from firth.exporters.ctranslate2 import export_ctranslate2
 
-        return export_ctranslate2(Path(model), Path(out), int8, verify, optional_path(data)).facts
+        run = export_ctranslate2(Path(model), Path(out), int8, verify, optional_path(data))
+        return run.record.model_dump(mode="json")
     if verify or data is not None:
         raise FirthError(
             "only exported models are verified: add --to onnx or --to ctranslate2, or leave out --verify and --data"

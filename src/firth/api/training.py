@@ -113,7 +113,7 @@ def _resume(folder: Path, progress: Progress | None) -> Run:
     from firth.core.run import Run
 
     run = Run.open(folder)
-    if run.facts.get("kind") == "vectors":
+    if run.record.kind == "vectors":
         from firth.vectors.run import resume_vectors
 
         return resume_vectors(run, progress)

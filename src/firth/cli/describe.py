@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from firth.core.errors import FirthError
 from firth.core.files import check_files
+from firth.core.records import ExportRecord, TaskRecord
+from firth.core.run import Run, RunRecord
 from firth.core.units import show_bytes, show_count, show_duration
 
 if TYPE_CHECKING:
@@ -64,97 +66,90 @@ def word_rows(scores: dict[str, Any]) -> Rows:
     return rows
 
 
-def _vector_rows(facts: dict[str, Any]) -> Rows:
-    rows = [("recipe", facts["recipe"]), ("status", facts["status"])]
-    if facts["status"] == "finished":
-        rows.append(("words", f"{facts['words']:,} of {facts['config']['dim']} dimensions"))
-        rows += [(name.replace("_", " "), f"{value:,.4g}") for name, value in facts["metrics"].items()]
-    return rows
-
-
-def task_rows(facts: dict[str, Any]) -> Rows:
-    """A fine-tuned run in a few lines; several trainings a line each."""
-    rows = [("task", facts["recipe"]), ("base", str(facts["base"])), ("status", facts["status"])]
-    if facts.get("teacher"):
-        rows.append(("teacher", facts["teacher"]))
-    if facts["status"] != "finished":
+def run_rows(record: RunRecord) -> Rows:
+    """A run in a few lines."""
+    if record.export is not None:
+        return export_rows(record, record.export)
+    if record.task is not None:
+        return task_rows(record, record.task)
+    rows = [("recipe", record.recipe), ("status", record.status)]
+    if record.steps is not None:
+        rows.append(("steps", f"{record.steps:,}"))
+    if not record.finished:
         return rows
-    metric = facts.get("metric", "")
-    rows += [(f"dev {name.replace('_', ' ')}", f"{value:.4f}") for name, value in facts["metrics"].items()]
-    if "interval" in facts:
-        found = facts["interval"]
-        rows.append((f"{found['metric']}, 95 %", f"{found['low']:.4f} to {found['high']:.4f}"))
-    if "spread" in facts:
-        found = facts["spread"]
-        rows.append(("over trainings", f"{found['mean']:.4f} ± {found['deviation']:.4f} ({found['count']})"))
-        rows += [
-            (
-                f"  seed {result['seed']}",
-                f"{result['scores'][metric]:.4f}  "
-                + ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in result["settings"].items()),
-            )
-            for result in facts["results"]
-            if result["share"] == facts["results"][facts["best"]]["share"]
-        ]
+    if record.kind == "vectors":
+        rows.append(("words", f"{record.words:,} of {record.config.get('dim')} dimensions"))
+    else:
+        rows.append(("parameters", show_count(record.parameters)))
+    speed = show_count(record.tokens / max(record.seconds, 1e-9))
     rows += [
-        (f"  {100 * point['share']:g} % ({point['examples']:,})", f"{point['mean']:.4f} ± {point['deviation']:.4f}")
-        for point in facts.get("efficiency", ())
+        ("tokens seen", f"{show_count(record.tokens)} ({record.epochs:.2f} epochs)"),
+        ("time", f"{show_duration(record.seconds)} ({speed} tokens/s)"),
     ]
-    if "tuned_base" in facts:
-        both = [facts["tuned_base"][side].get("loss") for side in ("before", "after")]
-        if None not in both:
-            rows.append(("base on the task's text", f"held-out loss {both[0]:.4f} before, {both[1]:.4f} after"))
-    rows += [
-        (f"layers at the {place}", f"{' '.join(f'{weight:.3f}' for weight in mix['weights'])}, γ {mix['gamma']:.3f}")
-        for place, mix in (facts.get("mixes") or {}).items()
-    ]
-    rows += [("parameters", show_count(facts["parameters"])), ("training", show_duration(facts["seconds"]))]
+    part = "" if record.kind == "vectors" else "held-out "
+    rows += [(f"{part}{name.replace('_', ' ')}", f"{value:.4f}") for name, value in record.metrics.items()]
+    rows += [(name.replace("_", " "), value) for name, value in record.notes.items()]
     return rows
 
 
-def export_rows(facts: dict[str, Any]) -> Rows:
+def task_rows(record: RunRecord, task: TaskRecord) -> Rows:
+    """A fine-tuned run; several trainings a line each."""
+    rows = [("task", record.recipe), ("base", str(record.base)), ("status", record.status)]
+    if task.teacher is not None:
+        rows.append(("teacher", task.teacher))
+    if not record.finished:
+        return rows
+    rows += [(f"dev {name.replace('_', ' ')}", f"{value:.4f}") for name, value in record.metrics.items()]
+    if task.interval is not None:
+        rows.append((f"{task.interval.metric}, 95 %", f"{task.interval.low:.4f} to {task.interval.high:.4f}"))
+    rows += _training_rows(task)
+    if task.tuned_base is not None:
+        before, after = (side.get("loss") for side in (task.tuned_base.before, task.tuned_base.after))
+        if before is not None and after is not None:
+            rows.append(("base on the task's text", f"held-out loss {before:.4f} before, {after:.4f} after"))
+    rows += [
+        (f"layers at the {place}", f"{' '.join(f'{weight:.3f}' for weight in mix.weights)}, γ {mix.gamma:.3f}")
+        for place, mix in task.mixes.items()
+    ]
+    rows += [("parameters", show_count(record.parameters)), ("training", show_duration(record.seconds))]
+    return rows
+
+
+def _training_rows(task: TaskRecord) -> Rows:
+    """Those that differ in their seed or settings, and the means of those that differ in their share."""
+    rows: Rows = []
+    if task.spread is not None and task.chosen is not None:
+        found = task.spread
+        rows.append(("over trainings", f"{found.mean:.4f} ± {found.deviation:.4f} ({found.count})"))
+        for result in task.results:
+            if result.share == task.chosen.share:
+                settings = result.settings.model_dump().items()
+                shown = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in settings)
+                rows.append((f"  seed {result.seed}", f"{result.score:.4f}  {shown}"))
+    return rows + [
+        (f"  {100 * point.share:g} % ({point.examples:,})", f"{point.mean:.4f} ± {point.deviation:.4f}")
+        for point in task.efficiency
+    ]
+
+
+def export_rows(record: RunRecord, export: ExportRecord) -> Rows:
     """An exported model, and what was found beside its original."""
     rows = [
-        ("exported from", facts["source"]),
-        ("numbers", "int8" if facts["config"]["int8"] else "float32"),
-        ("parameters", show_count(facts["parameters"])),
+        ("exported from", export.source),
+        ("numbers", "int8" if export.int8 else "float32"),
+        ("parameters", show_count(record.parameters)),
     ]
-    found = dict(facts.get("verified", {}))
+    found = {} if export.verified is None else export.verified.model_dump(exclude_none=True)
     before, after = found.pop("before", {}), found.pop("after", {})
     rows += [
         (name.replace("_", " "), f"{value:.6g}" if isinstance(value, float) else str(value))
         for name, value in found.items()
     ]
-    rows += [
+    return rows + [
         (name.replace("_", " "), f"{value:.4f} before, {after[name]:.4f} after")
         for name, value in before.items()
-        if isinstance(value, float)
+        if name in after
     ]
-    return rows
-
-
-def run_rows(facts: dict[str, Any]) -> Rows:
-    if facts.get("kind") in ("onnx", "ctranslate2"):
-        return export_rows(facts)
-    if facts.get("kind") == "task":
-        return task_rows(facts)
-    if facts.get("kind") == "vectors":
-        return _vector_rows(facts)
-    rows = [("recipe", facts["recipe"]), ("status", facts["status"])]
-    if "steps" in facts:
-        rows.append(("steps", f"{facts['steps']:,}"))
-    if facts["status"] == "finished":
-        rows += [
-            ("parameters", show_count(facts["parameters"])),
-            ("tokens seen", f"{show_count(facts['tokens'])} ({facts['epochs']:.2f} epochs)"),
-            (
-                "time",
-                f"{show_duration(facts['seconds'])} ({show_count(facts['tokens'] / max(facts['seconds'], 1e-9))} tokens/s)",
-            ),
-        ]
-        rows += [(f"held-out {name.replace('_', ' ')}", f"{value:.4f}") for name, value in facts["metrics"].items()]
-        rows += [(name.replace("_", " "), value) for name, value in facts.get("notes", {}).items()]
-    return rows
 
 
 def plan_rows(found: dict[str, float]) -> Rows:
@@ -169,7 +164,7 @@ def plan_rows(found: dict[str, float]) -> Rows:
 
 
 def describe(path: Path) -> tuple[str, Rows, dict[str, Any]]:
-    """(kind, rows for people, facts for programs)."""
+    """(kind, rows for people, data for programs)."""
     if not path.exists():
         raise FirthError(f"{path}: no such corpus, run or model; check the path")
     if (path / "corpus.json").is_file():
@@ -179,12 +174,12 @@ def describe(path: Path) -> tuple[str, Rows, dict[str, Any]]:
         if info.kind == "pairs":
             return "a corpus of sentence pairs, files whole", pairs_rows(info), info.model_dump()
         return f"a corpus of {info.tokens.kind}, files whole", corpus_rows(info), info.model_dump()
-    if (path / "firth.json").is_file():
-        from firth.core.run import Run
-
-        facts = Run.open(path).facts
-        check_files(path, facts.get("checksums", {}), "train it again, or copy it again from where it was whole")
-        return f"a run{', files whole' if 'checksums' in facts else ''}", run_rows(facts), facts
+    run = Run.find(path)
+    if run is not None:
+        record = run.record
+        check_files(path, record.checksums, "train it again, or copy it again from where it was whole")
+        whole = ", files whole" if record.checksums else ""
+        return f"a run{whole}", run_rows(record), record.model_dump(mode="json")
     if (path / "options.json").is_file():
         from firth.core.files import read_json
 

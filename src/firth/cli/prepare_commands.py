@@ -218,9 +218,9 @@ def info(
     from firth.cli.app import say, say_json, table
     from firth.cli.describe import describe
 
-    kind, rows, facts = describe(path)
+    kind, rows, data = describe(path)
     if as_json:
-        say_json({"path": str(path), "kind": kind, **facts})
+        say_json({"path": str(path), "kind": kind, **data})
         return
     say(f"{path}: {kind}")
     table(rows)

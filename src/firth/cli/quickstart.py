@@ -103,7 +103,7 @@ def _fill(found: dict[str, Any], out: Path, lang: str) -> None:
     from firth.core.run import Run
 
     row = next(row for row in found["rows"] if row["name"].startswith("bert"))
-    model = firth.load(Run.open(out / row["folder"]).facts["base"])
+    model = firth.load(str(Run.open(out / row["folder"]).record.base))
     say(_WORDS[lang]["fill"].format(name=row["name"]))
     for sentence in _SENTENCES[lang]:
         guesses = model.fill(sentence, 4)[0]

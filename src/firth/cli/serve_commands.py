@@ -144,7 +144,8 @@ def export(
         say_json({"out": str(out), **found})
         return
     say(f"{out}: written")
-    if "verified" in found:
-        from firth.cli.describe import export_rows
+    if found.get("export"):
+        from firth.cli.describe import run_rows
+        from firth.core.run import Run
 
-        table(export_rows(found))
+        table(run_rows(Run.open(out).record))

@@ -139,16 +139,16 @@ def _say_look(lines: list[str], alone: bool, as_json: bool) -> None:
 def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     """How it went, and what can be done with it."""
     from firth.cli.app import say, say_json, table
-    from firth.cli.describe import run_rows, task_rows
+    from firth.cli.describe import run_rows
     from firth.core.run import Run
 
-    facts = Run.open(folder).facts
+    record = Run.open(folder).record
     if as_json:
-        say_json({"run": str(folder), **facts})
+        say_json({"run": str(folder), **record.model_dump(mode="json")})
         return
     say(f"{folder}: trained")
-    table(task_rows(facts) if facts["kind"] == "task" else run_rows(facts))
-    if "interval" in facts or facts["kind"] != "task":
+    table(run_rows(record))
+    if record.task is None or record.task.interval is not None:
         say(f"report: {folder}/report.html")
     if not is_measured:
         say("how good it is was not measured: name labelled texts that it has not seen with --dev")

@@ -133,14 +133,14 @@ def _say_pretrained(folder: Path, as_json: bool) -> None:
     from firth.cli.describe import run_rows
     from firth.core.run import Run
 
-    facts = Run.open(folder).facts
+    record = Run.open(folder).record
     if as_json:
-        say_json({"run": str(folder), **facts})
+        say_json({"run": str(folder), **record.model_dump(mode="json")})
         return
     say(f"{folder}: trained")
-    table(run_rows(facts))
+    table(run_rows(record))
     say(f"report: {folder}/report.html")
-    if facts.get("kind") == "vectors":
+    if record.kind == "vectors":
         say(f"next: firth nearest {folder} WORD")
-    elif facts.get("uses"):
-        say(f"next: firth {facts['uses'][0].format(name=folder)}")
+    elif record.uses:
+        say(f"next: firth {record.uses[0].format(name=folder)}")

@@ -93,7 +93,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
         raise FirthError(f"{path}: no such file") from None
-    except (ValueError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise FirthError(f"{path}: not valid JSON ({error}); the file is damaged or has another format") from None
 
 

@@ -1,4 +1,9 @@
-"""A run directory: what was trained, how, on what, and how far it got (``firth.json``)."""
+"""A run directory: what was trained, how, on what, and how far it got. ``firth.json`` is a ``RunRecord``; it is read and
+written here and nowhere else.
+
+Every kind of run has the same record. What only a task has is in ``task``, what only an export has in ``export``. The
+settings (``config``) are plain data, checked by the class that they belong to: ``RunConfig``, ``TaskConfig`` and so on.
+"""
 
 import contextlib
 import fcntl
@@ -8,12 +13,16 @@ import shutil
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
+
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from firth.core.errors import FirthError
 from firth.core.files import disk_errors, read_json, write_json
+from firth.core.records import Chart, CorpusRecord, ExportRecord, MadeFrom, Record, TaskRecord
 
-FORMAT = 1
+FORMAT: Final = 2
+RECORD = "firth.json"
 _PACKAGES = ("firth", "torch", "numpy", "tokenizers", "safetensors")
 
 
@@ -26,22 +35,120 @@ def versions() -> dict[str, str]:
     return found
 
 
+Kind = Literal["pretrain", "vectors", "task", "onnx", "ctranslate2"]
+
+
+class RunRecord(Record):
+    """``firth.json``. Numbers of results are 0 and mappings empty until the run is finished."""
+
+    format: Literal[2] = FORMAT
+    kind: Kind
+    model: str  # the name of the ``ModelSpec``: of a task that of its base, of an export that of its source
+    recipe: str
+    status: Literal["started", "finished"] = "started"
+    versions: dict[str, str]
+    config: dict[str, JsonValue]
+    corpus: CorpusRecord | None = None
+    base: str | None = None  # the model whose weights were the first ones, or that a task stands on
+    made_from: MadeFrom | None = None
+
+    # training
+    processes: int = 1
+    steps: int | None = None  # none: not decided yet
+    evaluations: int | None = None
+    seconds: float = 0.0
+    tokens: int = 0
+    epochs: float = 0.0
+
+    # results
+    metrics: dict[str, float] = Field(default_factory=dict)
+    notes: dict[str, str] = Field(default_factory=dict)  # about the metrics: signatures of BLEU and the like
+    parameters: int = 0
+    words: int = 0  # of static vectors
+    word_split: Literal["words", "whitespace"] | None = None  # how static vectors cut text
+    charts: tuple[Chart, ...] = ()
+    uses: tuple[str, ...] = ()  # the next commands
+    checksums: dict[str, str] = Field(
+        default_factory=dict
+    )  # of the finished model's files; empty until its report is written
+
+    task: TaskRecord | None = None
+    export: ExportRecord | None = None
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> "RunRecord":
+        if (self.task is not None) != (self.kind == "task"):
+            raise ValueError(f"'task' is {'missing' if self.kind == 'task' else 'not for'} a run of kind {self.kind}")
+        if (self.export is not None) != (self.kind in ("onnx", "ctranslate2")):
+            raise ValueError(f"'export' does not fit a run of kind {self.kind}")
+        if self.corpus is None and self.export is None:
+            raise ValueError("'corpus' is missing")
+        if self.finished and self.task is not None and self.task.best is None:
+            raise ValueError("'task.best' is missing")
+        return self
+
+    @property
+    def finished(self) -> bool:
+        return self.status == "finished"
+
+
+def _read_record(path: Path) -> RunRecord:
+    """Nothing missing, nothing left over; what is wrong is said in one sentence."""
+    data = read_json(path)
+    made = data.get("format") if isinstance(data, dict) else None
+    if not isinstance(data, dict) or type(made) is not int:
+        raise FirthError(f"{path}: damaged (it says no format); train it again")
+    if made > FORMAT:
+        raise FirthError(f"{path}: made by a newer Firth (format {made}, this one reads {FORMAT}); update Firth")
+    if made < FORMAT:
+        raise FirthError(f"{path}: made by an older Firth (format {made}, this one reads {FORMAT}); train it again")
+    missing = [name for name in RunRecord.model_fields if name not in data]
+    if missing:
+        raise FirthError(f"{path}: damaged ('{missing[0]}' is missing); train it again")
+    try:
+        return RunRecord.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name, reason = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+        raise FirthError(f"{path}: damaged ({f'{name!r}: ' if name else ''}{reason}); train it again") from None
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a run was begun or a model exported here."""
+    return (folder / RECORD).is_file()
+
+
+@contextlib.contextmanager
+def lock_folder(folder: Path, refusal: str) -> Iterator[None]:
+    """Only one process works in a folder at a time; another one gets the refusal."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FirthError(f"{folder}: {refusal}") from None
+        yield
+    finally:
+        os.close(handle)
+
+
+_BUSY = "another process is training this run; wait for it or stop it"
+
+
 class Run:
     """A folder with ``firth.json``, ``metrics.jsonl``, ``checkpoints/`` and, at the end, the model."""
 
-    def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, record: RunRecord) -> None:
         self.folder = folder
-        self.facts = facts
+        self.record = record
 
     @classmethod
-    def create(
-        cls, folder: Path, facts: dict[str, Any], overwrite: bool = False, prepared: tuple[str, ...] = ()
-    ) -> "Run":
+    def create(cls, folder: Path, record: RunRecord, overwrite: bool = False, prepared: tuple[str, ...] = ()) -> "Run":
         """``prepared`` are names that stand in the folder already."""
         cls.clear(folder, overwrite, prepared)
         with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        run = cls(folder, {"format": FORMAT, "status": "started", "versions": versions(), **facts})
+        run = cls(folder, record)
         run.save()
         return run
 
@@ -54,11 +161,11 @@ class Run:
         if all(path.name in prepared for path in found):
             return
         if not overwrite:
-            hint = f", go on with --resume {folder}," if (folder / "firth.json").is_file() else ""
+            hint = f", go on with --resume {folder}," if is_run(folder) else ""
             raise FirthError(f"{folder}: exists already; choose another --out{hint} or replace it with --overwrite")
-        if not (folder / "firth.json").is_file():
+        if not is_run(folder):
             raise FirthError(f"{folder}: not a run of Firth, so it is not overwritten; choose another --out")
-        with cls(folder, {}).lock():
+        with lock_folder(folder, _BUSY):
             shutil.rmtree(folder)
 
     @classmethod
@@ -72,33 +179,31 @@ class Run:
     def open(cls, folder: Path) -> "Run":
         if not folder.exists():
             raise FirthError(f"{folder}: no such run; check the path")
-        if not (folder / "firth.json").is_file():
+        if not is_run(folder):
             raise FirthError(
-                f"{folder}: not a run of Firth (no firth.json in it); name a folder that firth pretrain made"
+                f"{folder}: not a run of Firth (no {RECORD} in it); name a folder that firth pretrain made"
             )
-        facts = read_json(folder / "firth.json")
-        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-            raise FirthError(f"{folder / 'firth.json'}: made by another version of Firth; train it again")
-        missing = [name for name in ("kind", "recipe", "status", "config", "corpus") if name not in facts]
-        if missing:
-            raise FirthError(f"{folder / 'firth.json'}: damaged ({', '.join(missing)} missing); train it again")
-        return cls(folder, facts)
+        return cls(folder, _read_record(folder / RECORD))
+
+    @classmethod
+    def find(cls, folder: Path) -> "Run | None":
+        """The run in a folder that may as well be a published directory."""
+        return cls.open(folder) if is_run(folder) else None
+
+    @property
+    def path(self) -> Path:
+        """Of the record."""
+        return self.folder / RECORD
+
+    def change(self, **changes: Any) -> None:
+        """Fields of the record, checked by its schema; not written yet."""
+        self.record = self.record.replace(**changes)
 
     def save(self, **changes: Any) -> None:
-        self.facts |= changes
-        write_json(self.folder / "firth.json", self.facts)
+        """Changes fields of the record and writes it."""
+        self.change(**changes)
+        write_json(self.path, self.record.model_dump(mode="json"))
 
-    @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> contextlib.AbstractContextManager[None]:
         """Only one process trains a run at a time."""
-        handle = os.open(self.folder, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FirthError(
-                    f"{self.folder}: another process is training this run; wait for it or stop it"
-                ) from None
-            yield
-        finally:
-            os.close(handle)
+        return lock_folder(self.folder, _BUSY)

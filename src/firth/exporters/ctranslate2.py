@@ -13,8 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.files import atomic_folder, checksum, read_json, write_json
-from firth.core.run import FORMAT, Run, versions
+from firth.core.files import atomic_folder, checksum, read_json
+from firth.core.records import ExportRecord, TranslationCheck
+from firth.core.registry import spec_of_model_type
+from firth.core.run import Run, RunRecord, versions
 from firth.corpus.pairs import PairsCorpus
 from firth.data.sources import find_sources, numbered_lines
 from firth.exporters.ctranslate2_model import CTranslate2Model
@@ -26,7 +28,7 @@ from firth.models.shared.translation import load_translator
 from firth.models.shared.translation_model import TranslationModel
 from firth.tokenizers.pieces import Pieces
 
-MODEL, KIND = "model.bin", "ctranslate2"
+MODEL = "model.bin"
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 _POSITIONS = 2048  # rows of the table of sinusoids, which here does not grow with the text
 _MAX_DISTANCE = 128
@@ -221,16 +223,17 @@ def export_ctranslate2(
         if target_pieces is not pieces:
             (folder / "target").mkdir()
             target_pieces.save(folder / "target")
-        settings = {"model": config.model_dump(), "ids": ids, "languages": languages, "int8": int8}
-        facts = _facts(source, settings, sum(tensor.numel() for tensor in weights.values()))
+        export = ExportRecord(source=str(source.absolute()), int8=int8, ids=ids, languages=tuple(languages))
+        exported = Run(
+            folder, _record(source, kind, config, sum(tensor.numel() for tensor in weights.values()), export)
+        )
         files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-        facts["checksums"] = {str(path.relative_to(folder)): checksum(path) for path in files}
-        write_json(folder / "firth.json", facts)
+        exported.save(checksums={str(path.relative_to(folder)): checksum(path) for path in files})
         if texts:
             original = TranslationModel(config, weights, ids, pieces, target_pieces, languages, source).translate(texts)
             found = load_ctranslate2(folder).translate(texts)
             equal = sum(one == two for one, two in zip(original, found, strict=True))
-            write_json(folder / "firth.json", {**facts, "verified": {"translations": len(texts), "equal": equal}})
+            exported.save(export=export.replace(verified=TranslationCheck(translations=len(texts), equal=equal)))
     return Run.open(out)
 
 
@@ -239,49 +242,51 @@ def _texts(source: Path, data: Path | None) -> list[str]:
     if data is not None:
         lines = [line.strip() for one in find_sources([str(data)]) for _, line in numbered_lines(one, "utf-8")]
         return [line for line in lines if line]
-    facts = read_json(source / "firth.json") if (source / "firth.json").is_file() else {}
-    corpus = (facts.get("corpus") or {}).get("path")
-    if corpus is None or not Path(corpus).is_dir():
+    run = Run.find(source)
+    corpus = None if run is None else run.record.corpus
+    if corpus is None or not Path(corpus.path).is_dir():
         raise FirthError(f"{source}: its corpus is not there, so no held-out sentences are: name some with --data")
-    found = PairsCorpus.open(Path(corpus), verify=False).heldout.texts("source")[:_COMPARED]
+    found = PairsCorpus.open(Path(corpus.path), verify=False).heldout.texts("source")[:_COMPARED]
     if not found:
-        raise FirthError(f"{corpus}: nothing was held out; name sentences with --data")
+        raise FirthError(f"{corpus.path}: nothing was held out; name sentences with --data")
     return found
 
 
-def _facts(source: Path, settings: dict[str, Any], num_parameters: int) -> dict[str, Any]:
-    known = read_json(source / "firth.json") if (source / "firth.json").is_file() else {}
-    return {
-        "format": FORMAT,
-        "kind": KIND,
-        "recipe": known.get("recipe", "translator"),
-        "status": "finished",
-        "versions": versions(),
-        "source": str(source.absolute()),
-        "corpus": known.get("corpus"),
-        "parameters": num_parameters,
-        "config": settings,
-    }
+def _record(
+    source: Path, model_type: str, config: EncoderDecoderConfig, num_parameters: int, export: ExportRecord
+) -> RunRecord:
+    run, spec = Run.find(source), spec_of_model_type(model_type)
+    assert spec is not None
+    return RunRecord(
+        kind="ctranslate2",
+        model=spec.name if run is None else run.record.model,
+        recipe="translator" if run is None else run.record.recipe,
+        status="finished",
+        versions=versions(),
+        config=config.model_dump(mode="json"),
+        corpus=None if run is None else run.record.corpus,
+        parameters=num_parameters,
+        export=export,
+    )
 
 
 def load_ctranslate2(folder: Path) -> CTranslate2Model:
-    """An exported translator; the settings in firth.json are what its files were made of."""
-    where = folder / "firth.json"
-    facts = read_json(where)
-    settings = facts.get("config")
-    if not isinstance(settings, dict) or not {"model", "ids", "languages"} <= set(settings):
-        raise FirthError(f"{where}: does not describe an exported translator; export it again")
-    config = EncoderDecoderConfig.build(settings["model"], where)
+    """An exported translator; the settings in its record are what its files were made of."""
+    run = Run.open(folder)
+    export = run.record.export
+    if run.record.kind != "ctranslate2" or export is None:
+        raise FirthError(f"{run.path}: does not describe an exported translator; export it again")
+    config = EncoderDecoderConfig.build(run.record.config, run.path)
     pieces = Pieces.load(folder)
     target_pieces = Pieces.load(folder / "target") if (folder / "target").is_dir() else pieces
     return CTranslate2Model(
         open_engine(folder),
         config,
-        settings["ids"],
+        export.ids,
         pieces,
         target_pieces,
-        settings["languages"],
+        list(export.languages),
         token_names(config, pieces, target_pieces),
         num_positions(config),
-        int(facts.get("parameters", 0)),
+        run.record.parameters,
     )

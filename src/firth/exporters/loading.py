@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from firth.core.errors import FirthError
-from firth.core.files import read_json
+from firth.core.run import Run
 from firth.models.loading import load_model
 from firth.models.shared.model import Model
 from firth.tasks.loading import is_task, load_task
@@ -13,11 +13,13 @@ from firth.tasks.write.model import WritingModel
 
 def load_any(path: Path) -> Model:
     """An exported model, a task, or a model."""
-    if (path / "model.bin").is_file() and _exported_as(path, "ctranslate2"):
+    run = Run.find(path)
+    kind = None if run is None else run.record.kind
+    if kind == "ctranslate2":
         from firth.exporters.ctranslate2 import load_ctranslate2
 
         return load_ctranslate2(path)
-    if (path / "model.onnx").is_file() and (path / "firth.json").is_file():
+    if kind == "onnx":
         from firth.exporters.onnx_model import load_onnx
 
         return load_onnx(path)
@@ -30,9 +32,3 @@ def load_any_task(path: Path) -> TaskModel | WritingModel:
     if not isinstance(model, TaskModel | WritingModel):
         raise FirthError(f"{path}: no task was learned here ({model.kind}); name a run that firth finetune made")
     return model
-
-
-def _exported_as(path: Path, kind: str) -> bool:
-    """Whether a folder is such an export; fastText's files have the same names as CTranslate2's."""
-    facts = read_json(path / "firth.json") if (path / "firth.json").is_file() else None
-    return isinstance(facts, dict) and facts.get("kind") == kind

@@ -7,13 +7,14 @@ import numpy as np
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.files import atomic_folder, checksum, read_json, write_json
-from firth.core.run import FORMAT, Run, versions
+from firth.core.files import atomic_folder, checksum
+from firth.core.records import ExportRecord, LayerMix, OutputCheck
+from firth.core.run import Run, RunRecord, versions
 from firth.core.tensors import save_tensors
 from firth.exporters.loading import load_any
 from firth.exporters.onnx_encoder import EncoderWriter, loudness
 from firth.exporters.onnx_graph import GraphWriter
-from firth.exporters.onnx_model import CRF_WEIGHTS, GRAPH, KIND
+from firth.exporters.onnx_model import CRF_WEIGHTS, GRAPH
 from firth.exporters.onnx_task import Head, write_head
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_model import EncoderModel
@@ -58,16 +59,17 @@ def export_onnx(source: Path, out: Path, int8: bool = False, verify: bool = Fals
         base.pieces.save(folder)
         if task is not None and isinstance(task.network, TagNetwork) and task.network.crf is not None:
             save_tensors(folder / CRF_WEIGHTS, dict(task.network.crf.state_dict()))
-        facts = _facts(source, base, model, task, int8)
-        facts["checksums"] = {
-            path.name: checksum(path)
-            for path in sorted(folder.iterdir())
-            if path.suffix in (".onnx", ".json", ".safetensors")
-        }
-        write_json(folder / "firth.json", facts)
+        export = _export_record(source, task, int8)
+        exported = Run(folder, _record(source, base, model, task, export))
+        exported.save(
+            checksums={
+                path.name: checksum(path)
+                for path in sorted(folder.iterdir())
+                if path.suffix in (".onnx", ".json", ".safetensors")
+            }
+        )
         if verify or data is not None:
-            facts["verified"] = _verify(source, folder, model, data)
-            write_json(folder / "firth.json", facts)
+            exported.save(export=export.replace(verified=_verify(source, folder, model, data)))
     return Run.open(out)
 
 
@@ -101,51 +103,57 @@ def _head(source: Path, model: TaskModel) -> Head:
     return Head(config.task, network.pool, arrays, windows)
 
 
-def _facts(source: Path, base: EncoderModel, model: Model, task: TaskModel | None, int8: bool) -> dict[str, Any]:
-    known = read_json(source / "firth.json") if (source / "firth.json").is_file() else {}
-    return {
-        "format": FORMAT,
-        "kind": KIND,
-        "recipe": known.get("recipe", "encoder" if task is None else task.config.task),
-        "status": "finished",
-        "versions": versions(),
-        "source": str(source.absolute()),
-        "corpus": known.get("corpus"),
-        "made_from": known.get("made_from", {}),
-        "parameters": model.num_parameters,
-        "config": {
-            "encoder": base.config.model_dump(),
-            "task": None if task is None else task.config.model_dump(),
-            "pairs": task is not None and task.pairs,
-            "int8": int8,
-        },
-        "mixes": {} if task is None else task.network.learned_mixes(),
-    }
+def _export_record(source: Path, task: TaskModel | None, int8: bool) -> ExportRecord:
+    record = ExportRecord(source=str(source.absolute()), int8=int8)
+    if task is None:
+        return record
+    mixes = {place: LayerMix(**mix) for place, mix in task.network.learned_mixes().items()}
+    return record.replace(task=task.config.model_dump(mode="json"), pairs=task.pairs, mixes=mixes)
+
+
+def _record(source: Path, base: EncoderModel, model: Model, task: TaskModel | None, export: ExportRecord) -> RunRecord:
+    found = Run.find(source)
+    known = None if found is None else found.record
+    return RunRecord(
+        kind="onnx",
+        model=base.spec_name,
+        recipe=known.recipe if known is not None else "encoder" if task is None else task.config.task,
+        status="finished",
+        versions=versions(),
+        config=base.config.model_dump(mode="json"),
+        corpus=None if known is None else known.corpus,
+        made_from=None if known is None else known.made_from,
+        parameters=model.num_parameters,
+        export=export,
+    )
 
 
 # -- looking at it beside the original
 
 
-def _verify(source: Path, folder: Path, model: Model, data: Path | None) -> dict[str, Any]:
+def _verify(source: Path, folder: Path, model: Model, data: Path | None) -> OutputCheck:
     """How far the outputs are apart on sample texts; on a labelled file the scores of both."""
     exported = load_any(folder)
     shown = [(model.layers(text).hidden[-1], exported.layers(text).hidden[-1]) for text in SAMPLES]
     first, second = model.encode(SAMPLES), exported.encode(SAMPLES)
     cosines = (first * second).sum(1) / (np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1))
-    found: dict[str, Any] = {
-        "texts": len(SAMPLES),
-        "largest_difference": max(float(np.abs(ours - theirs).max()) for ours, theirs in shown),
-        "smallest_cosine": float(cosines.min()),
-    }
-    if isinstance(model, TaskModel) and isinstance(exported, TaskModel):
-        found["largest_output_difference"] = _output_difference(model, exported)
-        if data is not None:
-            before, after = (
-                evaluate_task(one, path, data, Reading()) for one, path in ((model, source), (exported, folder))
-            )
-            found["data"] = str(data.absolute())
-            found["before"], found["after"] = before, after
-    return found
+    found = OutputCheck(
+        texts=len(SAMPLES),
+        largest_difference=max(float(np.abs(ours - theirs).max()) for ours, theirs in shown),
+        smallest_cosine=float(cosines.min()),
+    )
+    if not isinstance(model, TaskModel) or not isinstance(exported, TaskModel):
+        return found
+    found = found.replace(largest_output_difference=_output_difference(model, exported))
+    if data is None:
+        return found
+    before, after = (_scores(one, path, data) for one, path in ((model, source), (exported, folder)))
+    return found.replace(data=str(data.absolute()), before=before, after=after)
+
+
+def _scores(model: TaskModel, run: Path, data: Path) -> dict[str, float]:
+    found = evaluate_task(model, run, data, Reading())
+    return {name: value for name, value in found.items() if isinstance(value, float)}
 
 
 def _output_difference(model: TaskModel, exported: TaskModel) -> float:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from firth.core.errors import FirthError
+from firth.core.records import LayerMix
 from firth.core.run import Run
 from firth.core.tensors import load_tensors
 from firth.core.types import Frame, Inputs, Layers, TextReader
@@ -188,20 +189,20 @@ class OnnxLayers(TokenNetwork):
         return torch.from_numpy(np.stack(self.base._run(names, *given)))
 
 
-GRAPH, CRF_WEIGHTS, KIND = "model.onnx", "crf.safetensors", "onnx"
+GRAPH, CRF_WEIGHTS = "model.onnx", "crf.safetensors"
 _BATCH_NAMES = {IDS: "ids", MASK: "doc_ids", SEGMENTS: "segments", OWNER: "owner"}
 
 
 class OnnxNetwork(nn.Module):
     """The graph in the place of a ``TaskNetwork``: batches in, scores out."""
 
-    def __init__(self, config: TaskConfig, session: Session, crf: CRF | None, mixes: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, config: TaskConfig, session: Session, crf: CRF | None, mixes: Mapping[str, LayerMix]) -> None:
         super().__init__()
         self.config, self.session, self.crf, self._mixes = config, session, crf, mixes
 
     def learned_mixes(self) -> dict[str, dict[str, Any]]:
         """By place: the share of each layer, and γ, as the original learned them."""
-        return self._mixes
+        return {place: mix.model_dump() for place, mix in self._mixes.items()}
 
     def _run(self, names: Sequence[str], tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The outputs side by side, of a few rows at a time; all at once where windows of one text are put together."""
@@ -240,23 +241,23 @@ class OnnxTask(TaskModel):
 
 def load_onnx(folder: Path) -> Model:
     """An exported encoder or task; its graph must be the one that firth.json describes."""
-    facts = Run.open(folder).facts
-    settings = facts["config"]
-    if facts["kind"] != KIND or not isinstance(settings, dict) or not {"encoder", "task", "pairs"} <= set(settings):
-        raise FirthError(f"{folder / 'firth.json'}: does not describe an exported model; export it again")
-    config = EncoderConfig.build(settings["encoder"], folder / "firth.json")
+    run = Run.open(folder)
+    export = run.record.export
+    if run.record.kind != "onnx" or export is None:
+        raise FirthError(f"{run.path}: does not describe an exported model; export it again")
+    config = EncoderConfig.build(run.record.config, run.path)
     session = Session(folder / GRAPH)
     names = {layer_name(layer, config.num_layers): config.hidden_dim for layer in range(config.num_layers + 1)}
-    base = OnnxModel(config, Pieces.load(folder), session, int(facts.get("parameters", 0)))
-    if settings["task"] is None:
+    base = OnnxModel(config, Pieces.load(folder), session, run.record.parameters)
+    if export.task is None:
         session.check(names)
         return base
-    task = TaskConfig.build(settings["task"], folder / "firth.json")
+    task = TaskConfig.build(export.task, run.path)
     heads = {STARTS: 0, ENDS: 0} if task.task == "answer" else {LOGITS: max(1, len(task.labels))}
     windows = task.task in ("classify", "score") and task.long_text == "windows"
     session.check(names | heads, [OWNER] if windows else [])
-    network = OnnxNetwork(task, session, _load_crf(folder, task), facts.get("mixes", {}))
-    return OnnxTask(task, base, build_task(task, _reader(base)), network, bool(settings["pairs"]))  # type: ignore[arg-type]
+    network = OnnxNetwork(task, session, _load_crf(folder, task), export.mixes)
+    return OnnxTask(task, base, build_task(task, _reader(base)), network, export.pairs)  # type: ignore[arg-type]
 
 
 def _load_crf(folder: Path, task: TaskConfig) -> CRF | None:

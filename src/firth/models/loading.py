@@ -13,11 +13,15 @@ def find_model(path: Path) -> ModelSpec:
     """The spec of the model at a path: a run names it, a published directory has its ``model_type``."""
     if not path.exists():
         raise FirthError(f"{path}: no such run or model; check the path")
-    if (path / "firth.json").is_file():
-        run = Run.open(path)
-        if run.facts["status"] != "finished":
+    run = Run.find(path)
+    if run is not None:
+        if run.record.export is not None:
+            raise FirthError(f"{path}: an exported model, which does not learn; name {run.record.export.source}")
+        if run.record.task is not None:
+            raise FirthError(f"{path}: a task, where a pre-trained model is needed; name another run")
+        if not run.record.finished:
             raise FirthError(f"{path}: this run is not finished; go on with: firth pretrain --resume {path}")
-        return find_spec(run.facts["model"])
+        return find_spec(run.record.model)
     if (path / "config.json").is_file():
         data = read_json(path / "config.json")
         if not isinstance(data, dict):

@@ -9,7 +9,8 @@ from typing import Any
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
 from firth.core.files import checksum
-from firth.core.run import Run
+from firth.core.records import CorpusRecord, MadeFrom
+from firth.core.run import Run, RunRecord, versions
 from firth.core.types import Progress
 from firth.core.units import parse_duration
 from firth.corpus.format import Corpus
@@ -38,7 +39,7 @@ def start_run(
     overwrite: bool = False,
     progress: Progress | None = None,
     prepared: tuple[str, ...] = (),
-    made_from: dict[str, Any] | None = None,
+    made_from: MadeFrom | None = None,
     score_pairs: PairScorer | None = None,
 ) -> Run:
     """A new run, trained to its end; with ``base`` it begins with the weights of that model. ``prepared`` are names
@@ -48,82 +49,80 @@ def start_run(
     if base is not None:
         config = config.replace(model=find_pretraining(config).base_config(base, corpus).model_dump())
     config = configure(config, corpus, base is not None)
-    facts: dict[str, Any] = {
-        "kind": "pretrain",
-        "model": config.spec,
-        "recipe": config.recipe,
-        "config": config.model_dump(),
-        "corpus": {
-            "path": str(corpus_path.absolute()),
-            "fingerprint": corpus.fingerprint,
-            "tokenizer": corpus.info.tokenizer,
-        },
-    }
-    if base is not None:
-        facts["base"] = str(base.absolute())
-    if made_from is not None:
-        facts["made_from"] = made_from
     trainable = find_pretraining(config)(config, corpus)
     trainable.score_pairs = score_pairs
     if base is not None:
         trainable.start_from(base)
     loop = Loop(trainable, config.training, out, progress)  # refuses what cannot be before anything is written
-    facts["processes"] = loop.ranks.size
-    run = Run.create(out, facts, overwrite, prepared) if loop.ranks.first else Run(out, facts)
+    record = RunRecord(
+        kind="pretrain",
+        model=config.spec,
+        recipe=config.recipe,
+        versions=versions(),
+        config=config.model_dump(mode="json"),
+        corpus=CorpusRecord(
+            path=str(corpus_path.absolute()), fingerprint=corpus.fingerprint, tokenizer=corpus.info.tokenizer
+        ),
+        base=None if base is None else str(base.absolute()),
+        made_from=made_from,
+        processes=loop.ranks.size,
+    )
+    run = Run.create(out, record, overwrite, prepared) if loop.ranks.first else Run(out, record)
     return _train(run, trainable, loop)
 
 
 def resume_run(folder: Path, progress: Progress | None = None, score_pairs: PairScorer | None = None) -> Run:
     """Goes on with a run from its latest checkpoint; a finished one is left as it is."""
     run = Run.open(folder)
-    if run.facts.get("kind") != "pretrain":
+    record = run.record
+    if record.kind != "pretrain" or record.corpus is None:
         raise FirthError(f"{folder}: not a pre-training run; name a folder that firth pretrain made")
-    if run.facts["status"] == "finished":
+    if record.finished:
         return run
-    known = run.facts["corpus"]
-    config = RunConfig.build(run.facts["config"], folder / "firth.json")
-    corpus = find_pretraining(config).open_corpus(Path(known["path"]))
-    if corpus.fingerprint != known["fingerprint"]:
+    config = RunConfig.build(record.config, run.path)
+    corpus = find_pretraining(config).open_corpus(Path(record.corpus.path))
+    if corpus.fingerprint != record.corpus.fingerprint:
         raise FirthError(
-            f"{known['path']}: not the corpus this run was begun with (its content has changed); put the old one back or start a new run"
+            f"{record.corpus.path}: not the corpus this run was begun with (its content has changed); put the old one back or start a new run"
         )
     trainable = find_pretraining(config)(config, corpus)
     trainable.score_pairs = score_pairs
-    if "base" in run.facts:
+    if record.base is not None:
         begun = list_checkpoints(folder / "checkpoints")  # stopped before the first one it begins with its base again
-        (trainable.resume_from if begun else trainable.start_from)(Path(run.facts["base"]))
+        (trainable.resume_from if begun else trainable.start_from)(Path(record.base))
     loop = Loop(trainable, trainable.config.training, folder, progress)
-    if run.facts.get("processes", 1) != loop.ranks.size:
+    if record.processes != loop.ranks.size:
         raise FirthError(
-            f"{folder}: begun with {run.facts.get('processes', 1)} processes, not {loop.ranks.size}; go on with as many"
+            f"{folder}: begun with {record.processes} processes, not {loop.ranks.size}; go on with as many"
         )
     return _train(run, trainable, loop)
 
 
 def _train(run: Run, trainable: Pretraining, loop: Loop) -> Run:
-    config = trainable.config.training
     with run.lock() if loop.ranks.first else nullcontext():
         loop.ranks.wait()
         loop.resume()
-        if "steps" not in run.facts:
-            evaluations = config.evaluations
-            if config.budget is not None:
-                steps, evaluations = loop.measure(parse_duration(config.budget))
-            elif config.epochs is not None:
-                steps = max(1, round(config.epochs * len(trainable.rows) / (trainable.rows_per_step * loop.ranks.size)))
-            else:
-                assert config.steps is not None
-                steps = config.steps
-            if loop.ranks.first:
-                run.save(steps=steps, evaluations=evaluations)
-            else:
-                run.facts |= {"steps": steps, "evaluations": evaluations}
-        hint = f"firth pretrain --resume {run.folder}"
-        metrics = loop.run(run.facts["steps"], hint, run.facts.get("evaluations"))
+        if run.record.steps is None:
+            steps, evaluations = _length(trainable, loop)
+            (run.save if loop.ranks.first else run.change)(steps=steps, evaluations=evaluations)
+        assert run.record.steps is not None
+        metrics = loop.run(run.record.steps, f"firth pretrain --resume {run.folder}", run.record.evaluations)
         if loop.ranks.first:
             _finish(run, trainable, loop, metrics)
         loop.ranks.wait()
     return run
+
+
+def _length(trainable: Pretraining, loop: Loop) -> tuple[int, int]:
+    """How many steps, and how many tests on held-out text."""
+    config = trainable.config.training
+    if config.budget is not None:
+        return loop.measure(parse_duration(config.budget))
+    if config.epochs is not None:
+        per_step = trainable.rows_per_step * loop.ranks.size
+        return max(1, round(config.epochs * len(trainable.rows) / per_step)), config.evaluations
+    assert config.steps is not None
+    return config.steps, config.evaluations
 
 
 def _finish(run: Run, trainable: Pretraining, loop: Loop, metrics: dict[str, float]) -> None:
@@ -136,26 +135,24 @@ def _finish(run: Run, trainable: Pretraining, loop: Loop, metrics: dict[str, flo
         metrics = {name: value for name, value in loop.best.items() if name != "step"}
     loop.take_average()
     seq_len = getattr(trainable.config.objective, "seq_len", None)
-    if seq_len is not None and "base" not in run.facts:
+    if seq_len is not None and run.record.base is None:
         repeat_positions(trainable.module, seq_len)
     trainable.export(run.folder)
     scores = trainable.final_scores(run.folder)
-    metrics = metrics | {name: value for name, value in scores.items() if not isinstance(value, str)}
-    parameters = sum(parameter.numel() for parameter in trainable.module.parameters())
     rows = loop.step * trainable.rows_per_step * loop.ranks.size
-    facts: dict[str, Any] = {
-        "metrics": metrics,
-        "notes": {name: value for name, value in scores.items() if isinstance(value, str)},
-        "parameters": parameters,
-        "seconds": loop.seconds,
-        "tokens": loop.tokens,
-        "epochs": rows / len(trainable.rows),
-        "charts": trainable.charts(),
-        "uses": list(trainable.uses),
-    }
-    facts["checksums"] = {name: checksum(path) for name in trainable.published if (path := run.folder / name).is_file()}
-    write_report(run, facts, trainable.report_parts(run.folder))
-    run.save(status="finished", **facts)
+    run.change(
+        metrics=metrics | {name: value for name, value in scores.items() if not isinstance(value, str)},
+        notes={name: value for name, value in scores.items() if isinstance(value, str)},
+        parameters=sum(parameter.numel() for parameter in trainable.module.parameters()),
+        seconds=loop.seconds,
+        tokens=loop.tokens,
+        epochs=rows / len(trainable.rows),
+        charts=trainable.charts(),
+        uses=list(trainable.uses),
+        checksums={name: checksum(path) for name in trainable.published if (path := run.folder / name).is_file()},
+    )
+    write_report(run, trainable.report_parts(run.folder))
+    run.save(status="finished")
 
 
 _TIMED_S = 20.0
@@ -191,11 +188,13 @@ def evaluate_run(
 ) -> dict[str, Any]:
     """What the objective measures on held-out text, and what the model adds (pseudo-perplexity, say)."""
     run = Run.open(folder)
-    if run.facts.get("status") != "finished":
+    if run.record.kind != "pretrain" or run.record.corpus is None:
+        raise FirthError(f"{folder}: not a pre-training run; name a folder that firth pretrain made")
+    if not run.record.finished:
         raise FirthError(f"{folder}: this run is not finished; go on with: firth pretrain --resume {folder}")
-    config = RunConfig.build(run.facts["config"], folder / "firth.json")
+    config = RunConfig.build(run.record.config, run.path)
     pretraining = find_pretraining(config)
-    corpus = pretraining.open_corpus(corpus_path or Path(run.facts["corpus"]["path"]))
+    corpus = pretraining.open_corpus(corpus_path or Path(run.record.corpus.path))
     if not corpus.info.heldout.documents:
         raise FirthError(f"{corpus.folder}: no held-out text in it; prepare it with a larger --heldout")
     if corpus_path is not None:

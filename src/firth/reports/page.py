@@ -1,11 +1,12 @@
 """``report.html``: one self-contained page about a run; light or dark as the reader's system is."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from firth.core.files import write_text
-from firth.core.run import Run
+from firth.core.records import Chart
+from firth.core.run import Run, RunRecord
 from firth.core.units import show_count, show_duration
 from firth.reports.charts import line_chart
 from firth.training.history import read_history
@@ -35,15 +36,15 @@ def page(title: str, body: str) -> str:
     )
 
 
-def cards(facts: dict[str, str]) -> str:
+def cards(values: dict[str, str]) -> str:
     return (
         '<div class="facts">'
-        + "".join(f"<div>{html.escape(name)}<b>{html.escape(value)}</b></div>" for name, value in facts.items())
+        + "".join(f"<div>{html.escape(name)}<b>{html.escape(value)}</b></div>" for name, value in values.items())
         + "</div>"
     )
 
 
-def _rows(values: dict[str, Any], prefix: str = "") -> str:
+def _rows(values: Mapping[str, object], prefix: str = "") -> str:
     out = ""
     for name, value in values.items():
         if isinstance(value, dict):
@@ -53,19 +54,19 @@ def _rows(values: dict[str, Any], prefix: str = "") -> str:
     return out
 
 
-def settings_table(facts: dict[str, Any]) -> str:
+def settings_table(record: RunRecord) -> str:
     """Everything that was set, folded away."""
-    rows = _rows(facts["config"]) + _rows(facts["versions"], "version.")
+    rows = _rows(record.config) + _rows(record.versions, "version.")
     return (
         "<h2>Settings</h2><details><summary>all settings and versions</summary>"
         f'<div class="wide"><table>{rows}</table></div></details>'
     )
 
 
-def _chart(chart: dict[str, Any]) -> str:
-    """A chart that a family adds."""
-    drawn = line_chart(chart["series"], chart["x"], chart["y"])
-    return f'<h2>{html.escape(chart["title"])}</h2><p class="soft">{html.escape(chart["note"])}</p><figure>{drawn}</figure>'
+def _chart(chart: Chart) -> str:
+    """A chart that only this model has."""
+    drawn = line_chart(chart.series, chart.x, chart.y)
+    return f'<h2>{html.escape(chart.title)}</h2><p class="soft">{html.escape(chart.note)}</p><figure>{drawn}</figure>'
 
 
 def _perplexities(heldout: Sequence[dict[str, Any]]) -> str:
@@ -81,8 +82,9 @@ def _perplexities(heldout: Sequence[dict[str, Any]]) -> str:
     return f"<h2>Held-out perplexity</h2><figure>{drawn}</figure>" if drawn else ""
 
 
-def write_report(run: Run, results: dict[str, Any], parts: Sequence[str] = ()) -> None:
-    """Curves, results, settings and the next commands; ``parts`` are a family's own."""
+def write_report(run: Run, parts: Sequence[str] = ()) -> None:
+    """Curves, results, settings and the next commands; ``parts`` are a model's own."""
+    record = run.record
     lines = read_history(run.folder / "metrics.jsonl")
     train = [line for line in lines if line["event"] == "train"]
     heldout = [line for line in lines if line["event"] == "evaluate"]
@@ -91,27 +93,27 @@ def write_report(run: Run, results: dict[str, Any], parts: Sequence[str] = ()) -
         "held-out": [(line["step"], line["heldout_loss"]) for line in heldout],
     }
     shown = {
-        "parameters": show_count(results["parameters"]),
-        "steps": f"{run.facts['steps']:,}",
-        "tokens seen": show_count(results["tokens"]),
-        "epochs": f"{results['epochs']:.2f}",
-        "time": show_duration(results["seconds"]),
-        "tokens/s": show_count(results["tokens"] / max(results["seconds"], 1e-9)),
+        "parameters": show_count(record.parameters),
+        "steps": f"{record.steps or 0:,}",
+        "tokens seen": show_count(record.tokens),
+        "epochs": f"{record.epochs:.2f}",
+        "time": show_duration(record.seconds),
+        "tokens/s": show_count(record.tokens / max(record.seconds, 1e-9)),
     }
-    shown |= {f"held-out {name.replace('_', ' ')}": f"{value:.4g}" for name, value in results["metrics"].items()}
+    shown |= {f"held-out {name.replace('_', ' ')}": f"{value:.4g}" for name, value in record.metrics.items()}
     name = html.escape(run.folder.name)
-    uses = "\n".join(f"firth {command.format(name=run.folder.name)}" for command in results["uses"])
+    uses = "\n".join(f"firth {command.format(name=run.folder.name)}" for command in record.uses)
     body = [
-        f'<p class="soft">Firth run</p><h1>{name}</h1><p class="soft">recipe {html.escape(run.facts["recipe"])}</p>',
+        f'<p class="soft">Firth run</p><h1>{name}</h1><p class="soft">recipe {html.escape(record.recipe)}</p>',
         cards(shown),
         f"<h2>Loss</h2><figure>{line_chart(losses, 'step', 'loss')}</figure>",
         _perplexities(heldout),
         f"<h2>Learning rate</h2><figure>{line_chart({'learning rate': [(line['step'], line['learning_rate']) for line in train]}, 'step', 'rate')}</figure>",
         f"<h2>Speed</h2><figure>{line_chart({'tokens/s': [(line['step'], line['tokens_per_s']) for line in train]}, 'step', 'tokens/s')}</figure>",
-        *(_chart(chart) for chart in results["charts"]),
+        *(_chart(chart) for chart in record.charts),
         *parts,
-        *(f'<p class="soft">{html.escape(note)}</p>' for note in results["notes"].values()),
+        *(f'<p class="soft">{html.escape(note)}</p>' for note in record.notes.values()),
         f"<h2>Use it</h2><pre>{html.escape(uses)}</pre>",
-        settings_table(run.facts),
+        settings_table(record),
     ]
     write_text(run.folder / "report.html", page(f"{run.folder.name} · Firth", "".join(body)))

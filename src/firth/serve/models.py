@@ -106,7 +106,7 @@ def find_runs(folder: Path) -> list[Path]:
             folders.clear()
         if "firth.json" in names:
             with contextlib.suppress(FirthError):
-                if Run.open(here).facts["status"] == "finished":
+                if Run.open(here).record.finished:
                     found.append(here)
     return sorted(found)
 

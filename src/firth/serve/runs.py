@@ -4,36 +4,37 @@ from pathlib import Path
 from typing import Any
 
 from firth.core.errors import FirthError
-from firth.core.run import Run
+from firth.core.run import Run, RunRecord
 from firth.training.history import read_history
 
 _NOT_SHOWN = ("event", "steps")
 
 
 def run_summary(folder: Path, most: int = 400) -> dict[str, Any]:
-    """Recipe, kind, corpus, scores and curve (at most so many points of it); empty facts without ``firth.json``."""
+    """Recipe, kind, corpus, scores and curve (at most so many points of it); nothing is known of what is no run."""
     try:
-        facts = Run.open(folder).facts if folder.is_dir() else {}
+        run = Run.find(folder)
     except FirthError:
-        facts = {}
-    lines = [_numbers(line) for line in read_history(_history(folder, facts)) if "step" in line]
+        run = None
+    record = None if run is None else run.record
+    lines = [_numbers(line) for line in read_history(_history(folder, record)) if "step" in line]
     stride = -(-len(lines) // most) if lines else 1
     heldout = [line for line in lines if "heldout_loss" in line]
     curve = [line for place, line in enumerate(lines) if place % stride == 0 or place == len(lines) - 1]
     if stride > 1:
         curve = sorted({id(line): line for line in (*curve, *heldout[-most:])}.values(), key=lambda line: line["step"])
     return {
-        "recipe": facts.get("recipe"),
-        "kind": facts.get("kind"),
-        "corpus": (facts.get("corpus") or {}).get("path"),
-        "scores": _numbers(facts.get("metrics") or {}),
+        "recipe": None if record is None else record.recipe,
+        "kind": None if record is None else record.kind,
+        "corpus": None if record is None or record.corpus is None else record.corpus.path,
+        "scores": {} if record is None else record.metrics,
         "curve": curve,
     }
 
 
-def _history(folder: Path, facts: dict[str, Any]) -> Path:
+def _history(folder: Path, record: RunRecord | None) -> Path:
     """That of a task belongs to the seed that was best."""
-    best = facts.get("best")
+    best = None if record is None or record.task is None else record.task.best
     return folder / "metrics.jsonl" if best is None else folder / "seeds" / str(best) / "metrics.jsonl"
 
 

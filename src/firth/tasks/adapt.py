@@ -6,12 +6,12 @@ cut by its own tokenizer; how well it knows text of that kind is measured before
 
 import json
 from pathlib import Path
-from typing import Any
 
 from firth.core.configs import RunConfig, TokensConfig, find_run_recipe
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json, write_text
-from firth.core.run import Run
+from firth.core.records import TunedBase
+from firth.core.run import Run, is_run
 from firth.core.types import Progress
 from firth.corpus.prepare import prepare
 from firth.data.readers import ReadingConfig
@@ -53,28 +53,27 @@ def plan_adaptation(base: str, config: TaskConfig) -> RunConfig:
 
 def _pretraining_of(folder: Path) -> RunConfig | None:
     """The settings that a run was trained with; for a published directory, those that its model goes on with."""
-    if (folder / "firth.json").is_file():
-        facts = Run.open(folder).facts
-        return RunConfig.build(facts["config"], folder / "firth.json") if facts["kind"] == "pretrain" else None
+    run = Run.find(folder)
+    if run is not None:
+        return RunConfig.build(run.record.config, run.path) if run.record.kind == "pretrain" else None
     recipe = None if is_task(folder) else find_model(folder).continues
     return None if recipe is None else find_run_recipe(recipe)
 
 
 def adapt_base(
     base: Path, data: TaskData, config: TaskConfig, folder: Path, progress: Progress | None
-) -> tuple[Path, dict[str, Any]]:
+) -> tuple[Path, TunedBase]:
     """The run of the tuned base in ``folder`` (gone on with if it was interrupted), and its scores before and after."""
     corpus, out, noted = folder / "text", folder / "run", folder / "before.json"
     folder.mkdir(parents=True, exist_ok=True)
-    if (out / "firth.json").is_file():
+    if is_run(out):
         run = resume_run(out, progress)
     else:
         _prepare_text(base, data, corpus, progress)
         plan = plan_adaptation(str(base), config)
         write_json(noted, _scores_before(base, plan, corpus))
         run = start_run(plan, corpus, out, base, progress=progress)
-    found = {"epochs": config.adapt_epochs, "before": read_json(noted), "after": run.facts["metrics"]}
-    return out, found
+    return out, TunedBase(epochs=config.adapt_epochs, before=read_json(noted), after=run.record.metrics)
 
 
 def _prepare_text(base: Path, data: TaskData, corpus: Path, progress: Progress | None) -> None:

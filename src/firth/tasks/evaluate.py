@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from firth.core.errors import FirthError
-from firth.core.files import read_json
+from firth.core.run import Run
 from firth.data.examples import TextExample
 from firth.models.gpt.model import DecoderModel
 from firth.models.gpt.prompting import TEMPLATE, PromptedLabel, classify_by_prompt
@@ -22,8 +23,14 @@ from firth.tasks.write.model import WritingModel
 
 def stored_reading(run: Path) -> Reading:
     """How the files that a run learned from were read."""
-    facts = read_json(run / "firth.json") if (run / "firth.json").is_file() else {}
-    return Reading(**facts.get("made_from", {}).get("reading", {}))
+    found = Run.find(run)
+    if found is None or found.record.made_from is None:
+        return Reading()
+    try:
+        return TypeAdapter(Reading).validate_python(found.record.made_from.reading)
+    except ValidationError as error:
+        name = ".".join(map(str, error.errors()[0]["loc"]))
+        raise FirthError(f"{found.path}: damaged ('made_from.reading.{name}'); train it again") from None
 
 
 def check_pair(example: TextExample, pairs: bool) -> None:

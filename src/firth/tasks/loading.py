@@ -4,6 +4,7 @@ from pathlib import Path
 
 from firth.core.files import read_json
 from firth.core.registry import spec_of_model_type
+from firth.core.run import is_run
 from firth.models.shared.encoder_format import load_encoder
 from firth.tasks.model import SETTINGS, TaskModel, load_published
 from firth.tasks.write.model import SETTINGS as WRITING
@@ -16,7 +17,7 @@ def is_task(path: Path) -> bool:
     """Whether a task was learned here: by Firth, or by the head of a published directory."""
     if (path / SETTINGS).is_file() or (path / WRITING).is_file():
         return True
-    return not (path / "firth.json").is_file() and (path / "config.json").is_file() and _has_head(path)
+    return not is_run(path) and (path / "config.json").is_file() and _has_head(path)
 
 
 def _has_head(path: Path) -> bool:

@@ -2,18 +2,20 @@
 
 import html
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from firth.core.files import write_text
-from firth.core.run import Run
+from firth.core.records import TaskRecord, TunedBase
+from firth.core.run import Run, RunRecord
 from firth.core.units import show_count, show_duration
 from firth.reports.charts import line_chart
 from firth.reports.page import cards, page, settings_table
+from firth.tasks.config import TaskConfig
 from firth.tasks.curve import share_chart
 from firth.tasks.data import TaskData
-from firth.tasks.model import TaskModel
 from firth.tasks.scores import confusion
 from firth.training.history import read_history
 
@@ -21,39 +23,44 @@ _WORST = 25
 _MOST_CLASSES = 40
 
 
-def write_task_report(
-    run: Run, facts: dict[str, Any], model: TaskModel, data: TaskData, predictions: Sequence[dict[str, Any]]
-) -> None:
-    metric = facts["metric"]
-    shown = {name: f"{value:.4f}" for name, value in facts["metrics"].items()}
-    interval = facts["interval"]
-    shown[f"{interval['metric']}, 95 %"] = f"{interval['low']:.3f} – {interval['high']:.3f}"
-    shown |= {
-        "parameters": show_count(facts["parameters"]),
-        "training": show_duration(facts["seconds"]),
-        "examples": f"{len(data.train):,}",
-    }
-    if "spread" in facts:
-        shown["over seeds"] = f"{facts['spread']['mean']:.4f} ± {facts['spread']['deviation']:.4f}"
+def write_task_report(run: Run, config: TaskConfig, data: TaskData, predictions: Sequence[dict[str, Any]]) -> None:
+    record, task = run.record, run.record.task
+    assert task is not None
     name = html.escape(run.folder.name)
+    base = html.escape(str(record.base).rpartition("/")[2])
     body = [
-        f'<p class="soft">Firth task</p><h1>{name}</h1><p class="soft">{html.escape(run.facts["recipe"])} on {html.escape(str(run.facts["base"]).rpartition("/")[2])}</p>',
-        cards(shown),
-        _curves(run, facts, metric),
-        _shares(facts, metric),
-        _seeds(facts, metric),
-        _tuned(run.facts),
-        _mixes(facts),
-        _confusion(model, data, predictions),
-        _errors(model, data, predictions),
+        f'<p class="soft">Firth task</p><h1>{name}</h1><p class="soft">{html.escape(record.recipe)} on {base}</p>',
+        cards(_shown(record, task, len(data.train))),
+        _curves(run.folder / "seeds" / str(task.best), task.metric),
+        _shares(task),
+        _seeds(task),
+        _tuned(task.tuned_base),
+        _mixes(task),
+        _confusion(config, data, predictions),
+        _errors(config.task, data, predictions),
         f"<h2>Use it</h2><pre>firth predict {name} texts.txt\nfirth evaluate {name} --data test.tsv</pre>",
-        settings_table(run.facts | facts),
+        settings_table(record),
     ]
     write_text(run.folder / "report.html", page(f"{run.folder.name} · Firth", "".join(body)))
 
 
-def _curves(run: Run, facts: dict[str, Any], metric: str) -> str:
-    lines = read_history(run.folder / "seeds" / str(facts["best"]) / "metrics.jsonl")
+def _shown(record: RunRecord, task: TaskRecord, num_train: int) -> dict[str, str]:
+    """The cards at the top."""
+    shown = {name: f"{value:.4f}" for name, value in record.metrics.items()}
+    if task.interval is not None:
+        shown[f"{task.interval.metric}, 95 %"] = f"{task.interval.low:.3f} – {task.interval.high:.3f}"
+    shown |= {
+        "parameters": show_count(record.parameters),
+        "training": show_duration(record.seconds),
+        "examples": f"{num_train:,}",
+    }
+    if task.spread is not None:
+        shown["over seeds"] = f"{task.spread.mean:.4f} ± {task.spread.deviation:.4f}"
+    return shown
+
+
+def _curves(folder: Path, metric: str) -> str:
+    lines = read_history(folder / "metrics.jsonl")
     train = [(line["step"], line["loss"]) for line in lines if line["event"] == "train"]
     dev = [(line["step"], line[f"heldout_{metric}"]) for line in lines if line["event"] == "evaluate"]
     return (
@@ -68,71 +75,72 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f'<div class="wide"><table><tr>{top}</tr>{lines}</table></div>'
 
 
-def _shares(facts: dict[str, Any], metric: str) -> str:
+def _shares(task: TaskRecord) -> str:
     """The score by the number of labelled examples."""
-    points = facts.get("efficiency")
-    if not points:
+    if not task.efficiency:
         return ""
+    metric = task.metric
     rows = [
         [
-            f"{100 * point['share']:g} %",
-            f"{point['examples']:,}",
-            f"{point['mean']:.4f} ± {point['deviation']:.4f}",
-            "  ".join(f"{score:.4f}" for score in point["scores"]),
+            f"{100 * point.share:g} %",
+            f"{point.examples:,}",
+            f"{point.mean:.4f} ± {point.deviation:.4f}",
+            "  ".join(f"{score:.4f}" for score in point.scores),
         ]
-        for point in points
+        for point in task.efficiency
     ]
-    return (
-        f"<h2>Dev {html.escape(metric)} by labelled examples</h2><figure>{share_chart({metric: points}, metric)}</figure>"
-        + _table(["share", "examples", f"{metric}, mean ± deviation", "every seed"], rows)
+    drawn = share_chart({metric: task.efficiency}, metric)
+    return f"<h2>Dev {html.escape(metric)} by labelled examples</h2><figure>{drawn}</figure>" + _table(
+        ["share", "examples", f"{metric}, mean ± deviation", "every seed"], rows
     )
 
 
-def _tuned(facts: dict[str, Any]) -> str:
+def _tuned(found: TunedBase | None) -> str:
     """What the base knew of the task's text, before and after it had read it."""
-    found = facts.get("tuned_base")
-    if not found or not found["after"]:
+    if found is None or not found.after:
         return ""
     rows = [
-        [name.replace("_", " "), f"{found['before'][name]:.4f}" if name in found["before"] else "", f"{value:.4f}"]
-        for name, value in found["after"].items()
+        [name.replace("_", " "), f"{found.before[name]:.4f}" if name in found.before else "", f"{value:.4f}"]
+        for name, value in found.after.items()
     ]
-    title = f"<h2>Base on the task's text, {found['epochs']:g} epochs (held-out part)</h2>"
+    title = f"<h2>Base on the task's text, {found.epochs:g} epochs (held-out part)</h2>"
     return title + _table(["", "before", "after"], rows)
 
 
-def _seeds(facts: dict[str, Any], metric: str) -> str:
-    if len(facts["results"]) < 2:
+def _seeds(task: TaskRecord) -> str:
+    if len(task.results) < 2:
         return ""
     rows = [
         [
-            str(result["seed"]),
-            f"{result['examples']:,}",
-            *(f"{value:g}" for value in result["settings"].values()),
-            f"{result['scores'][metric]:.4f}",
-            f"{result['train_s']:.1f} s",
+            str(result.seed),
+            f"{result.examples:,}",
+            f"{result.settings.batch_size:g}",
+            f"{result.settings.learning_rate:g}",
+            f"{result.settings.epochs:g}",
+            f"{result.score:.4f}",
+            f"{result.train_s:.1f} s",
         ]
-        for result in facts["results"]
+        for result in task.results
     ]
     return "<h2>Every training</h2>" + _table(
-        ["seed", "examples", "batch", "learning rate", "epochs", metric, "time"], rows
+        ["seed", "examples", "batch", "learning rate", "epochs", task.metric, "time"], rows
     )
 
 
-def _mixes(facts: dict[str, Any]) -> str:
+def _mixes(task: TaskRecord) -> str:
     """What each place took of each layer, and how much of all."""
-    mixes = facts["mixes"]
+    mixes = task.mixes
     if not mixes:
         return ""
-    layers = range(max(len(mix["weights"]) for mix in mixes.values()))
-    rows = [[f"layer {layer}", *(f"{mix['weights'][layer]:.3f}" for mix in mixes.values())] for layer in layers]
-    rows.append(["γ", *(f"{mix['gamma']:.3f}" for mix in mixes.values())])
+    layers = range(max(len(mix.weights) for mix in mixes.values()))
+    rows = [[f"layer {layer}", *(f"{mix.weights[layer]:.3f}" for mix in mixes.values())] for layer in layers]
+    rows.append(["γ", *(f"{mix.gamma:.3f}" for mix in mixes.values())])
     return "<h2>Weight of each layer</h2>" + _table(["", *(f"at the {place}" for place in mixes)], rows)
 
 
-def _confusion(model: TaskModel, data: TaskData, predictions: Sequence[dict[str, Any]]) -> str:
-    labels = model.config.labels
-    if model.config.task != "classify" or len(labels) > _MOST_CLASSES:
+def _confusion(config: TaskConfig, data: TaskData, predictions: Sequence[dict[str, Any]]) -> str:
+    labels = config.labels
+    if config.task != "classify" or len(labels) > _MOST_CLASSES:
         return ""
     number = {label: place for place, label in enumerate(labels)}
     counts = confusion(
@@ -144,10 +152,10 @@ def _confusion(model: TaskModel, data: TaskData, predictions: Sequence[dict[str,
     return "<h2>Confusions (rows: true, columns: guessed)</h2>" + _table(["", *labels], rows)
 
 
-def _errors(model: TaskModel, data: TaskData, predictions: Sequence[dict[str, Any]]) -> str:
+def _errors(task: str, data: TaskData, predictions: Sequence[dict[str, Any]]) -> str:
     """The errors that the model was surest of."""
     find = {"classify": _class_errors, "score": _score_errors, "tag": _tag_errors, "answer": _answer_errors}
-    rows = sorted(find[model.config.task](data.dev, predictions), key=lambda row: -row[0])[:_WORST]
+    rows = sorted(find[task](data.dev, predictions), key=lambda row: -row[0])[:_WORST]
     if not rows:
         return ""
     return "<h2>Worst errors</h2>" + _table(["true", "guessed", "text"], [row[1:] for row in rows])

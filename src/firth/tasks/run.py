@@ -1,28 +1,26 @@
 """A run of ``firth finetune``: files, base and trainings put together; several seeds or shares, the best one kept."""
 
-import json
 import os
 import shutil
 import statistics
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from firth.core.errors import FirthError, Interrupted
-from firth.core.files import checksum, fingerprint, read_json, write_json
-from firth.core.run import Run
+from firth.core.files import checksum, fingerprint, read_json
+from firth.core.records import CorpusRecord, MadeFrom, Spread, TaskRecord, TaskResult
+from firth.core.run import RECORD, Run, RunRecord, versions
 from firth.core.types import Progress
-from firth.models.shared.extra_vectors import ExtraVectors
 from firth.models.shared.model import Model
 from firth.tasks.adapt import adapt_base, plan_adaptation
+from firth.tasks.cells import HISTORY, PREDICTIONS, RESULT, Cell, Predictions, TaskContext, train_cell
 from firth.tasks.config import TaskConfig
-from firth.tasks.curve import points_of, predict_one_in
+from firth.tasks.curve import points_of
 from firth.tasks.data import Reading, TaskData, check_shares, read_task
-from firth.tasks.distillation import Teacher, build_teacher
-from firth.tasks.finetune import SCRATCH, default_settings, load_base, rehearse, train_model
-from firth.tasks.model import TaskModel, count_trained, load_extra_vectors
+from firth.tasks.distillation import build_teacher
+from firth.tasks.finetune import SCRATCH, default_settings, load_base, rehearse
+from firth.tasks.model import SETTINGS, TaskModel, load_extra_vectors
 from firth.tasks.report import write_task_report
 
 GRID = [
@@ -32,7 +30,7 @@ GRID = [
     for epochs in (3, 4)
 ]
 """The published grid (Devlin et al. 2018, A.3)."""
-RESULT, PREDICTIONS = "result.json", "predictions.json"
+_SEEDS, _TUNED = "seeds", "tuned_base"
 
 
 @dataclass(frozen=True)
@@ -56,60 +54,47 @@ class Source:
         ]
         return [path for path in named if path is not None]
 
-    def fingerprints(self) -> dict[str, Any]:
+    def fingerprints(self) -> MadeFrom:
         """What the same result needs: the content of the files, and how they are read."""
-        return {"files": [fingerprint(path) for path in self.paths()], "reading": vars(self.reading)}
-
-    def facts(self) -> dict[str, Any]:
-        return {
-            "base": self.base if self.base == SCRATCH else str(Path(self.base).absolute()),
-            "extra_vectors": None if self.extra_vectors is None else str(self.extra_vectors.absolute()),
-            "teacher": None if self.teacher is None else str(self.teacher.absolute()),
-            "corpus": {
-                "path": str(self.train.absolute()),
-                "dev": None if self.dev is None else str(self.dev.absolute()),
-            },
-        }
+        return MadeFrom(files=tuple(fingerprint(path) for path in self.paths()), reading=vars(self.reading))
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One training: its settings, and the share of the examples that it learns from."""
+def task_record(
+    config: TaskConfig,
+    source: Source,
+    base: Model,
+    made_from: MadeFrom,
+    cells: int,
+    sweep: bool = False,
+    shares: Sequence[float] = (),
+) -> RunRecord:
+    """Of a task that is about to be trained ``cells`` times."""
+    return RunRecord(
+        kind="task",
+        model=base.spec_name,
+        recipe=config.task,
+        versions=versions(),
+        config=config.model_dump(mode="json"),
+        corpus=CorpusRecord(path=str(source.train.absolute()), dev=_absolute(source.dev)),
+        base=source.base if source.base == SCRATCH else str(Path(source.base).absolute()),
+        made_from=made_from,
+        task=TaskRecord(
+            cells=cells,
+            sweep=sweep,
+            shares=tuple(shares),
+            extra_vectors=_absolute(source.extra_vectors),
+            teacher=_absolute(source.teacher),
+        ),
+    )
 
-    config: TaskConfig
-    share: float = 1.0
 
-
-@dataclass
-class TaskContext:
-    """What trainings stand on: the examples, word vectors, and a base that none has changed yet; and what
-    the best one so far said about the dev examples."""
-
-    source: Source
-    data: TaskData
-    extra_vectors: ExtraVectors | None
-    base: Model | None
-    teacher: Teacher | None = None
-    said: dict[Path, list[dict[str, Any]]] = field(default_factory=dict)  # by the training's folder; one at most
-    best: tuple[float, float] | None = None  # its share and score
-
-    def note(self, folder: Path, share: float, score: float, predictions: list[dict[str, Any]]) -> None:
-        if self.best is None or (share, score) > self.best:
-            self.best, self.said = (share, score), {folder: predictions}
-
-    def take_base(self, config: TaskConfig, data: TaskData) -> Model:
-        """A base as it was. One that is tuned is read again for the next training."""
-        found = self.base if self.source.base != SCRATCH else None
-        if found is None:
-            return load_base(self.source.base, data, config)
-        if config.tune:
-            self.base = None
-        return found
+def _absolute(path: Path | None) -> str | None:
+    return None if path is None else str(path.absolute())
 
 
 def start_finetune(
     config: TaskConfig,
-    given: set[str],
+    given: Set[str],
     source: Source,
     out: Path,
     seeds: int = 1,
@@ -125,202 +110,163 @@ def start_finetune(
     Everything is looked at before a run that exists is removed."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise FirthError("a task is taught in one process: start firth finetune without torchrun")
-    data = read_task(config.task, source.train, source.dev, source.reading)
-    data.check.refuse()
-    if (seeds > 1 or sweep or shares) and not data.dev:
-        raise FirthError("several seeds, shares or a sweep are judged on a dev file: name one with --dev")
+    data = _read_data(config.task, source, judged=seeds > 1 or sweep or bool(shares))
     if sweep and shares:
         raise FirthError("a sweep of settings and shares of the examples cannot be had at once: leave out one of them")
     Run.keep_apart(out, source.paths(), overwrite)
-    config = data.configured(config)
-    context = TaskContext(
-        source, data, None if source.extra_vectors is None else load_extra_vectors(source.extra_vectors), None
-    )
-    context.base = load_base(source.base, data, config)
-    plain, base, total = config, context.base, len(data.train)
-    config = default_settings(plain, base, total, given)
-    settings = {share: default_settings(plain, base, round(share * total), given) for share in check_shares(shares)}
-    cells = [
-        Cell(settings.get(share, config).replace(**point, seed=config.seed + number), share)
-        for point in (GRID if sweep else [{}])
-        for share in check_shares(shares) or [1.0]
-        for number in range(seeds)
-    ]
+    extra = None if source.extra_vectors is None else load_extra_vectors(source.extra_vectors)
+    plain = data.configured(config)
+    base = load_base(source.base, data, plain)
+    context = TaskContext(source.base, data, extra, base)
+    shares = check_shares(shares)
+    cells = _plan_cells(plain, base, len(data.train), given, seeds, sweep, shares)
+    config = default_settings(plain, base, len(data.train), given)
     if config.adapt_epochs:
         plan_adaptation(source.base, config)
     if source.teacher is not None and teacher is not None:
-        context.teacher = build_teacher(teacher, source.teacher, config, context.base, data.pairs)
-    rehearse(config, context.base, data, context.extra_vectors, context.teacher)
-    facts = {
-        "kind": "task",
-        "recipe": config.task,
-        "config": config.model_dump(),
-        **source.facts(),
-        "made_from": source.fingerprints(),
-        "cells": len(cells),
-        "sweep": sweep,
-        "shares": check_shares(shares),
-    }
-    run = _open_or_create(out, facts, overwrite)
+        context.teacher = build_teacher(teacher, source.teacher, config, base, data.pairs)
+    rehearse(config, base, data, extra, context.teacher)
+    record = task_record(config, source, base, source.fingerprints(), len(cells), sweep, shares)
+    del base  # the context hands it out; a tuned one may go before the next is read
+    return _train(_open_or_create(out, record, overwrite), config, cells, context, progress)
+
+
+def _read_data(task: str, source: Source, judged: bool) -> TaskData:
+    """The labelled files, read and checked once."""
+    data = read_task(task, source.train, source.dev, source.reading)
+    data.check.refuse()
+    if judged and not data.dev:
+        raise FirthError("several seeds, shares or a sweep are judged on a dev file: name one with --dev")
+    return data
+
+
+def _plan_cells(
+    plain: TaskConfig,
+    base: Model,
+    num_train: int,
+    given: Set[str],
+    seeds: int,
+    sweep: bool,
+    shares: Sequence[float],
+) -> list[Cell]:
+    """Every training: settings of the grid × shares × seeds. Fewer examples have usual settings of their own."""
+    settings = {share: default_settings(plain, base, round(share * num_train), given) for share in shares or (1.0,)}
+    return [
+        Cell(settings[share].replace(**point, seed=plain.seed + number), share)
+        for point in (GRID if sweep else [{}])
+        for share in settings
+        for number in range(seeds)
+    ]
+
+
+def _open_or_create(out: Path, wanted: RunRecord, overwrite: bool) -> Run:
+    """A started run with the same settings is gone on with."""
+    run = None if overwrite else Run.find(out)
+    if run is None:
+        return Run.create(out, wanted, overwrite)
+    begun = run.record.task
+    if begun is not None:
+        known = run.record.replace(versions=wanted.versions, task=begun.replace(tuned_base=None))
+        if known == wanted:
+            return run
+    raise FirthError(f"{out}: exists already; choose another --out or replace it with --overwrite")
+
+
+def _train(run: Run, config: TaskConfig, cells: Sequence[Cell], context: TaskContext, progress: Progress | None) -> Run:
+    """All trainings, then the best. A mistake in the settings leaves nothing behind."""
     with run.lock():
         try:
             if config.adapt_epochs:
-                _tune(run, config, context, progress)
-            return _train_cells(run, cells, context, progress)
+                _tune_base(run, config, context, progress)
+            folders = [run.folder / _SEEDS / str(number) for number in range(len(cells))]
+            results = [train_cell(folder, cell, context, progress) for folder, cell in zip(folders, cells, strict=True)]
+            finish_run(run, results, context)
+            return run
         except FirthError as error:
-            learned = [*run.folder.glob(f"seeds/*/{RESULT}"), *run.folder.glob(f"{_TUNED}/run/firth.json")]
+            learned = [*run.folder.glob(f"{_SEEDS}/*/{RESULT}"), *run.folder.glob(f"{_TUNED}/run/{RECORD}")]
             if not isinstance(error, Interrupted) and not learned:
-                shutil.rmtree(run.folder)  # a mistake in the settings: nothing is lost
+                shutil.rmtree(run.folder)  # nothing is lost
             raise
 
 
-_TUNED = "tuned_base"
-
-
-def _tune(run: Run, config: TaskConfig, context: TaskContext, progress: Progress | None) -> None:
+def _tune_base(run: Run, config: TaskConfig, context: TaskContext, progress: Progress | None) -> None:
     """From now on the trainings stand on a base that has read the task's text."""
-    base = Path(context.source.base)
-    out, found = adapt_base(base, context.data, config, run.folder / _TUNED, progress)
-    run.save(tuned_base=found)
-    context.source = replace(context.source, base=str(out))
-    context.base = None
+    assert run.record.task is not None
+    out, found = adapt_base(Path(context.base_path), context.data, config, run.folder / _TUNED, progress)
+    run.save(task=run.record.task.replace(tuned_base=found))
+    context.base_path, context.base = str(out), None
 
 
-def _open_or_create(out: Path, facts: dict[str, Any], overwrite: bool) -> Run:
-    """A started run with the same settings is gone on with."""
-    if not overwrite and (out / "firth.json").is_file():
-        run = Run.open(out)
-        same = all(run.facts.get(name) == _plain(value) for name, value in facts.items())
-        if run.facts["status"] == "started" and same:
-            return run
-        raise FirthError(f"{out}: exists already; choose another --out or replace it with --overwrite")
-    return Run.create(out, facts, overwrite)
+# -- the end
 
 
-def _plain(value: Any) -> Any:
-    return json.loads(json.dumps(value))
-
-
-def _train_cells(run: Run, cells: Sequence[Cell], context: TaskContext, progress: Progress | None) -> Run:
-    seeds = run.folder / "seeds"
-    finish_run(
-        run, [train_cell(seeds / str(number), cell, context, progress) for number, cell in enumerate(cells)], context
+def finish_run(run: Run, results: Sequence[TaskResult], context: TaskContext) -> None:
+    """The model of the best training on the largest share becomes that of the run; the weights of all others go."""
+    assert run.record.task is not None
+    best = max(range(len(results)), key=lambda number: (results[number].share, results[number].score))
+    chosen, data = run.folder / _SEEDS / str(best), context.data
+    _move_model(chosen, run.folder)
+    config = TaskConfig.build(read_json(run.folder / SETTINGS)["config"], run.folder / SETTINGS)
+    run.change(
+        config=config.model_dump(mode="json"),
+        metrics={name: value for name, value in results[best].scores.items() if name != "null_threshold"},
+        parameters=results[best].parameters,
+        seconds=sum(result.train_s for result in results),
+        task=_finished(run.record.task, results, best),
     )
-    return run
-
-
-def finish_run(run: Run, results: list[dict[str, Any]], context: TaskContext) -> None:
-    """The best training on the largest share becomes the run's model; the weights of all are removed."""
-    metric = results[0]["metric"]
-    best = max(
-        range(len(results)), key=lambda number: (results[number]["share"], results[number]["scores"].get(metric, 0.0))
-    )
-    chosen = run.folder / "seeds" / str(best)
-    model = TaskModel.load(chosen)
-    model.save(run.folder, _base_path(chosen, context.source.base))
-    if (chosen / PREDICTIONS).is_file():
-        shutil.copy2(chosen / PREDICTIONS, run.folder / PREDICTIONS)
-    data = context.data
-    predictions = context.said.get(chosen) or (model.predict_examples(data.dev) if data.dev else [])
-    _finish(run, model, results, best, data, predictions)
-
-
-def _base_path(folder: Path, base: str) -> Path | None:
-    if (folder / "base").is_dir():
-        return folder / "base"
-    return None if base == SCRATCH else Path(base)
-
-
-def train_cell(
-    folder: Path,
-    cell: Cell,
-    context: TaskContext,
-    progress: Progress | None,
-    keep: bool = True,
-    judge: Callable[[TaskModel, Path], dict[str, Any]] | None = None,
-) -> dict[str, Any]:
-    """One training with one seed; one that is there already is not trained again. ``keep`` its weights; ``judge`` says
-    more about the finished model."""
-    config = cell.config
-    if (folder / RESULT).is_file():
-        found: dict[str, Any] = read_json(folder / RESULT)
-        return found
-    folder.mkdir(parents=True, exist_ok=True)
-    started = time.perf_counter()
-    data = predict_one_in(context.data, cell.share, config.seed)
-    base = context.take_base(config, data)
-    model, trainable, seconds = train_model(
-        config, base, data, folder, progress, context.extra_vectors, context.teacher
-    )
-    if keep:
-        model.save(folder, None if context.source.base == SCRATCH else Path(context.source.base))
-    result = {
-        "seed": config.seed,
-        "share": cell.share,
-        "examples": len(data.train),
-        "settings": {"batch_size": config.batch_size, "learning_rate": config.learning_rate, "epochs": config.epochs},
-        "metric": trainable.task.metric,
-        "scores": dict(trainable.best or {}),
-        "train_s": seconds,
-        "seconds": time.perf_counter() - started,
-        "trained_parameters": count_trained(model.network),
-        "parameters": model.num_parameters,
-        "mixes": model.network.learned_mixes(),
-    }
-    if judge is not None:
-        result |= judge(model, folder)
-    write_json(folder / RESULT, result)
-    context.note(folder, cell.share, (trainable.best or {}).get(trainable.task.metric, 0.0), trainable.predictions)
-    return result
-
-
-def _finish(
-    run: Run,
-    model: TaskModel,
-    results: list[dict[str, Any]],
-    best: int,
-    data: TaskData,
-    predictions: list[dict[str, Any]],
-) -> None:
-    metric = results[best]["metric"]
-    facts: dict[str, Any] = {
-        "config": model.config.model_dump(),
-        "metric": metric,
-        "metrics": {name: value for name, value in results[best]["scores"].items() if name != "null_threshold"},
-        "best": best,
-        "results": results,
-        "parameters": results[best]["parameters"],
-        "seconds": sum(result["train_s"] for result in results),
-        "mixes": results[best]["mixes"],
-    }
-    values = [result["scores"].get(metric) for result in results if result["share"] == results[best]["share"]]
-    if len(values) > 1:
-        facts["spread"] = {"mean": statistics.mean(values), "deviation": statistics.stdev(values), "count": len(values)}
-    if run.facts.get("shares"):
-        facts["efficiency"] = points_of(results, metric)
     if data.dev:
-        name, (low, high) = model.task.interval(data.dev, predictions)
-        facts["interval"] = {"metric": name, "low": low, "high": high}
-        write_task_report(run, facts, model, data, predictions)
+        write_task_report(run, config, data, _predictions(run.folder, chosen, context))
     if (run.folder / _TUNED).is_dir():
         shutil.rmtree(run.folder / _TUNED)  # a copy of it went into the model
-    files = [path for path in sorted(run.folder.rglob("*")) if path.is_file()]
-    facts["checksums"] = {
-        str(path.relative_to(run.folder)): checksum(path)
-        for path in files
+    run.save(status="finished", checksums=_checksums(run.folder))
+    _drop_weights(run.folder / _SEEDS)
+
+
+_KEPT = (RESULT, HISTORY, PREDICTIONS)
+"""Of every training."""
+
+
+def _move_model(chosen: Path, goal: Path) -> None:
+    """From the folder of its training to that of the run: what was moved before a kill stays moved."""
+    for path in sorted(chosen.iterdir()):
+        if path.name not in _KEPT:
+            os.replace(path, goal / path.name)
+    if (chosen / PREDICTIONS).is_file():
+        shutil.copy2(chosen / PREDICTIONS, goal / PREDICTIONS)
+
+
+def _predictions(folder: Path, chosen: Path, context: TaskContext) -> Predictions:
+    """Of the best training for the dev examples. One that was trained before a kill is asked again."""
+    known = context.predictions.get(chosen)
+    return TaskModel.load(folder).predict_examples(context.data.dev) if known is None else known
+
+
+def _finished(task: TaskRecord, results: Sequence[TaskResult], best: int) -> TaskRecord:
+    alike = [result.score for result in results if result.share == results[best].share]
+    spread = None
+    if len(alike) > 1:
+        spread = Spread(mean=statistics.mean(alike), deviation=statistics.stdev(alike), count=len(alike))
+    points = [(result.share, result.examples, result.score) for result in results] if task.shares else []
+    return task.replace(results=tuple(results), best=best, spread=spread, efficiency=tuple(points_of(points)))
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    """Of the files of the model."""
+    found = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {
+        str(path): checksum(folder / path)
+        for path in found
         if path.suffix in (".safetensors", ".json")
-        and path.name not in ("firth.json", RESULT, PREDICTIONS)
-        and "seeds" not in path.relative_to(run.folder).parts
+        and path.name not in (RECORD, RESULT, PREDICTIONS)
+        and _SEEDS not in path.parts
     }
-    run.save(status="finished", **facts)
-    _drop_weights(run.folder / "seeds")
 
 
 def _drop_weights(seeds: Path) -> None:
-    """The weights of the seeds that were not the best, and the best one's second copy."""
+    """The models of the trainings that were not the best."""
     for folder in seeds.iterdir():
         for path in folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
-            elif path.name not in (RESULT, "metrics.jsonl", PREDICTIONS):
+            elif path.name not in _KEPT:
                 path.unlink()

@@ -2,7 +2,6 @@
 
 import html
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from firth.core.types import Progress
 from firth.core.units import show_count, show_duration
 from firth.corpus.format import Corpus
 from firth.evaluation.maps import principal_plane
-from firth.reports.page import page, settings_table
+from firth.reports.page import cards, page, settings_table
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
 from firth.vectors.trainer import load_run, train_vectors
 from firth.vectors.word_vectors import WordVectors
@@ -42,16 +41,16 @@ def start_vectors(
 
 def resume_vectors(run: Run, progress: Progress | None = None) -> Run:
     """Goes on with a run that was stopped."""
-    if run.facts["status"] == "finished":
-        return run if "checksums" in run.facts else _finish(run.folder)  # stopped before its report
-    settings = find_spec(run.facts["model"]).vectors
+    record = run.record
+    if record.finished:
+        return run if record.checksums else _finish(run.folder)  # stopped before its report
+    settings = find_spec(record.model).vectors
     assert settings is not None
-    config = settings.build(run.facts["config"], run.folder / "firth.json")
+    assert record.corpus is not None
+    config = settings.build(record.config, run.path)
     assert isinstance(config, Word2VecConfig | FastTextConfig | GloveConfig)
-    start = Path(run.facts["start"]) if run.facts.get("start") else None
-    train_vectors(
-        Corpus.open(run.facts["corpus"]["path"]), config, run.folder, progress, True, start, run.facts["recipe"]
-    )
+    start = None if record.base is None else Path(record.base)
+    train_vectors(Corpus.open(record.corpus.path), config, run.folder, progress, True, start, record.recipe)
     return _finish(run.folder)
 
 
@@ -88,18 +87,18 @@ def _neighbours(vectors: WordVectors, words: list[str]) -> str:
 
 
 def _report(run: Run, vectors: WordVectors, words: list[str]) -> str:
-    facts: dict[str, Any] = run.facts
-    cards = {"words": f"{len(vectors):,}", "dimensions": str(vectors.dim)}
-    if "seconds" in facts["metrics"]:
-        cards["time"] = show_duration(facts["metrics"]["seconds"])
-    if "tokens_per_s" in facts["metrics"]:
-        cards["words/s"] = show_count(facts["metrics"]["tokens_per_s"])
-    shown = "".join(f"<div>{name}<b>{value}</b></div>" for name, value in cards.items())
+    record = run.record
+    shown = {
+        "words": f"{len(vectors):,}",
+        "dimensions": str(vectors.dim),
+        "time": show_duration(record.seconds),
+        "words/s": show_count(record.tokens / max(record.seconds, 1e-9)),
+    }
     body = (
         f'<p class="soft">Firth run</p><h1>{html.escape(run.folder.name)}</h1>'
-        f'<p class="soft">recipe {html.escape(facts["recipe"])}</p><div class="facts">{shown}</div>'
+        f'<p class="soft">recipe {html.escape(record.recipe)}</p>{cards(shown)}'
         f"<h2>Frequent words, near what they resemble</h2><figure>{word_map(vectors, words)}</figure>"
         f'<h2>Neighbours</h2><div class="wide">{_neighbours(vectors, words[20:32] or words)}</div>'
-        f"{settings_table(facts)}"
+        f"{settings_table(record)}"
     )
     return page(f"{run.folder.name} · Firth", body)

@@ -31,14 +31,15 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, Interrupted
-from firth.core.run import Run, versions
+from firth.core.records import CorpusRecord
+from firth.core.run import Run, RunRecord, versions
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
 from firth.training.checkpoints import list_checkpoints, prune, read_state, write_checkpoint
@@ -67,29 +68,38 @@ def train_vectors(
     """Trains and writes the run ``out``; ``progress`` is told ``train`` events twice a second."""
     threads = config.threads or os.cpu_count() or 1
     config = config.replace(threads=threads)
-    facts: dict[str, Any] = {
-        "kind": "vectors",
-        "model": config.kind,
-        "recipe": recipe or config.kind,
-        "config": config.model_dump(),
-        "corpus": {"path": str(corpus.folder.absolute()), "fingerprint": corpus.fingerprint},
-        "start": str(start.absolute()) if start else None,
-        "word_split": corpus.info.tokens.word_split,
-    }
+    record = RunRecord(
+        kind="vectors",
+        model=config.kind,
+        recipe=recipe or config.kind,
+        versions=versions() | {"numba": version("numba")},
+        config=config.model_dump(mode="json"),
+        corpus=CorpusRecord(path=str(corpus.folder.absolute()), fingerprint=corpus.fingerprint),
+        base=None if start is None else str(start.absolute()),
+        word_split=corpus.info.tokens.word_split,
+    )
     Run.keep_apart(out, (corpus.folder, *([start] if start else [])), overwrite and not resume)
     vocabulary, learner = _begin(corpus, config, threads, start, out)
-    run = _reopen(out, facts) if resume else Run.create(out, facts, overwrite)
+    run = _reopen(out, record) if resume else Run.create(out, record, overwrite)
     with run.lock():
-        metrics = _Training(run, learner, config, progress or (lambda event: None)).run_legs()
-        return _finish(run, vocabulary, learner, config, metrics)
+        training = _Training(run, learner, config, progress or (lambda event: None))
+        loss = training.run_legs()
+        run.change(
+            metrics={} if loss is None else {"loss": loss},
+            seconds=training.seconds,
+            tokens=learner.num_tokens,
+            epochs=config.epochs,
+            words=len(vocabulary),
+        )
+        return _finish(run, vocabulary, learner, config)
 
 
 def load_run(folder: Path) -> WordVectors:
     """The vectors of a finished run (with n-grams where it has them)."""
     run = Run.open(folder)
-    if run.facts["kind"] != "vectors":
-        raise FirthError(f"{folder}: a run of kind '{run.facts['kind']}', not one of static vectors")
-    if run.facts["status"] != "finished":
+    if run.record.kind != "vectors":
+        raise FirthError(f"{folder}: a run of kind '{run.record.kind}', not one of static vectors")
+    if not run.record.finished:
         raise FirthError(f"{folder}: its training did not finish; go on with resume first")
     model = folder / "model.bin"
     return load_vectors(model if model.is_file() else folder / "vectors.bin")
@@ -108,12 +118,12 @@ def _begin(
         raise FirthError(
             "GloVe learns from counts of the whole text, so it cannot go on from a run: count both texts together"
         )
-    old = Run.open(start)
-    if old.facts["status"] != "finished" or old.facts["config"].get("kind") != config.kind:
+    old = Run.open(start).record
+    if not old.finished or old.kind != "vectors" or old.model != config.kind:
         raise FirthError(f"{start}: not a finished run of {config.kind}, so training cannot go on from it")
-    if old.facts["config"]["dim"] != config.dim:
+    if old.config["dim"] != config.dim:
         raise FirthError(
-            f"{start}: its vectors have {old.facts['config']['dim']} dimensions, dim says {config.dim}; make them equal"
+            f"{start}: its vectors have {old.config['dim']} dimensions, dim says {config.dim}; make them equal"
         )
     words = list(load_vectors(start / "vectors.bin").words)
     arrays, _ = map_arrays(start / _STATE)
@@ -123,13 +133,16 @@ def _begin(
     return vocabulary, learner
 
 
-def _reopen(out: Path, facts: dict[str, Any]) -> Run:
+def _reopen(out: Path, wanted: RunRecord) -> Run:
     run = Run.open(out)
-    if run.facts["status"] == "finished":
+    known, given = run.record.corpus, wanted.corpus
+    if run.record.finished:
         raise FirthError(f"{out}: finished already; nothing to resume")
-    if run.facts["corpus"]["fingerprint"] != facts["corpus"]["fingerprint"]:
-        raise FirthError(f"{out}: was begun on another corpus ({run.facts['corpus']['path']}); resume with that one")
-    changed = [name for name, value in facts["config"].items() if run.facts["config"].get(name) != value]
+    if run.record.kind != "vectors" or known is None or given is None:
+        raise FirthError(f"{out}: a run of kind '{run.record.kind}', not one of static vectors")
+    if known.fingerprint != given.fingerprint:
+        raise FirthError(f"{out}: was begun on another corpus ({known.path}); resume with that one")
+    changed = [name for name, value in wanted.config.items() if run.record.config.get(name) != value]
     if changed:
         raise FirthError(f"{out}: was begun with other settings ({', '.join(changed)}); resume with the same ones")
     return run
@@ -165,7 +178,8 @@ class _Training:
             self.seconds = read_state(newest)["seconds"]
             learner.restore(map_arrays(newest / _STATE)[0])
 
-    def run_legs(self) -> dict[str, float]:
+    def run_legs(self) -> float | None:
+        """Trains to the end; the last loss, or none where there was too little text to see one."""
         learner = self.learner
         started = reported = saved = time.perf_counter() - self.seconds
         first_tokens, before = learner.tokens_before(self.leg), self.seconds
@@ -204,11 +218,7 @@ class _Training:
                     saved = time.perf_counter()
                 if stop.is_set() and not done:
                     raise Interrupted(f"{self.run.folder}: stopped on request; resume this run to go on")
-        return {
-            **({"loss": last} if np.isfinite(last) else {}),  # too little text for a look at it
-            "seconds": self.seconds,
-            "tokens_per_s": (learner.num_tokens - first_tokens) / max(self.seconds - before, 1e-9),
-        }
+        return last if np.isfinite(last) else None
 
     def _save(self) -> None:
         """A checkpoint of all matrices; only the newest is kept."""
@@ -222,9 +232,7 @@ class _Training:
         prune(self.checkpoints, keep=1)
 
 
-def _finish(
-    run: Run, vocabulary: Vocabulary, learner: Learner, config: AnyVectorsConfig, metrics: dict[str, float]
-) -> WordVectors:
+def _finish(run: Run, vocabulary: Vocabulary, learner: Learner, config: AnyVectorsConfig) -> WordVectors:
     """Writes the vectors, then ``firth.json`` as finished, then removes the checkpoints."""
     arrays = learner.arrays()
     if not all(np.isfinite(array).all() for array in arrays.values()):
@@ -242,12 +250,7 @@ def _finish(
             arrays["output"],
             config.model_dump(),
         )
-    run.save(
-        status="finished",
-        metrics=metrics,
-        words=len(vocabulary),
-        versions=versions() | _numba_version(),
-    )
+    run.save(status="finished")
     shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
     if isinstance(learner, GloveLearner):
         learner.close()
@@ -272,9 +275,3 @@ def _result(learner: Learner, config: AnyVectorsConfig) -> NDArray[np.float32]:
         return arrays["output"]
     total = arrays["input"] + arrays["output"]
     return np.asarray(total / 2 if config.result == "mean" else total, np.float32)
-
-
-def _numba_version() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {"numba": version("numba")}

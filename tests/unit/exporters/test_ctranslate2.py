@@ -13,7 +13,8 @@ import firth
 from firth.cli.main import main
 from firth.core.config import parse_settings
 from firth.core.errors import FirthError
-from firth.core.files import read_json, write_json
+from firth.core.files import write_json
+from firth.core.run import Run
 from firth.decoding.steps import Rules
 from firth.exporters.ctranslate2 import load_ctranslate2, num_positions, open_engine, save_ctranslate2, token_names
 from firth.exporters.ctranslate2_model import CTranslate2Model
@@ -93,9 +94,9 @@ def test_scores_are_those_of_the_original(shape: str, corpus: Path, tmp_path: Pa
 
 
 def test_export_open_and_translate(run: Path, tmp_path: Path) -> None:
-    facts = firth.export(run, tmp_path / "out", to="ctranslate2", verify=True)
-    assert facts["verified"]["translations"] > 2
-    assert facts["verified"]["equal"] >= 0.8 * facts["verified"]["translations"]
+    verified = firth.export(run, tmp_path / "out", to="ctranslate2", verify=True)["export"]["verified"]
+    assert verified["translations"] > 2
+    assert verified["equal"] >= 0.8 * verified["translations"]
     original, found = firth.load(run), firth.load(tmp_path / "out")
     assert isinstance(found, CTranslate2Model)
     assert found.num_parameters == original.num_parameters
@@ -117,7 +118,7 @@ def test_int8_and_commands(run: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     lines.write_text("\n".join(TEXTS[:4]) + "\n", encoding="utf-8")
     main(["export", str(run), str(out), "--to", "ctranslate2", "--int8", "--data", str(lines), "--json"])
     found = json.loads(capsys.readouterr().out)
-    assert found["verified"]["translations"] == 4
+    assert found["export"]["verified"]["translations"] == 4
     main(["info", str(out)])
     told = capsys.readouterr().out
     assert "int8" in told
@@ -133,8 +134,8 @@ def test_separate_vocabularies(corpus: Path, tmp_path: Path) -> None:
     firth.pretrain(
         "transformer-tiny", corpus=tmp_path / "c", out=tmp_path / "run", steps=5, settings=parse_settings(settings)
     )
-    facts = firth.export(tmp_path / "run", tmp_path / "out", to="ctranslate2", verify=True)
-    assert facts["verified"]["translations"] >= 1
+    found = firth.export(tmp_path / "run", tmp_path / "out", to="ctranslate2", verify=True)
+    assert found["export"]["verified"]["translations"] >= 1
     assert (tmp_path / "out" / "target" / "tokenizer.json").is_file()
 
 
@@ -151,13 +152,15 @@ def test_what_does_not_fit_is_said(run: Path, corpus: Path, run_folder: Path, tm
     with pytest.raises(FirthError, match="a window on self-attention"):
         firth.export(tmp_path / "near", tmp_path / "out", to="ctranslate2")
     assert not (tmp_path / "out").exists()
-    facts = read_json(run / "firth.json")
+    known = Run.open(run)
+    before = known.record.corpus
+    assert before is not None
     try:
-        write_json(run / "firth.json", {**facts, "corpus": {**facts["corpus"], "path": str(tmp_path / "gone")}})
+        known.save(corpus=before.replace(path=str(tmp_path / "gone")))
         with pytest.raises(FirthError, match="name some with --data"):
             firth.export(run, tmp_path / "out", to="ctranslate2", verify=True)
     finally:
-        write_json(run / "firth.json", facts)
+        known.save(corpus=before)
 
 
 def test_damage_is_said(run: Path, tmp_path: Path) -> None:
@@ -165,8 +168,10 @@ def test_damage_is_said(run: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "model.bin").write_bytes(b"short")
     with pytest.raises(FirthError, match="CTranslate2 cannot open it"):
         load_ctranslate2(tmp_path / "out")
-    write_json(tmp_path / "out" / "firth.json", {"kind": "ctranslate2"})
     with pytest.raises(FirthError, match="does not describe an exported translator"):
+        load_ctranslate2(run)
+    write_json(tmp_path / "out" / "firth.json", {"kind": "ctranslate2"})
+    with pytest.raises(FirthError, match="damaged"):
         load_ctranslate2(tmp_path / "out")
 
 

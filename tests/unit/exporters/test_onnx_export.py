@@ -9,7 +9,8 @@ import pytest
 
 import firth
 from firth.core.errors import FirthError
-from firth.core.files import read_json, write_json
+from firth.core.files import read_json
+from firth.core.run import Run
 from task_text import files
 
 LONG = "The doctor found a map and the nurse sold a book. " * 12
@@ -72,12 +73,11 @@ def test_tasks_predict_the_same(kind: str, run_folder: Path, tmp_path: Path) -> 
     given = files(tmp_path, kind, 12, 6)
     run = tmp_path / "run"
     firth.finetune(task, base=run_folder, **given, out=run, epochs=1, **SETTINGS[kind])  # type: ignore[arg-type]
-    facts = firth.export(run, tmp_path / "small", to="onnx", verify=True, data=given["dev"])
-    verified = facts["verified"]
+    verified = firth.export(run, tmp_path / "small", to="onnx", verify=True, data=given["dev"])["export"]["verified"]
     assert verified["largest_difference"] < 1e-4
     assert verified["largest_output_difference"] < 1e-4
     assert _near(verified["before"], verified["after"])
-    assert read_json(tmp_path / "small" / "firth.json")["verified"] == verified
+    assert read_json(tmp_path / "small" / "firth.json")["export"]["verified"] == verified
     ours, theirs = (firth.load(path) for path in (tmp_path / "small", run))
     for one, other in zip(ours.predict(KINDS[kind]), theirs.predict(KINDS[kind]), strict=True):
         assert _near(one, other)
@@ -124,18 +124,16 @@ def test_what_is_not_exported(run_folder: Path, gpt_folder: Path, exported: dict
 
 def damaged(folder: Path, goal: Path, **changes: Any) -> Path:
     shutil.copytree(folder, goal)
-    facts = read_json(goal / "firth.json")
-    facts["config"] = facts["config"] | changes
-    write_json(goal / "firth.json", facts)
+    run = Run.open(goal)
+    run.save(config=run.record.config | changes)
     return goal
 
 
 def test_damaged_exports(exported: dict[bool, Path], tmp_path: Path) -> None:
-    facts = read_json(exported[False] / "firth.json")["config"]
-    wider = damaged(exported[False], tmp_path / "a", encoder=facts["encoder"] | {"hidden_dim": 64})
+    wider = damaged(exported[False], tmp_path / "a", hidden_dim=64)
     with pytest.raises(FirthError, match="'layer_0' has 32 numbers"):
         firth.load(wider)
-    deeper = damaged(exported[False], tmp_path / "b", encoder=facts["encoder"] | {"num_layers": 3})
+    deeper = damaged(exported[False], tmp_path / "b", num_layers=3)
     with pytest.raises(FirthError, match="not the graph that its"):
         firth.load(deeper)
     (deeper / "model.onnx").write_bytes((exported[False] / "model.onnx").read_bytes()[:1000])

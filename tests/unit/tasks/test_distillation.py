@@ -12,7 +12,6 @@ from firth.core.errors import FirthError, Interrupted
 from firth.core.files import checksum
 from firth.core.types import Inputs
 from firth.data.examples import TextExample
-from firth.tasks import run as task_run
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import build_data
 from firth.tasks.distillation import Distillation, build_teacher, layer_map, soft_loss
@@ -198,7 +197,7 @@ def test_the_same_teacher_gives_the_same_student_also_after_a_stop(
         return trained(*given, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(task_run, "train_model", stopped)
+        patched.setattr("firth.tasks.cells.train_model", stopped)
         with pytest.raises(Interrupted):
             run("parts")
     again = run("parts")

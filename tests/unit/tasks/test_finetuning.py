@@ -132,16 +132,20 @@ def finetune(folder: Path, run_folder: Path, out: str, **more: Any) -> Any:
 
 def test_seeds(run_folder: Path, tmp_path: Path) -> None:
     finetune(tmp_path, run_folder, "three", seeds=3, learning_rate=0.001)
-    facts = Run.open(tmp_path / "three").facts
-    values = [result["scores"]["accuracy"] for result in facts["results"]]
-    assert [result["seed"] for result in facts["results"]] == [0, 1, 2]
-    assert facts["spread"] == {
+    record = Run.open(tmp_path / "three").record
+    task = record.task
+    assert task is not None
+    assert task.best is not None
+    assert task.spread is not None
+    values = [result.scores["accuracy"] for result in task.results]
+    assert [result.seed for result in task.results] == [0, 1, 2]
+    assert task.spread.model_dump() == {
         "mean": pytest.approx(np.mean(values)),
         "deviation": pytest.approx(np.std(values, ddof=1)),
         "count": 3,
     }
-    assert values[facts["best"]] == max(values) == facts["metrics"]["accuracy"]
-    alone = finetune(tmp_path, run_folder, "one", learning_rate=1e-3, seed=facts["best"])
+    assert values[task.best] == max(values) == record.metrics["accuracy"]
+    alone = finetune(tmp_path, run_folder, "one", learning_rate=1e-3, seed=task.best)
     assert alone.predict(["The map.", "书"]) == firth.load(tmp_path / "three").predict(["The map.", "书"])
 
 
@@ -165,12 +169,15 @@ def test_finished_seeds_are_not_trained_again(
         finetune(tmp_path, run_folder, "run", seeds=2)
     finetune(tmp_path, run_folder, "run", seeds=3)
     assert trained == [0, 1, 1, 2]
-    facts = Run.open(tmp_path / "run").facts
-    assert facts["status"] == "finished"
-    assert facts["results"][0] == first
+    record = Run.open(tmp_path / "run").record
+    assert record.finished
+    assert record.task is not None
+    assert record.task.results[0].model_dump(mode="json") == first
     finetune(tmp_path, run_folder, "whole", seeds=3)
-    whole = Run.open(tmp_path / "whole").facts
-    assert [result["scores"] for result in facts["results"]] == [result["scores"] for result in whole["results"]]
+    whole = Run.open(tmp_path / "whole").record
+    assert whole.task is not None
+    assert [result.scores for result in record.task.results] == [result.scores for result in whole.task.results]
+    assert record.checksums == whole.checksums
 
 
 def test_one_process_a_run(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +187,7 @@ def test_one_process_a_run(run_folder: Path, tmp_path: Path, monkeypatch: pytest
     run = Run.open(tmp_path / "run")
     with run.lock(), pytest.raises(FirthError, match="another process"):
         finetune(tmp_path, run_folder, "run")
-    assert Run.open(tmp_path / "run").facts["status"] == "started"
+    assert Run.open(tmp_path / "run").record.status == "started"
 
 
 def test_the_published_grid() -> None:

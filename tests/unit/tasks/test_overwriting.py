@@ -1,6 +1,9 @@
 """A run is replaced only after everything about the new one was looked at."""
 
+import os
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,7 +11,9 @@ import pytest
 import firth
 from firth.core.config import parse_settings
 from firth.core.errors import FirthError, Interrupted
+from firth.core.run import Run
 from firth.tasks import finetune as finetune_file
+from firth.tasks.model import TaskModel
 from task_text import files
 
 
@@ -71,8 +76,6 @@ def test_a_base_is_read_no_oftener_than_needed(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once for all trainings where it stays as it is, once for each where it is tuned."""
-    from firth.tasks import run as task_run
-
     loaded: list[str] = []
     load = finetune_file.load_base
 
@@ -80,7 +83,8 @@ def test_a_base_is_read_no_oftener_than_needed(
         loaded.append(base)
         return load(base, *more)
 
-    monkeypatch.setattr(task_run, "load_base", noted)
+    for room in ("run", "cells"):
+        monkeypatch.setattr(f"firth.tasks.{room}.load_base", noted)
     for number, tune in enumerate((False, True)):
         firth.finetune(
             "classify",
@@ -94,6 +98,66 @@ def test_a_base_is_read_no_oftener_than_needed(
         assert len(loaded) == (3 if tune else 1)
 
 
+@pytest.mark.parametrize("tune", [False, True])
+def test_everything_is_read_and_written_once(
+    tune: bool, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are read and checked once, the model is written once, and read once by who wants to use it."""
+    calls: Counter[str] = Counter()
+
+    def count(name: str, function: Any) -> Any:
+        def counted(*given: Any, **more: Any) -> Any:
+            calls[name] += 1
+            return function(*given, **more)
+
+        return counted
+
+    from firth.tasks import data as data_file
+
+    monkeypatch.setattr(data_file, "read_examples", count("files", data_file.read_examples))
+    monkeypatch.setattr(data_file, "check_examples", count("checks", data_file.check_examples))
+    monkeypatch.setattr(finetune_file, "load_base_model", count("bases", finetune_file.load_base_model))
+    monkeypatch.setattr(TaskModel, "save", count("saved", TaskModel.save))
+    monkeypatch.setattr(TaskModel, "load", count("loaded", TaskModel.load))
+    given = files(tmp_path, "classify", 12, 6)
+    firth.finetune("classify", base=run_folder, **given, out=tmp_path / "run", epochs=1, tune=tune)  # type: ignore[arg-type]
+    assert calls == {"files": 2, "checks": 1, "bases": 1, "saved": 1, "loaded": 1}
+    assert sorted(path.name for path in (tmp_path / "run" / "seeds" / "0").iterdir()) == [
+        "metrics.jsonl",
+        "result.json",
+    ]
+
+
+@pytest.mark.parametrize("tune", [False, True])
+def test_a_kill_while_the_model_is_moved(
+    tune: bool, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some files lie in the run already, some still where they were trained: the same command finishes the run."""
+    given = files(tmp_path, "classify", 12, 6)
+    wish: dict[str, Any] = {"base": run_folder, **given, "epochs": 1, "seeds": 2, "tune": tune}
+    firth.finetune("classify", **wish, out=tmp_path / "whole")
+    moved: list[Path] = []
+
+    def killed(source: Path, goal: Path) -> None:
+        if len(moved) == 2:
+            raise Interrupted("killed")
+        moved.append(goal)
+        os.replace(source, goal)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("firth.tasks.run.os", SimpleNamespace(replace=killed, environ=os.environ))
+        with pytest.raises(Interrupted):
+            firth.finetune("classify", **wish, out=tmp_path / "run")
+    assert all(path.exists() for path in moved)
+    monkeypatch.setattr("firth.tasks.cells.train_model", None)  # nothing is trained again
+    firth.finetune("classify", **wish, out=tmp_path / "run")
+    found, whole = Run.open(tmp_path / "run").record, Run.open(tmp_path / "whole").record
+    assert found.checksums == whole.checksums
+    assert found.metrics == whole.metrics
+    assert (tmp_path / "run" / "report.html").is_file()
+    assert firth.load(tmp_path / "run").predict(["The map."]) == firth.load(tmp_path / "whole").predict(["The map."])
+
+
 def test_other_examples_are_another_run(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupted one goes on only with what it was begun with."""
 
@@ -103,7 +167,7 @@ def test_other_examples_are_another_run(run_folder: Path, tmp_path: Path, monkey
     given = files(tmp_path, "classify", 12, 6)
     wish: dict[str, Any] = {"base": run_folder, **given, "out": tmp_path / "run", "epochs": 1}
     with monkeypatch.context() as patch:
-        patch.setattr("firth.tasks.run.train_model", stopped)
+        patch.setattr("firth.tasks.cells.train_model", stopped)
         with pytest.raises(Interrupted):
             firth.finetune("classify", **wish)
     train = Path(str(given["train"]))

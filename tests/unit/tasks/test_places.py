@@ -1,6 +1,5 @@
 """Where a representation enters a task: below the body, above it or both, with word vectors beside it."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -184,8 +183,9 @@ def test_a_large_penalty_keeps_the_mean(run_folder: Path, tmp_path: Path) -> Non
             mix_l2=l2,
             learning_rate=0.03,
         )
-        mixes = Run.open(out).facts["mixes"]
-        spread[l2] = max(max(mix["weights"]) - min(mix["weights"]) for mix in mixes.values())
+        task = Run.open(out).record.task
+        assert task is not None
+        spread[l2] = max(max(mix.weights) - min(mix.weights) for mix in task.mixes.values())
     assert spread[1.0] < 0.5 * spread[0.001]
 
 
@@ -204,10 +204,11 @@ def test_stored_shown_and_read_again(
     places = ["input", "output"] if place == "both" else [place]
     shown = capsys.readouterr().out
     report = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    facts = json.loads((tmp_path / "run" / "firth.json").read_text(encoding="utf-8"))
-    assert list(facts["mixes"]) == places
+    task = Run.open(tmp_path / "run").record.task
+    assert task is not None
+    assert list(task.mixes) == places
     for name in places:
-        assert len(facts["mixes"][name]["weights"]) == 3
+        assert len(task.mixes[name].weights) == 3
         assert f"layers at the {name}" in shown
         assert f"at the {name}" in report
     copied.unlink()

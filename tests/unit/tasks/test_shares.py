@@ -69,19 +69,16 @@ def test_bad_shares(shares: list[float], message: str) -> None:
 
 
 def test_points() -> None:
-    results = [
-        {"share": share, "examples": int(100 * share), "scores": {"f1": score}}
-        for share, score in ((1.0, 0.9), (0.1, 0.5), (0.1, 0.7), (1.0, 0.7))
-    ]
-    small, whole = points_of(results, "f1")
-    assert small == {
+    results = [(share, int(100 * share), score) for share, score in ((1.0, 0.9), (0.1, 0.5), (0.1, 0.7), (1.0, 0.7))]
+    small, whole = points_of(results)
+    assert small.model_dump() == {
         "share": 0.1,
         "examples": 10,
-        "scores": [0.5, 0.7],
+        "scores": (0.5, 0.7),
         "mean": pytest.approx(0.6),
         "deviation": pytest.approx(0.02**0.5),
     }
-    assert whole["scores"] == [0.9, 0.7]
+    assert whole.scores == (0.9, 0.7)
 
 
 def test_a_logarithmic_chart_with_bars() -> None:
@@ -102,19 +99,22 @@ def test_a_run_over_shares(run_folder: Path, tmp_path: Path, capsys: pytest.Capt
     words = [part for name, value in named.items() for part in (f"--{name}", str(value))]
     assert not main(["finetune", "classify", *words])
     shown = capsys.readouterr().out
-    facts = Run.open(tmp_path / "run").facts
-    assert [(point["share"], point["examples"], len(point["scores"])) for point in facts["efficiency"]] == [
+    task = Run.open(tmp_path / "run").record.task
+    assert task is not None
+    assert task.chosen is not None
+    assert task.spread is not None
+    assert [(point.share, point.examples, len(point.scores)) for point in task.efficiency] == [
         (0.2, 4, 2),
         (1.0, 20, 2),
     ]
-    assert [(result["share"], result["seed"]) for result in facts["results"]] == [
+    assert [(result.share, result.seed) for result in task.results] == [
         (0.2, 0),
         (0.2, 1),
         (1.0, 0),
         (1.0, 1),
     ]
-    assert facts["results"][facts["best"]]["share"] == 1.0  # the model that is kept has seen everything
-    assert facts["spread"]["count"] == 2
+    assert task.chosen.share == 1.0  # the model that is kept has seen everything
+    assert task.spread.count == 2
     assert "20 % (4)" in shown
     report = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "by labelled examples" in report
@@ -163,8 +163,8 @@ def test_in_memory(base: str, run_folder: Path) -> None:
 
     found = learn_from_shares(settings, name, data, [1, 0.2], seeds=2)
     assert sorted(asked) == [4, 20]
-    assert [point["examples"] for point in found] == [4, 20]
-    assert all(len(point["scores"]) == 2 and 0 <= point["mean"] <= 1 for point in found)
+    assert [point.examples for point in found] == [4, 20]
+    assert all(len(point.scores) == 2 and 0 <= point.mean <= 1 for point in found)
 
 
 def test_shares_have_the_settings_for_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,5 +184,6 @@ def test_shares_have_the_settings_for_so_many(tmp_path: Path, monkeypatch: pytes
         shares=[0.25, 1],
         seeds=1,
     )
-    results = Run.open(tmp_path / "run").facts["results"]
-    assert {result["examples"]: result["settings"]["epochs"] for result in results} == {5: 3, 20: 1}
+    task = Run.open(tmp_path / "run").record.task
+    assert task is not None
+    assert {result.examples: result.settings.epochs for result in task.results} == {5: 3, 20: 1}

@@ -30,4 +30,4 @@ def test_the_mean_of_the_planned_checkpoints(
     found = load_file(tmp_path / "run" / "model.safetensors")["model.shared.weight"]
     torch.testing.assert_close(found, (parts[0] + parts[1]) / 2)
     assert not torch.equal(parts[0], parts[1])
-    assert "bleu" in Run.open(tmp_path / "run").facts["metrics"]
+    assert "bleu" in Run.open(tmp_path / "run").record.metrics

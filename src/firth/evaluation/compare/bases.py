@@ -157,20 +157,17 @@ def base_inputs(base: Base, corpus: Path, budget: str) -> dict[str, Any]:
     }
 
 
-def spent_s(facts: Mapping[str, Any]) -> float:
-    """The seconds that a finished run trained."""
-    return float(facts["seconds"] if "seconds" in facts else facts.get("metrics", {}).get("seconds", 0.0))
-
-
 def is_finished(cell: Cell) -> bool:
-    return (cell.folder / "firth.json").is_file() and Run.open(cell.folder).facts["status"] == "finished"
+    run = Run.find(cell.folder)
+    return run is not None and run.record.finished
 
 
 def pretrain_base(base: Base, cell: Cell, corpus: Path, cache: Cache, seconds: float, progress: Progress | None) -> Run:
     """A run in the cell's folder; one that was begun goes on, a finished one is left as it is."""
-    if (cell.folder / "firth.json").is_file():
-        run = Run.open(cell.folder)
-        if run.facts["status"] != "finished":
+    begun = Run.find(cell.folder)
+    if begun is not None:
+        run = begun
+        if not run.record.finished:
             run = resume_vectors(run, progress) if base.static else resume_run(cell.folder, progress)
     elif isinstance(base.config, RunConfig):
         config = base.config

@@ -4,11 +4,8 @@
 epochs). The same inputs find the same folder; changed ones get a new folder beside the old one.
 """
 
-import contextlib
-import fcntl
-import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,19 +67,3 @@ class Cache:
 def slug(name: str) -> str:
     """A name that a folder can have."""
     return re.sub(r"[^\w.=-]+", "-", name).strip("-.")[:80] or "unnamed"
-
-
-@contextlib.contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Only one process works on a comparison at a time."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FirthError(
-                f"{folder}: another process is at work here; wait for it or choose another --out"
-            ) from None
-        yield
-    finally:
-        os.close(handle)

@@ -18,18 +18,20 @@ from typing import Any
 
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import disk_errors, fingerprint, read_json, write_json
-from firth.core.run import Run, versions
+from firth.core.records import TaskResult, TestResult
+from firth.core.run import Run, lock_folder, versions
 from firth.core.types import Progress
 from firth.core.units import parse_duration, show_duration
-from firth.evaluation.compare.bases import Base, Corpora, base_inputs, find_base, is_finished, pretrain_base, spent_s
-from firth.evaluation.compare.cache import Cache, Cell, lock_folder
+from firth.evaluation.compare.bases import Base, Corpora, base_inputs, find_base, is_finished, pretrain_base
+from firth.evaluation.compare.cache import Cache, Cell
 from firth.evaluation.compare.config import CompareConfig, Note, read_labels
-from firth.evaluation.compare.ranking import PRETRAIN_SHARE, Row, Shares, mark, share_budget
+from firth.evaluation.compare.ranking import PRETRAIN_SHARE, Outcome, Row, Shares, share_budget
 from firth.evaluation.compare.report import write_compare_report
 from firth.evaluation.compare.tasks import Trainings, fit_to_time, model_files
 from firth.evaluation.floors import floor_rows
+from firth.tasks.cells import PREDICTIONS
 from firth.tasks.finetune import SCRATCH, load_base
-from firth.tasks.run import PREDICTIONS, Source
+from firth.tasks.run import Source
 
 Stage = Callable[[str], AbstractContextManager[Progress | None]]
 SMALL = ("word2vec", "fasttext", "elmo-tiny", "bert-tiny-modern", SCRATCH)
@@ -47,7 +49,7 @@ class Place:
 
 
 class Comparison:
-    """A options being carried out below a folder; what is finished there is not made again."""
+    """A comparison carried out below a folder; what is finished there is not made again."""
 
     def __init__(self, options: CompareConfig, out: Path, stage: Stage | None = None, note: Note | None = None) -> None:
         options.check()
@@ -96,7 +98,7 @@ class Comparison:
         with disk_errors(self.out):
             self.out.mkdir(parents=True, exist_ok=True)
         started = time.perf_counter()
-        with lock_folder(self.out):
+        with lock_folder(self.out, "another process is at work here; wait for it or choose another --out"):
             self.cache = Cache(self.out)
             try:
                 places = self._pretrain()
@@ -129,8 +131,8 @@ class Comparison:
                 with self.stage(base.name) as progress:
                     run = pretrain_base(base, cell, corpus, self.cache, seconds, progress)
                 self.made += 1
-                self.note(f"{base.name}: pre-trained in {show_duration(spent_s(run.facts))}")
-            spent = spent_s(Run.open(cell.folder).facts)
+                self.note(f"{base.name}: pre-trained in {show_duration(run.record.seconds)}")
+            spent = Run.open(cell.folder).record.seconds
             found[base.name] = Place(str(cell.folder), spent, {"run": cell.name, **cell.inputs})
         for base in self.bases:
             if base.path is not None:
@@ -208,10 +210,11 @@ class Comparison:
             used = f"{cell.chosen['num_train']:,} of {num_train:,}"
             self.note(f"{base.name}: only {used} labelled examples fitted into its time")
         run = Run.open(cell.folder)
+        assert run.record.task is not None
         shares = {f"{share:g}": self._share(base, place, share, seconds) for share in self.options.small_shares}
-        by_share = {share: tuple(one["test"]["score"] for one in results) for share, results in shares.items()}
-        trained = [*run.facts["results"], *(one for results in shares.values() for one in results)]
-        return _row(base, run, place.pretrain_s, by_share, self.out), sum(result["seconds"] for result in trained)
+        by_share = {share: tuple(test.score for test in _tests(results)) for share, results in shares.items()}
+        trained = [*run.record.task.results, *(one for results in shares.values() for one in results)]
+        return _row(base, run, place.pretrain_s, by_share, self.out), sum(result.seconds for result in trained)
 
     def _trainings(self, cell: Cell, place: Place) -> Trainings:
         source = Source(place.base, self.options.train, self.options.dev, self.options.reading)
@@ -223,7 +226,7 @@ class Comparison:
             base = load_base(place.base, self.labels.data, self.labels.config)
             self.cache.choose(cell, **fit_to_time(self.labels, base, num_train, seconds))
 
-    def _share(self, base: Base, place: Place, share: float, seconds: float) -> list[dict[str, Any]]:
+    def _share(self, base: Base, place: Place, share: float, seconds: float) -> list[TaskResult]:
         cell = self.cache.cell("shares", f"{base.name}-{share:g}", self._task_inputs(place.inputs, share))
         total = len(self.labels.data.train)
         self._choose(cell, place, min(total, max(self.labels.config.batch_size, round(share * total))), seconds)
@@ -235,23 +238,20 @@ class Comparison:
     # -- the end
 
     def _finish(self, metric: str, rows: list[Row], seconds: float) -> dict[str, Any]:
-        marks = mark(rows)
-        found: dict[str, Any] = {
-            "task": self.options.task,
-            "metric": metric,
-            "scored_on": "test" if self.options.test is not None else "dev",
-            "num_train": len(self.labels.data.train),
-            "num_scored": len(self.labels.test),
-            "budget": self.options.budget,
-            "seeds": self.options.seeds,
-            "best": marks.best,
-            "cheapest": marks.cheapest,
-            "rows": [row.told() for row in rows],
-            "versions": versions(),
-        }
+        outcome = Outcome(
+            task=self.options.task,
+            metric=metric,
+            scored_on="test" if self.options.test is not None else "dev",
+            num_train=len(self.labels.data.train),
+            num_scored=len(self.labels.test),
+            budget=self.options.budget,
+            seeds=self.options.seeds,
+            rows=tuple(rows),
+        )
+        found = {**outcome.told(), "versions": versions()}
         write_json(self.out / "compare.json", found)
         predictions = {row.name: read_json(_predictions(self.out / row.folder)) for row in rows}
-        write_compare_report(self.out, found, rows, self.labels.test, predictions)
+        write_compare_report(self.out, outcome, self.labels.test, predictions)
         return found | {"out": str(self.out), "cached": self.made == 0, "seconds": seconds}
 
 
@@ -270,21 +270,26 @@ def _predictions(place: Path) -> Path:
     return place if place.suffix == ".json" else place / PREDICTIONS
 
 
+def _tests(results: Sequence[TaskResult]) -> list[TestResult]:
+    return [result.test for result in results if result.test is not None]
+
+
 def _row(base: Base, run: Run, pretrain_s: float, by_share: dict[str, tuple[float, ...]], out: Path) -> Row:
-    results = run.facts["results"]
-    tested = [result["test"] for result in results]
+    task = run.record.task
+    assert task is not None
+    tested = _tests(task.results)
     return Row(
         base.name,
         "given" if base.path is not None else "scratch" if base.config is None else "trained",
-        tuple(test["score"] for test in tested),
-        sum(test["low"] for test in tested) / len(tested),
-        sum(test["high"] for test in tested) / len(tested),
-        parameters=run.facts["parameters"],
+        tuple(test.score for test in tested),
+        sum(test.low for test in tested) / len(tested),
+        sum(test.high for test in tested) / len(tested),
+        parameters=run.record.parameters,
         pretrain_s=pretrain_s,
-        finetune_s=sum(result["seconds"] for result in results) / len(results),
-        ms_per_text=min(test["ms_per_text"] for test in tested),
+        finetune_s=sum(result.seconds for result in task.results) / len(task.results),
+        ms_per_text=min(test.ms_per_text for test in tested),
         num_bytes=sum(path.stat().st_size for path in model_files(run.folder)),
-        layer_weights=tuple(next((mix["weights"] for mix in run.facts["mixes"].values()), ())),
+        layer_weights=next((mix.weights for mix in task.mixes.values()), ()),
         by_share=by_share,
         folder=str(run.folder.relative_to(out)),
     )

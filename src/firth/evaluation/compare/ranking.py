@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from firth.core.units import show_bytes, show_count
 
@@ -72,6 +72,26 @@ def mark(rows: Sequence[Row]) -> Marks:
     within = [row for row in rows if row.score >= best.score - error - 1e-12]
     cheapest = min(within, key=lambda row: (row.cost_s, row.ms_per_text))
     return Marks(best.name, cheapest.name, tuple(row.name for row in within))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a comparison found: how it was made, and its table."""
+
+    task: str
+    metric: str
+    scored_on: Literal["test", "dev"]
+    num_train: int
+    num_scored: int
+    budget: str
+    seeds: int
+    rows: tuple[Row, ...]
+
+    def told(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        marks = mark(self.rows)
+        rows = [row.told() for row in self.rows]
+        return {**vars(self), "rows": rows, "best": marks.best, "cheapest": marks.cheapest}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from firth.core.files import write_text
 from firth.core.units import show_bytes, show_count, show_duration
-from firth.evaluation.compare.ranking import Row, mark
+from firth.evaluation.compare.ranking import Outcome, Row, mark
 from firth.reports.charts import Dot, line_chart, scatter_chart
 from firth.reports.page import cards, page
 
@@ -19,29 +19,27 @@ _SOONEST_S = 0.05  # where the axis of costs begins: the majority costs nothing
 Predictions = dict[str, list[dict[str, Any]]]
 
 
-def write_compare_report(
-    out: Path, facts: dict[str, Any], rows: Sequence[Row], examples: Sequence[Any], predictions: Predictions
-) -> None:
-    rows = sorted(rows, key=lambda row: -row.score)
-    metric = facts["metric"]
+def write_compare_report(out: Path, outcome: Outcome, examples: Sequence[Any], predictions: Predictions) -> None:
+    rows = sorted(outcome.rows, key=lambda row: -row.score)
+    metric, marks = outcome.metric, mark(outcome.rows)
     shown = {
-        "best": facts["best"],
-        "cheapest within its error": facts["cheapest"],
-        "labelled examples": f"{facts['num_train']:,}",
-        f"scored on {facts['scored_on']}": f"{facts['num_scored']:,}",
-        "budget": facts["budget"],
-        "seeds": str(facts["seeds"]),
+        "best": marks.best,
+        "cheapest within its error": marks.cheapest,
+        "labelled examples": f"{outcome.num_train:,}",
+        f"scored on {outcome.scored_on}": f"{outcome.num_scored:,}",
+        "budget": outcome.budget,
+        "seeds": str(outcome.seeds),
     }
     body = [
-        f'<p class="soft">Firth comparison</p><h1>{html.escape(out.name)}</h1><p class="soft">{facts["task"]}</p>',
+        f'<p class="soft">Firth comparison</p><h1>{html.escape(out.name)}</h1><p class="soft">{outcome.task}</p>',
         cards(shown),
         _table(rows, metric),
         f"<h2>{metric.capitalize()} against cost</h2>"
         '<p class="soft">Seconds of pre-training and one fine-tuning on this machine; bars are 95 % intervals.</p>'
         f"<figure>{scatter_chart(_dots(rows), 'seconds', metric)}</figure>",
-        _shares(rows, metric, facts["num_train"]),
+        _shares(rows, metric, outcome.num_train),
         _layers(rows),
-        _errors(facts["task"], rows, examples, predictions),
+        _errors(outcome.task, rows, examples, predictions),
         "<h2>Use the best</h2><pre>" + html.escape(_uses(out, rows)) + "</pre>",
     ]
     write_text(out / "report.html", page(f"{out.name} · Firth", "".join(body)))

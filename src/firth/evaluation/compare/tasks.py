@@ -10,23 +10,25 @@ import torch
 
 from firth.core.configs import TrainingConfig
 from firth.core.files import read_json, write_json
-from firth.core.run import Run
+from firth.core.records import MadeFrom, TaskResult, TestResult
+from firth.core.run import RECORD, Run
 from firth.core.types import Progress
 from firth.evaluation.compare.cache import Cell
 from firth.evaluation.compare.ranking import fit_length
 from firth.models.shared.model import Model
+from firth.tasks.cells import HISTORY, PREDICTIONS, RESULT, TaskContext, train_cell
+from firth.tasks.cells import Cell as Training
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData
 from firth.tasks.finetune import default_settings, load_base
 from firth.tasks.model import TaskModel, build_model
-from firth.tasks.run import PREDICTIONS, RESULT, Source, TaskContext, finish_run, train_cell
-from firth.tasks.run import Cell as Training
+from firth.tasks.run import Source, finish_run, task_record
 from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
 
 _TIMED_TRAIN, _TIMED_DEV = 640, 200
 _TOLD = ("label", "probabilities", "score", "tags", "answer")
-_NOT_MODEL = ("report.html", "metrics.jsonl", "firth.json", PREDICTIONS)
+_NOT_MODEL = ("report.html", HISTORY, RECORD, PREDICTIONS)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def fit_to_time(labels: Labels, base: Model, num_train: int, seconds: float) -> 
 # -- trainings
 
 
-def test_model(model: TaskModel, examples: list[Any], path: Path) -> dict[str, Any]:
+def test_model(model: TaskModel, examples: list[Any], path: Path) -> TestResult:
     """Scores on examples that decided nothing, and the time that a text takes; the predictions are kept."""
     started = time.perf_counter()
     predictions = model.predict_examples(examples)
@@ -73,13 +75,13 @@ def test_model(model: TaskModel, examples: list[Any], path: Path) -> dict[str, A
     items = [model.task.item(example, number) for number, example in enumerate(examples)]
     metric, (low, high) = model.task.interval(examples, predictions)
     write_json(path, [{key: found[key] for key in _TOLD if key in found} for found in predictions])
-    return {
-        "metric": metric,
-        "score": model.task.score(examples, items, predictions)[metric],
-        "low": low,
-        "high": high,
-        "ms_per_text": 1000 * seconds / len(examples),
-    }
+    return TestResult(
+        metric=metric,
+        score=model.task.score(examples, items, predictions)[metric],
+        low=low,
+        high=high,
+        ms_per_text=1000 * seconds / len(examples),
+    )
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,9 @@ class Trainings:
         return self.labels.some(self.cell.chosen["num_train"], self.cell.chosen["num_dev"])
 
     def context(self) -> TaskContext:
-        return TaskContext(self.source, self.data(), None, load_base(self.source.base, self.data(), self.labels.config))
+        return TaskContext(
+            self.source.base, self.data(), None, load_base(self.source.base, self.data(), self.labels.config)
+        )
 
     def config(self, base: Model) -> TaskConfig:
         config = default_settings(self.labels.config, base, self.cell.chosen["num_train"], self.labels.given)
@@ -103,7 +107,7 @@ class Trainings:
 
     def train(
         self, folder: Path, context: TaskContext, config: TaskConfig, keep: bool, progress: Progress | None
-    ) -> Any:
+    ) -> list[TaskResult]:
         """All seeds; those that are there are not trained again."""
         return [
             train_cell(
@@ -112,7 +116,7 @@ class Trainings:
                 context,
                 progress,
                 keep,
-                lambda model, place: {"test": test_model(model, self.labels.test, place / PREDICTIONS)},
+                lambda model, place: test_model(model, self.labels.test, place / PREDICTIONS),
             )
             for number in range(self.seeds)
         ]
@@ -123,31 +127,22 @@ class Trainings:
         assert context.base is not None
         config = self.config(context.base)
         folder = self.cell.folder
-        if (folder / "firth.json").is_file():
-            run = Run.open(folder)
-        else:
-            facts: dict[str, Any] = {
-                "kind": "task",
-                "recipe": config.task,
-                "config": config.model_dump(),
-                "cells": self.seeds,
-                "shares": [],
-                "made_from": {"reading": vars(self.source.reading)},
-            }
-            run = Run.create(folder, facts | self.source.facts())
+        made_from = MadeFrom(reading=vars(self.source.reading))  # the cache knows the files
+        record = task_record(config, self.source, context.base, made_from, self.seeds)
+        run = Run.find(folder) or Run.create(folder, record)
         with run.lock():
             finish_run(run, self.train(folder / "seeds", context, config, True, progress), context)
         return run
 
-    def share(self, progress: Progress | None) -> tuple[list[dict[str, Any]], int]:
+    def share(self, progress: Progress | None) -> tuple[list[TaskResult], int]:
         """The results of trainings whose weights are not kept, and how many were trained now."""
         places = [self.cell.folder / str(number) / RESULT for number in range(self.seeds)]
         missing = sum(not place.is_file() for place in places)
-        if missing:
-            context = self.context()
-            assert context.base is not None
-            self.train(self.cell.folder, context, self.config(context.base), False, progress)
-        return [read_json(place) for place in places], missing
+        if not missing:
+            return [TaskResult.build(read_json(place), place) for place in places], 0
+        context = self.context()
+        assert context.base is not None
+        return self.train(self.cell.folder, context, self.config(context.base), False, progress), missing
 
 
 def model_files(folder: Path) -> list[Path]:

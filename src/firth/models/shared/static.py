@@ -207,5 +207,4 @@ def load_static(path: Path) -> StaticModel:
     """A finished run of static vectors, or a file of vectors."""
     if not path.is_dir():
         return StaticModel(load_vectors(path))
-    facts = Run.open(path).facts
-    return StaticModel(load_run(path), facts.get("word_split") == "whitespace")
+    return StaticModel(load_run(path), Run.open(path).record.word_split == "whitespace")

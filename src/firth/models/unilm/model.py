@@ -225,7 +225,8 @@ def load_unilm(folder: Path) -> UnilmModel:
     """The encoder of a run; one that learned from pairs reads rows as long as those of its training."""
     model = UnilmModel.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
     assert isinstance(model, UnilmModel)
-    config = RunConfig.build(Run.open(folder).facts["config"], folder / "firth.json")
+    run = Run.open(folder)
+    config = RunConfig.build(run.record.config, run.path)
     if isinstance(config.objective, MaskedTargetsConfig):
         model.seq_len = config.objective.seq_len
     return model

@@ -42,7 +42,7 @@ class WritingModel(Model):
     def load(cls, folder: Path) -> "WritingModel":
         """A run of ``firth finetune write``; at the end of its training, too, when it is scored."""
         config = WritingConfig.build(read_json(folder / SETTINGS), folder / SETTINGS)
-        return cls(config, find_spec(Run.open(folder).facts["model"]).load(folder))
+        return cls(config, find_spec(Run.open(folder).record.model).load(folder))
 
     @property
     def num_parameters(self) -> int:

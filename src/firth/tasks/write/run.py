@@ -5,12 +5,12 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from firth.core.configs import RunConfig, TokensConfig, find_run_recipe
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import read_json, write_json, write_text
-from firth.core.run import Run
+from firth.core.records import MadeFrom
+from firth.core.run import Run, is_run
 from firth.core.types import Progress
 from firth.corpus.prepare_pairs import PairFilters, prepare_pairs
 from firth.data.parallel import PairsReadingConfig
@@ -82,7 +82,7 @@ def start_writing(
         return start_run(recipe, out / CORPUS, out, base, False, progress, (CORPUS, SETTINGS), made_from, score_heldout)
     except BaseException as error:
         mistake = isinstance(error, FirthError) and not isinstance(error, Interrupted)
-        if not (out / "firth.json").is_file() or (mistake and not any(out.glob("checkpoints/*"))):
+        if not is_run(out) or (mistake and not any(out.glob("checkpoints/*"))):
             shutil.rmtree(out)  # nothing was learned yet
         raise
 
@@ -92,14 +92,14 @@ def resume_writing(folder: Path, progress: Progress | None = None) -> Run:
     return resume_run(folder, progress, score_heldout)
 
 
-def _begun(out: Path, config: WritingConfig, recipe: RunConfig, made_from: dict[str, Any]) -> bool:
+def _begun(out: Path, config: WritingConfig, recipe: RunConfig, made_from: MadeFrom) -> bool:
     """Whether this very task was begun here, with these settings and files, and not finished."""
-    if not (out / "firth.json").is_file() or not (out / SETTINGS).is_file():
+    run = Run.find(out)
+    if run is None or run.record.finished or not (out / SETTINGS).is_file():
         return False
-    facts = Run.open(out).facts
-    told = (read_json(out / SETTINGS), facts["config"]["training"], facts["config"]["objective"])
-    asked = (json.loads(some.model_dump_json()) for some in (config, recipe.training, recipe.objective))
-    return facts["status"] != "finished" and told == tuple(asked) and facts.get("made_from") == made_from
+    known = (read_json(out / SETTINGS), run.record.config.get("training"), run.record.config.get("objective"))
+    wanted = tuple(some.model_dump(mode="json") for some in (config, recipe.training, recipe.objective))
+    return known == wanted and run.record.made_from == made_from
 
 
 def _prepare(data: WritingData, base: Path, out: Path, progress: Progress | None) -> None:

@@ -208,11 +208,11 @@ def test_begins_with_another_run_and_tests_on_other_text(words_folder: Path, tmp
     assert torch.equal(*rows)
     found = firth.evaluate(tmp_path / "base", tmp_path / "more")
     assert found["perplexity"] > 1
-    assert firth.evaluate(tmp_path / "base")["loss"] == pytest.approx(firth.core.run.Run.open(tmp_path / "base").facts["metrics"]["loss"], rel=1e-5)  # fmt: skip
+    assert firth.evaluate(tmp_path / "base")["loss"] == pytest.approx(firth.core.run.Run.open(tmp_path / "base").record.metrics["loss"], rel=1e-5)  # fmt: skip
 
 
 def _config(run: Path) -> RunConfig:
-    return RunConfig.build(firth.core.run.Run.open(run).facts["config"], run)
+    return RunConfig.build(firth.core.run.Run.open(run).record.config, run)
 
 
 def test_pieces_are_refused(corpus_folder: Path, tmp_path: Path) -> None:

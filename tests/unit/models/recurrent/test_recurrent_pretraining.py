@@ -54,7 +54,7 @@ def test_words_from_end_to_end(word_run: Path, word_corpus: Path) -> None:
     assert found["perplexity_word"] == pytest.approx(found["perplexity_token"])  # words are the tokens
     assert 1 < found["perplexity_character"] < found["perplexity_word"]
     assert {"log_z_mean", "log_z_spread", "accuracy", "loss"} <= set(found)
-    metrics = Run.open(word_run).facts["metrics"]
+    metrics = Run.open(word_run).record.metrics
     assert metrics["perplexity_token"] == pytest.approx(math.exp(metrics["loss"]))
     assert metrics["log_z_spread"] >= 0
 
@@ -132,9 +132,9 @@ def test_processes_cannot_share_a_state(corpus: Corpus, monkeypatch: pytest.Monk
 
 
 def test_report_shows_how_far_gradients_reach(word_run: Path) -> None:
-    (chart,) = Run.open(word_run).facts["charts"]
-    assert list(chart["series"]) == ["layer 1"]
-    assert [point[0] for point in chart["series"]["layer 1"]] == list(range(8))
+    (chart,) = Run.open(word_run).record.charts
+    assert list(chart.series) == ["layer 1"]
+    assert [point[0] for point in chart.series["layer 1"]] == list(range(8))
     page = (word_run / "report.html").read_text(encoding="utf-8")
     assert "How far gradients reach back" in page
     assert "firth generate words" in page

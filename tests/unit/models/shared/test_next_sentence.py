@@ -258,7 +258,7 @@ def test_a_tiny_bert_learns_a_hundred_sentences_by_heart(tmp_path: Path) -> None
     from firth.models.bert.pretraining import BertPretraining
 
     trainable = BertPretraining(
-        RunConfig.build(Run.open(tmp_path / "run").facts["config"], "test"), Corpus.open(tmp_path / "corpus")
+        RunConfig.build(Run.open(tmp_path / "run").record.config, "test"), Corpus.open(tmp_path / "corpus")
     )
     trainable.start_from(tmp_path / "run")
     trainable.module.eval()

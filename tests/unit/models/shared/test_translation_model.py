@@ -57,13 +57,13 @@ def test_the_toy_language_is_learned_and_scored(toy: Path, model: TranslationMod
     found = model.translate(SOURCES)
     right = sum(one == target for one, (_, target) in zip(found, NEW, strict=True))
     assert right >= 39
-    facts = Run.open(toy).facts
+    record = Run.open(toy).record
     losses = [line["loss"] for line in read_history(toy / "metrics.jsonl") if line["event"] == "train"]
     assert losses[0] > 3 > losses[-1] > 0.3  # what smoothing leaves
-    assert facts["metrics"]["bleu"] > 95
-    assert facts["metrics"]["accuracy"] > 0.98
-    assert "tok:13a" in facts["notes"]["bleu_signature"]
-    assert facts["notes"]["bleu_signature"] in (toy / "report.html").read_text(encoding="utf-8")
+    assert record.metrics["bleu"] > 95
+    assert record.metrics["accuracy"] > 0.98
+    assert "tok:13a" in record.notes["bleu_signature"]
+    assert record.notes["bleu_signature"] in (toy / "report.html").read_text(encoding="utf-8")
     assert "<rect" in (toy / "report.html").read_text(encoding="utf-8")
 
 
