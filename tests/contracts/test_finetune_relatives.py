@@ -11,7 +11,7 @@ import firth
 from firth.core.configs import find_run_recipe
 from firth.core.types import Inputs
 from firth.data.examples import AnswerExample
-from firth.models.shared.encoder_model import EncoderModel
+from firth.models.shared.masked_model import MaskedModel
 from firth.tasks.answer.answer import AnswerQuestions
 from firth.tasks.batches import collate, frame_row
 from firth.tasks.config import TaskConfig
@@ -71,7 +71,7 @@ def test_train_save_load(task: str, base: Path, tmp_path: Path) -> None:
 def test_a_task_reads_what_the_model_shows(base: Path) -> None:
     """The same special tokens in the same segments, for one text and for two."""
     model = firth.load(base)
-    assert isinstance(model, EncoderModel)
+    assert isinstance(model, MaskedModel)
     reader, (first, second) = model.reader(), INPUTS["pair"][0]
     parts = [reader.tokenize(text).ids for text in (first, second)]
     alone = frame_row(reader.frame, parts[0], None, np.arange(len(parts[0])))

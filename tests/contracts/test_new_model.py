@@ -4,6 +4,7 @@ import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from ngram_model.spec import SPEC
 from task_text import files
 
 TEXTS = ["The old doctor found a broken clock near the river.", "老师看见了一本书。", "An apple!"]
-LOOP = ["steps=8", "evaluations=2", "checkpoints=2", "seq_len=16"]
+LOOP: dict[str, Any] = {"steps": 8, "evaluations": 2, "checkpoints": 2, "seq_len": 16}
 
 
 @pytest.fixture(autouse=True)
@@ -36,12 +37,12 @@ def stop(event: Mapping[str, object]) -> None:
 
 
 def train(corpus: Path, out: Path) -> Path:
-    firth.pretrain("ngram-tiny", corpus=corpus, out=out, settings=LOOP)
+    firth.pretrain("ngram-tiny", corpus=corpus, out=out, **LOOP)
     return out
 
 
 def test_train_save_load_and_learn(corpus_folder: Path, tmp_path: Path) -> None:
-    trained = firth.pretrain("ngram-tiny", corpus=corpus_folder, out=tmp_path / "run", settings=LOOP)
+    trained = firth.pretrain("ngram-tiny", corpus=corpus_folder, out=tmp_path / "run", **LOOP)
     loaded = firth.load(tmp_path / "run")
     np.testing.assert_array_equal(trained.encode(TEXTS), loaded.encode(TEXTS))
     assert loaded.spec is SPEC
@@ -50,9 +51,7 @@ def test_train_save_load_and_learn(corpus_folder: Path, tmp_path: Path) -> None:
         tmp_path / "run", tmp_path / "published", ignore=shutil.ignore_patterns("firth.json", "checkpoints")
     )
     np.testing.assert_array_equal(firth.load(tmp_path / "published").encode(TEXTS), loaded.encode(TEXTS))
-    longer = firth.pretrain(
-        "ngram-tiny", corpus=corpus_folder, out=tmp_path / "longer", settings=[*LOOP[1:], "steps=80"]
-    )
+    longer = firth.pretrain("ngram-tiny", corpus=corpus_folder, out=tmp_path / "longer", **{**LOOP, "steps": 80})
     losses = [firth.evaluate(tmp_path / name)["loss"] for name in ("run", "longer")]
     assert losses[1] < losses[0] - 0.5
     assert longer.num_parameters == loaded.num_parameters
@@ -64,7 +63,7 @@ def test_resumed_runs_end_with_the_same_bytes(
     monkeypatch.setattr("firth.training.loop._REPORT_S", 0.0)
     whole = train(corpus_folder, tmp_path / "whole")
     with pytest.raises(Interrupted):
-        firth.pretrain("ngram-tiny", corpus=corpus_folder, out=tmp_path / "run", settings=LOOP, progress=stop)
+        firth.pretrain("ngram-tiny", corpus=corpus_folder, out=tmp_path / "run", **LOOP, progress=stop)
     firth.pretrain(resume=tmp_path / "run")
     first, second = (load_file(folder / "model.safetensors") for folder in (whole, tmp_path / "run"))
     assert all(np.array_equal(first[name], second[name]) for name in first)

@@ -40,7 +40,7 @@ def compare(published: GPT2LMHeadModel, model: Decoder) -> None:
     ids = torch.randint(0, 50, (3, 17), generator=torch.Generator().manual_seed(2))
     with torch.inference_mode():
         wanted = published(ids, output_hidden_states=True)
-        layers = model(ids)
+        layers = model(Inputs(ids))
         np.testing.assert_allclose(layers.hidden, torch.stack(wanted.hidden_states), atol=1e-4)
         np.testing.assert_allclose(model.scores(model.last(Inputs(ids))), wanted.logits, atol=1e-4)
 

@@ -10,7 +10,7 @@ from firth.tasks.model import SETTINGS, TaskModel, load_published
 from firth.tasks.write.model import SETTINGS as WRITING
 from firth.tasks.write.model import WritingModel
 
-_HEADS = ("SequenceClassification", "TokenClassification", "QuestionAnswering")
+_PRETRAINED = ("Model", "ForPreTraining", "ForMaskedLM", "ForNextSentencePrediction")  # classes without a task
 
 
 def is_task(path: Path) -> bool:
@@ -27,7 +27,7 @@ def _has_head(path: Path) -> bool:
         return False
     classes = data.get("architectures")
     if classes:
-        return str(classes[0]).endswith(_HEADS)
+        return not str(classes[0]).endswith(_PRETRAINED)
     return bool({"classifier", "spans"} & load_encoder(path)[2].keys())
 
 
