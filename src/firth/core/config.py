@@ -8,7 +8,8 @@ from typing import Annotated, Any, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from firth.core.errors import FirthError, nearest
+from firth.core.errors import FirthError, did_you_mean, nearest
+from firth.core.suggestions import closest
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Positive = Annotated[int, Field(gt=0)]
@@ -74,13 +75,28 @@ class Config(BaseModel):
         known = self.keys()
         if key in known:
             return key
-        short = [name for name in known if name.rpartition(".")[2] == key]
+        short = [name for name in known if _last(name) == key]
         if len(short) == 1:
             return short[0]
         if short:
             raise FirthError(f"'{key}' could be any of {', '.join(short)}: write it in full")
-        candidates = known if "." in key else sorted({name.rpartition(".")[2] for name in known})
-        raise FirthError(f"unknown setting '{key}': {nearest(key, candidates)}")
+        raise FirthError(f"unknown setting '{key}': {_suggest(key, known)}")
+
+
+def _suggest(key: str, known: list[str]) -> str:
+    """The setting that was meant: of the section that was named or, where it has none like it, of another one. A key with
+    a section is answered with one."""
+    section, dot, name = key.rpartition(".")
+    here = [full for full in known if full.startswith(f"{section}.")] if dot else []
+    for pool in (here, known):
+        found = closest(name, {_last(full): None for full in pool})
+        if found:
+            return did_you_mean([full for full in pool if _last(full) in found] if dot else found)
+    return f"known: {', '.join(sorted(here or {_last(full) for full in known}))}"
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
 
 
 class TypedText(str):

@@ -1,4 +1,6 @@
-"""The one kind of error that is the user's to mend."""
+"""The one kind of error that the user can fix, and hints for it."""
+
+from collections.abc import Collection, Sequence
 
 
 class FirthError(Exception):
@@ -12,11 +14,16 @@ class Interrupted(FirthError):
     """The user or the system asked to stop; the message says how to go on."""
 
 
-def nearest(word: str, known: list[str]) -> str:
+def nearest(word: str, known: Collection[str]) -> str:
     """A hint such as ``did you mean 'hidden_dim'?``, or the list of what there is."""
-    import difflib
+    from firth.core.suggestions import closest
 
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean '{close[0]}'?"
-    return "known: " + ", ".join(sorted(known))
+    return did_you_mean(closest(word, known)) or f"known: {', '.join(sorted(known))}"
+
+
+def did_you_mean(found: Sequence[str]) -> str:
+    """The question about the names that may have been meant; empty without any."""
+    quoted = [f"'{name}'" for name in found]
+    if len(quoted) > 2:
+        return f"did you mean one of {', '.join(quoted)}?"
+    return f"did you mean {' or '.join(quoted)}?" if quoted else ""
