@@ -102,8 +102,8 @@ def _start(
         from firth.models.pretrain import start_run
 
         return start_run(config.update(settings), corpus, out, base, overwrite, progress)
+    from firth.models.shared.vectors_run import start_vectors
     from firth.vectors.configs import FastTextConfig, GloveConfig, Word2VecConfig
-    from firth.vectors.run import start_vectors
 
     assert isinstance(config, Word2VecConfig | FastTextConfig | GloveConfig)
     return start_vectors(name or config.kind, config.update(settings), corpus, out, base, overwrite, progress)
@@ -114,7 +114,7 @@ def _resume(folder: Path, progress: Progress | None) -> Run:
 
     run = Run.open(folder)
     if run.record.kind == "vectors":
-        from firth.vectors.run import resume_vectors
+        from firth.models.shared.vectors_run import resume_vectors
 
         return resume_vectors(run, progress)
     if (run.folder / "write.json").is_file():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.evaluation.occurrences import words_in
 from firth.models.shared.model import Model
+from firth.reports.charts import principal_plane
 
 
 @dataclass(frozen=True)
@@ -30,18 +31,6 @@ class ContextMap:
     spans: list[tuple[int, int]]
     places: NDArray[np.float64]  # [N, 2]
     similarity: NDArray[np.float64]  # [N, N]
-
-
-def principal_plane(units_ND: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The first two principal components of each row; what leans most to one side is put on the positive one, so
-    that the same rows always give the same picture."""
-    centred = units_ND.astype(np.float64) - units_ND.mean(0, dtype=np.float64)
-    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    found = np.zeros((len(units_ND), 2))
-    width = min(2, len(sizes))
-    found[:, :width] = left[:, :width] * sizes[:width]
-    peaks = found[np.abs(found).argmax(0), [0, 1]]
-    return found * np.where(peaks < 0, -1.0, 1.0)
 
 
 def map_words(model: Model, words: Sequence[str]) -> WordMap:

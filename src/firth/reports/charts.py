@@ -159,3 +159,15 @@ def heat_map(values: NDArray[np.floating], rows: Sequence[str], columns: Sequenc
                 f'fill-opacity="{min(max(value / full, 0.03), 1.0):.3f}"><title>{html.escape(word)} – {html.escape(other)}: {value:.3f}</title></rect>'
             )
     return "".join(parts) + "</svg>"
+
+
+def principal_plane(units_ND: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The first two principal components of each row; what leans most to one side is put on the positive one, so
+    that the same rows always give the same picture."""
+    centred = units_ND.astype(np.float64) - units_ND.mean(0, dtype=np.float64)
+    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    found = np.zeros((len(units_ND), 2))
+    width = min(2, len(sizes))
+    found[:, :width] = left[:, :width] * sizes[:width]
+    peaks = found[np.abs(found).argmax(0), [0, 1]]
+    return found * np.where(peaks < 0, -1.0, 1.0)

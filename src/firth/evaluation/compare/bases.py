@@ -22,9 +22,9 @@ from firth.data.sources import find_sources
 from firth.evaluation.compare.cache import Cache, Cell
 from firth.models.pretrain import resume_run, start_run
 from firth.models.shared.pretraining import find_pretraining
+from firth.models.shared.vectors_run import resume_vectors, start_vectors
 from firth.tasks.finetune import SCRATCH
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
-from firth.vectors.run import resume_vectors, start_vectors
 from firth.vectors.trainer import train_vectors
 from firth.vectors.vocabulary import view_vocabulary
 

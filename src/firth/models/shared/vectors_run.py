@@ -12,7 +12,7 @@ from firth.core.run import Run
 from firth.core.types import Progress
 from firth.core.units import show_count, show_duration
 from firth.corpus.format import Corpus
-from firth.evaluation.maps import principal_plane
+from firth.reports.charts import principal_plane
 from firth.reports.page import cards, page, settings_table
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
 from firth.vectors.trainer import load_run, train_vectors
