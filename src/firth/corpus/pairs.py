@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.core.batching import cut_batches
 from firth.core.config import Config
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
@@ -154,7 +155,7 @@ class PairBatches:
         self.seed = seed
         self._rounded = -(-np.stack([target_lens, source_lens]) // _ROUND) * _ROUND
         order = np.lexsort((self._rounded[1], self._rounded[0]))
-        self.first = _borders(self._rounded[:, order], batch_tokens)
+        self.first = cut_batches(self._rounded.max(0)[order], batch_tokens)
         self._order = each_epoch(self._draw_order)
 
     def __len__(self) -> int:
@@ -173,17 +174,3 @@ class PairBatches:
         pairs, batches = self._order(epoch)
         batch = batches[place]
         return pairs[self.first[batch] : self.first[batch + 1]]
-
-
-def _borders(rounded: NDArray[np.int64], batch_tokens: int) -> NDArray[np.int64]:
-    """Where batches begin among sorted pairs: rows times the longest of a side stays in the limit."""
-    borders = [0]
-    longest = 0
-    for place, size in enumerate(rounded.max(0).tolist()):
-        longest = max(longest, size)
-        if place > borders[-1] and (place + 1 - borders[-1]) * longest > batch_tokens:
-            borders.append(place)
-            longest = size
-    if rounded.shape[1]:
-        borders.append(rounded.shape[1])
-    return np.asarray(borders, np.int64)

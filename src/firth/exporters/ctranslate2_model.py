@@ -35,7 +35,7 @@ class CTranslate2Model(Translator):
     ) -> None:
         """``names`` are those of the source's and the target's tokens by which the engine knows them."""
         super().__init__(ids, pieces, target_pieces, languages)
-        self.config, self.dim = config, config.hidden_dim
+        self.config, self.dim, self.num_layers = config, config.hidden_dim, config.num_layers
         self.target_vocab_size = config.target_vocab_size or config.vocab_size
         self.engine, self.room, self._num_parameters = engine, room, num_parameters
         self.names, self.target_names = names

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from firth.core.batching import Ints
 from firth.core.errors import FirthError
 from firth.core.records import LayerMix
 from firth.core.run import Run
@@ -20,9 +21,9 @@ from firth.core.tensors import load_tensors
 from firth.core.types import Frame, Inputs, Layers, TextReader
 from firth.exporters.onnx_encoder import IDS, MASK, SEGMENTS, layer_name
 from firth.exporters.onnx_task import ENDS, LOGITS, OWNER, STARTS
-from firth.models.shared.batching import Floats, Ints, of_like_length, pool_windows, window_places
+from firth.models.shared.batching import Floats, padded_batches, pool_windows, window_places
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.model import Model, TextLayers, require_layer, require_pool, require_room
+from firth.models.shared.model import Model, TextLayers, require_room
 from firth.nn.network import TokenNetwork
 from firth.nn.outputs.crf import CRF
 from firth.tasks.config import TaskConfig
@@ -31,7 +32,6 @@ from firth.tasks.tag.schemes import transitions
 from firth.tokenizers.pieces import Pieces
 
 BATCH_TOKENS = 256  # what one batch works on stays in a processor's cache: twice as many cost a tenth more each
-_POOLS = ("mean", "cls", "max")
 _IDS, _MASK, _SEGMENTS, _LAST = "input_ids", "attention_mask", "token_type_ids", "last_hidden_state"
 
 
@@ -98,10 +98,11 @@ class OnnxModel(Model):
 
     kind = "exported encoder"
     spec_name = "bert"
+    pools = ("mean", "cls", "max")
 
     def __init__(self, config: EncoderConfig, pieces: Pieces, session: Session, num_parameters: int) -> None:
         self.config, self.pieces, self.session = config, pieces, session
-        self.dim = config.hidden_dim
+        self.dim, self.num_layers = config.hidden_dim, config.num_layers
         self._num_parameters = num_parameters
         require_room(pieces.vocab_size, config.vocab_size, session.path.parent)
         self._names = [*(f"layer_{layer}" for layer in range(config.num_layers)), _LAST]
@@ -117,9 +118,7 @@ class OnnxModel(Model):
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> Floats:
         """A vector a text, float32 [N, D]; texts longer than the model go through in windows."""
-        require_pool(pool, _POOLS)
-        num_layers = self.config.num_layers + 1
-        require_layer(layer, num_layers)
+        self._check_choice(layer, pool)
         texts = [texts] if isinstance(texts, str) else list(texts)
         windows: list[Ints] = []
         owner: list[int] = []
@@ -128,7 +127,7 @@ class OnnxModel(Model):
             windows += found
             owner += [number] * len(found)
         pooled = np.zeros((len(windows), self.dim), np.float32)
-        for numbers, ids_BT, mask_BT in of_like_length(windows, self.pieces.pad_id or 0, BATCH_TOKENS):
+        for numbers, ids_BT, mask_BT in padded_batches(windows, self.pieces.pad_id or 0, BATCH_TOKENS):
             (hidden,) = self._run([self._names[layer]], ids_BT, mask_BT)
             pooled[numbers] = pool_tokens(hidden, mask_BT, pool)
         return pool_windows(pooled, np.asarray(owner), np.asarray([len(one) for one in windows]), len(texts), pool)

@@ -1,12 +1,14 @@
 """Batches of texts, counted in tokens."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.core.batching import Ints, cut_batches
 from firth.core.errors import FirthError, nearest
 from firth.core.seeds import hashed
 from firth.core.types import Frame
@@ -30,58 +32,12 @@ def shuffled_batches(
     if by_length:
         pool = np.arange(len(order)) // (_POOL * max_rows)
         order = order[np.lexsort((lens_N[order], pool))]
-    batches = _cut(order, lens_N, max_tokens, max_rows)
+    borders = cut_batches(lens_N[order], max_tokens, max_rows)
+    batches = [order[first:last] for first, last in pairwise(borders.tolist())]
     if by_length:
         order = np.argsort(hashed(seed, epoch, 3, np.arange(len(batches))), kind="stable")
         return [batches[number] for number in order]
     return batches
-
-
-def batches_in_order(
-    lens: Sequence[int] | NDArray[np.int64], max_tokens: int, max_rows: int
-) -> list[NDArray[np.int64]]:
-    """Neighbours in batches within the same limits, in the given order: results can be told as they come."""
-    lens_N = np.asarray(lens, np.int64)
-    return _cut(np.arange(len(lens_N)), lens_N, max_tokens, max_rows)
-
-
-def batches_longest_first(
-    lens: Sequence[int] | NDArray[np.int64], max_tokens: int, max_rows: int
-) -> list[NDArray[np.int64]]:
-    """Sorted by length, the longest first (lack of memory shows at once); for prediction on what is all there."""
-    lens_N = np.asarray(lens, np.int64)
-    return _cut(np.argsort(-lens_N, kind="stable"), lens_N, max_tokens, max_rows)
-
-
-def padding_share(batches: Iterable[NDArray[np.int64]], lens: Sequence[int] | NDArray[np.int64]) -> float:
-    """Which part of what is computed is padding."""
-    lens_N = np.asarray(lens, np.int64)
-    padded = filled = 0
-    for rows in batches:
-        padded += len(rows) * int(lens_N[rows].max())
-        filled += int(lens_N[rows].sum())
-    return 1 - filled / padded if padded else 0.0
-
-
-def _cut(
-    order: NDArray[np.int64], lens_N: NDArray[np.int64], max_tokens: int, max_rows: int
-) -> list[NDArray[np.int64]]:
-    """The order cut into batches: each takes rows for as long as it stays within the limits."""
-    assert max_tokens > 0
-    assert max_rows > 0
-    batches, start, longest = [], 0, 0
-    for place, length in enumerate(lens_N[order].tolist()):
-        longest = max(longest, length)
-        num_rows = place - start + 1
-        if num_rows > 1 and (num_rows > max_rows or num_rows * longest > max_tokens):
-            batches.append(order[start:place])
-            start, longest = place, length
-    if start < len(order):
-        batches.append(order[start:])
-    return batches
-
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
+from firth.core.batching import batches_by_length
 from firth.core.errors import FirthError
 from firth.core.types import Batch, Inputs, Losses
 from firth.models.shared.model import Model
 from firth.tasks.answer.apart import ComparingNetwork
-from firth.tasks.batches import Item, Row, batches_longest_first, collate
+from firth.tasks.batches import Item, Row, collate
 from firth.tasks.config import TaskConfig
 from firth.tasks.model import TaskModel
 from firth.tasks.network import TaskNetwork
@@ -76,7 +77,8 @@ class Teacher:
         items = [self.task.item(example, number) for number, example in enumerate(new)]
         self.network.to(device).eval()
         with torch.inference_mode():
-            for numbers in batches_longest_first([item_cost(item) for item in items], _MAX_TOKENS, _MAX_ROWS):
+            costs = [item_cost(item) for item in items]
+            for numbers in batches_by_length(costs, _MAX_TOKENS, _MAX_ROWS, longest_first=True):
                 some = [items[number] for number in numbers]
                 asked = self._asked(some, [new[number] for number in numbers], device)
                 for number, found in zip(numbers.tolist(), asked, strict=True):
@@ -113,7 +115,8 @@ class Teacher:
         )
         self.network.to(device).eval()
         with torch.inference_mode():
-            for numbers in batches_longest_first([len(row.ids) for row in new], _MAX_TOKENS, _MAX_ROWS):
+            lens = [len(row.ids) for row in new]
+            for numbers in batches_by_length(lens, _MAX_TOKENS, _MAX_ROWS, longest_first=True):
                 some = [new[number] for number in numbers]
                 if self.config.task == "answer":
                     for row, found in zip(some, self._row_scores(some, device), strict=True):

@@ -18,6 +18,7 @@ from firth.core.types import Inputs, Layers, TextReader
 from firth.models.shared.extra_vectors import WithExtraVectors
 from firth.models.shared.heads import Pooler
 from firth.nn.layers import dropout
+from firth.nn.pooling import pool_owned, pool_tokens
 from firth.nn.scalar_mix import ScalarMix
 from firth.tasks.config import TaskConfig
 
@@ -174,10 +175,10 @@ class TaskNetwork(nn.Module):
         owner_B, part_B = tensors["owner"], tensors["part"]
         if len(pooled_BD) == num_texts:
             return pooled_BD  # a row a text, in their order
-        first = _gather(pooled_BD, owner_B, part_B == 0, num_texts, window_pool)
+        first = pool_owned(pooled_BD[part_B == 0], owner_B[part_B == 0], num_texts, window_pool)
         if not bool((part_B == 1).any()):
             return first
-        second = _gather(pooled_BD, owner_B, part_B == 1, num_texts, window_pool)
+        second = pool_owned(pooled_BD[part_B == 1], owner_B[part_B == 1], num_texts, window_pool)
         return torch.cat((first, second, (first - second).abs(), first * second), 1)
 
     def _pooled(self, tensors: Tensors) -> torch.Tensor:
@@ -185,14 +186,7 @@ class TaskNetwork(nn.Module):
             first = self._first(tensors)
             summary: torch.Tensor = first if self.pooler is None else self.pooler(first)
             return summary
-        hidden, mask = self.tokens(tensors), tensors["doc_ids"] > 0
-        if self.pool == "last":
-            place = (mask.sum(1) - 1).clamp(min=0)
-            return hidden[torch.arange(len(hidden), device=hidden.device), place]
-        if self.pool == "max":
-            return greatest(hidden, mask)
-        weights = mask[:, :, None].to(hidden.dtype)
-        return (hidden * weights).sum(1) / weights.sum(1).clamp(min=1)
+        return pool_tokens(self.tokens(tensors), tensors["doc_ids"] > 0, self.pool)
 
     def _first(self, tensors: Tensors) -> torch.Tensor:
         """The first token of the last layer; where the model can, nothing else of that layer is computed."""
@@ -206,12 +200,6 @@ class TaskNetwork(nn.Module):
         """[N, K]."""
         scores: torch.Tensor = self.out(self._dropped(self.texts(tensors, num_texts, self.config.window_pool)))
         return scores
-
-
-def greatest(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
-    """The largest number of each column over a row's tokens, [B, D]; 0 for an empty row."""
-    found = hidden_BTD.masked_fill(~mask_BT[:, :, None], float("-inf")).amax(1)
-    return found.masked_fill(~mask_BT.any(1)[:, None], 0.0)
 
 
 def by_parts(
@@ -239,13 +227,3 @@ def by_parts(
         return torch.cat([compute(part) for part in parts])
     found: list[torch.Tensor] = [checkpoint(compute, part, use_reentrant=False) for part in parts]
     return torch.cat(found)
-
-
-def _gather(
-    pooled_BD: torch.Tensor, owner_B: torch.Tensor, chosen_B: torch.Tensor, num_texts: int, pool: str
-) -> torch.Tensor:
-    """The rows of each text put together, [N, D]."""
-    rows, owner = pooled_BD[chosen_B], owner_B[chosen_B]
-    out = pooled_BD.new_zeros(num_texts, pooled_BD.shape[1])
-    index = owner[:, None].expand_as(rows)
-    return out.scatter_reduce(0, index, rows, "mean" if pool == "mean" else "amax", include_self=False)

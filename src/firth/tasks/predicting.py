@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from firth.core.batching import batches_by_length
 from firth.core.types import Batch, Losses
-from firth.tasks.batches import Item, batches_longest_first
+from firth.tasks.batches import Item
 from firth.tasks.network import TaskNetwork
 from firth.tasks.scores import Interval
 
@@ -69,7 +70,7 @@ def predict_items(
     most = min(_MAX_TOKENS, network.config.max_batch_tokens)
     network.eval()
     with torch.inference_mode():
-        for numbers in batches_longest_first([item_cost(item) for item in items], most, _MAX_ROWS):
+        for numbers in batches_by_length([item_cost(item) for item in items], most, _MAX_ROWS, longest_first=True):
             some = [items[number] for number in numbers]
             batch = (batch_of or task.batch)(some).to(device)
             for number, output in zip(numbers.tolist(), task.outputs(network, batch), strict=True):

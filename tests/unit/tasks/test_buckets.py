@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firth.tasks.batches import batches_in_order, batches_longest_first, padding_share, shuffled_batches
+from firth.tasks.batches import shuffled_batches
 
 LENS = st.lists(st.integers(0, 60), max_size=80)
 
@@ -16,18 +16,12 @@ def test_every_row_once_within_the_limits(lens: list[int], max_tokens: int, max_
     for batches in (
         shuffled_batches(lens, max_tokens, max_rows, seed, epoch=1, by_length=False),
         shuffled_batches(lens, max_tokens, max_rows, seed, epoch=1, by_length=True),
-        batches_in_order(lens, max_tokens, max_rows),
-        batches_longest_first(lens, max_tokens, max_rows),
     ):
         assert sorted(row for rows in batches for row in rows.tolist()) == list(range(len(lens)))
         for rows in batches:
             longest = max(lens[row] for row in rows)
             assert 1 <= len(rows) <= max_rows
             assert len(rows) == 1 or len(rows) * longest <= max_tokens
-
-
-def test_in_order_by_hand() -> None:
-    assert [rows.tolist() for rows in batches_in_order([3, 2, 5, 1, 9, 1], 10, 3)] == [[0, 1], [2, 3], [4], [5]]
 
 
 @pytest.mark.parametrize("by_length", [False, True])
@@ -38,7 +32,7 @@ def test_shuffled_anew_in_every_epoch(by_length: bool) -> None:
     )
     assert all(np.array_equal(one, two) for one, two in zip(first, again, strict=True))
     assert {tuple(sorted(rows.tolist())) for rows in first} != {tuple(sorted(rows.tolist())) for rows in other}
-    share = padding_share(first, lens)
+    share = 1 - lens.sum() / sum(len(rows) * lens[rows].max() for rows in first)  # of padding
     assert share < 0.3 if by_length else share > 0.4
     means = np.asarray([lens[rows].mean() for rows in first])
     assert abs(np.corrcoef(np.arange(len(means)), means)[0, 1]) < 0.3  # no curriculum by accident
@@ -49,11 +43,3 @@ def test_batches_are_of_all_kinds_where_padding_is_free() -> None:
     lens = np.asarray([5] * 300 + [50] * 300)
     for rows in shuffled_batches(lens, 10**6, 32, seed=0, epoch=0, by_length=False)[:-1]:
         assert 0.2 < (lens[rows] == 5).mean() < 0.8
-
-
-def test_longest_first() -> None:
-    batches = batches_longest_first([1, 7, 3, 7], 100, 2)
-    assert [rows.tolist() for rows in batches] == [[1, 3], [2, 0]]
-    assert padding_share(batches, [1, 7, 3, 7]) == pytest.approx(2 / 20)
-    assert batches_longest_first([], 10, 2) == []
-    assert padding_share([], []) == 0

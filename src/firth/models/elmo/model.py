@@ -14,12 +14,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from firth.core.batching import batches_by_length
 from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.core.types import Encoding, Frame, TextReader
 from firth.models.elmo.config import ElmoConfig
 from firth.models.elmo.network import BEGIN, END, PADDING, Elmo, ElmoWords
-from firth.models.shared.model import Found, Model, TextLayers, require_layer, require_pool
+from firth.models.shared.model import Found, Model, TextLayers
 from firth.tokenizers.characters import PADDING as CHARACTER_PADDING
 from firth.tokenizers.characters import border_ids, character_ids, trimmed
 from firth.tokenizers.sentences import split_sentences
@@ -28,7 +29,6 @@ from firth.tokenizers.words import has_han, split_words
 _BATCH_CELLS = 1 << 22  # words of a batch times cells: what is held at a time grows with both
 _CACHED_WORDS = 400_000
 _TOGETHER = 512
-POOLS = ("mean", "max")
 Spans = list[tuple[int, int]]
 
 
@@ -42,11 +42,10 @@ class TokenCache:
 
     def _compute(self, ids: NDArray[np.int64]) -> torch.Tensor:
         """Words of like length together, so that little padding is computed."""
-        order = np.argsort((ids != ids[0, -1]).sum(1) if len(ids) else [], kind="stable")
         found = self.rows.new_empty((len(ids), self.model.config.projection_dim))
         widest = max(width for width, _ in self.model.config.filters)
-        for start in range(0, len(ids), _TOGETHER):
-            some = order[start : start + _TOGETHER]
+        lens = (ids != ids[0, -1]).sum(1) if len(ids) else []
+        for some in batches_by_length(lens, max_rows=_TOGETHER):
             found[some] = self.model.tokens(torch.from_numpy(trimmed(ids[some], widest)))
         return found
 
@@ -75,7 +74,7 @@ class ElmoModel(Model):
         self.config = config
         self.rules = rules
         self.known = known
-        self.dim = config.hidden_dim
+        self.dim, self.num_layers = config.hidden_dim, config.num_layers
         self.model = Elmo(config)
         self.cache = TokenCache(self.model)
 
@@ -128,18 +127,11 @@ class ElmoModel(Model):
 
     def _read(self, sentences: Sequence[list[str]]) -> Iterator[tuple[int, torch.Tensor]]:
         """(number, hidden [L+1, T, D]) of each sentence, without its borders; like lengths go together."""
-        order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))
         room = max(64, min(4096, _BATCH_CELLS // self.config.cell_dim))
-        start = 0
-        while start < len(order):
-            stop = start + 1
-            while stop < len(order) and (stop - start + 1) * len(sentences[order[stop]]) <= room:
-                stop += 1
-            numbers = order[start:stop]
+        for numbers in batches_by_length([len(sentence) for sentence in sentences], room):
             hidden = self._layers([sentences[number] for number in numbers])
-            for row, number in enumerate(numbers):
+            for row, number in enumerate(numbers.tolist()):
                 yield number, hidden[:, row, 1 : len(sentences[number]) + 1]
-            start = stop
 
     def _layers(self, sentences: Sequence[list[str]]) -> torch.Tensor:
         """[L+1, B, T+2, D], borders included."""
@@ -202,9 +194,7 @@ class ElmoModel(Model):
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """The mean (or largest) of the vectors of the words of each text; zeros for a text without words."""
-        require_pool(pool, POOLS)
-        num_layers = self.config.num_layers + 1
-        require_layer(layer, num_layers)
+        self._check_choice(layer, pool)
         texts = [texts] if isinstance(texts, str) else list(texts)
         split = [self._sentences(text)[0] for text in texts]
         owner = [number for number, sentences in enumerate(split) for _ in sentences]

@@ -21,11 +21,12 @@ from firth.core.types import Frame, Inputs, TextReader
 from firth.decoding.steps import Trace
 from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.network import Decoder
-from firth.models.shared.batching import of_like_length, pool_tokens, pool_windows
+from firth.models.shared.batching import padded_batches, pool_windows
 from firth.models.shared.generation import Continuation, Generation, generate
-from firth.models.shared.model import Attention, Model, TextLayers, loading, require_layer, require_pool, require_room
+from firth.models.shared.model import Attention, Model, TextLayers, loading, require_room
 from firth.nn.attention.cache import KeyValues
 from firth.nn.layers import PackedMatrix
+from firth.nn.pooling import pool_tokens
 from firth.tokenizers.pieces import Pieces
 
 
@@ -74,19 +75,17 @@ class DecoderStepper:
         return self.scores(hidden_ND)[:, : self.vocab_size].float().log_softmax(-1)
 
 
-POOLS = ("mean", "last", "max")
-
-
 class DecoderModel(Model):
     """What ``firth.load`` gives for GPT-2-shaped models. A text is read as the beginning of a document
     wherever it is scored or continued: the token that ends texts stands before it."""
 
     kind = "decoder"
     spec_name = "gpt"
+    pools = ("mean", "last", "max")
 
     def __init__(self, config: DecoderConfig, pieces: Pieces) -> None:
         self.config = config
-        self.dim = config.hidden_dim
+        self.dim, self.num_layers = config.hidden_dim, config.num_layers
         self.pieces = self.tokens = pieces
         assert pieces.eos_id is not None
         self.eos_id = pieces.eos_id
@@ -141,9 +140,7 @@ class DecoderModel(Model):
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """A vector a text, float32 [N, D]; ``pool`` last is the token that has seen all others. Texts longer
         than the model go through in windows, and an empty text is the token that ends texts."""
-        require_pool(pool, POOLS)
-        num_layers = self.config.num_layers + 1
-        require_layer(layer, num_layers)
+        self._check_choice(layer, pool)
         texts = [texts] if isinstance(texts, str) else list(texts)
         windows: list[NDArray[np.int64]] = []
         owner: list[int] = []
@@ -154,10 +151,10 @@ class DecoderModel(Model):
             windows += found
             owner += [number] * len(found)
         pooled = np.zeros((len(windows), self.dim), np.float32)
-        last = layer in (-1, num_layers - 1)
+        last = layer in (-1, self.num_layers)
         with torch.inference_mode():
-            for numbers, ids, blocks in of_like_length(windows):
-                inputs = Inputs(torch.from_numpy(ids), torch.from_numpy(blocks))
+            for numbers, ids_BT, mask_BT in padded_batches(windows):
+                inputs = Inputs(torch.from_numpy(ids_BT), torch.from_numpy(mask_BT))
                 hidden = self.decoder.last(inputs) if last else self.decoder(inputs).hidden[layer]
                 pooled[numbers] = pool_tokens(hidden, inputs.mask, pool).numpy()
         lens = np.asarray([len(window) for window in windows])

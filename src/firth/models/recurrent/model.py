@@ -11,14 +11,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from firth.core.batching import batches_by_length, pad
 from firth.core.errors import FirthError
 from firth.core.types import Encoding, Frame, Inputs, TextReader
 from firth.decoding.steps import Trace
 from firth.models.recurrent.config import RecurrentConfig
 from firth.models.recurrent.network import Recurrent
 from firth.models.shared.generation import Continuation, Generation, generate
-from firth.models.shared.model import Model, TextLayers, loading, require_layer, require_pool, require_room
+from firth.models.shared.model import Model, TextLayers, loading, require_room
 from firth.nn.outputs.softmax import AdaptiveOutput, TokenOutput
+from firth.nn.pooling import pool_tokens
 from firth.tokenizers.word_tokens import AnyTokens
 
 State: TypeAlias = list[torch.Tensor]  # [S, N, H] a layer
@@ -50,7 +52,6 @@ class RecurrentStepper:
 
 
 _BATCH_TOKENS = 4096
-POOLS = ("mean", "last", "max")
 
 
 class RecurrentModel(Model):
@@ -58,11 +59,12 @@ class RecurrentModel(Model):
 
     kind = "recurrent language model"
     spec_name = "recurrent"
+    pools = ("mean", "last", "max")
 
     def __init__(self, model: Recurrent, head: TokenOutput, tokens: AnyTokens) -> None:
         self.model, self.head, self.tokens = model.eval(), head.eval(), tokens
         self.config = model.config
-        self.dim = model.width
+        self.dim, self.num_layers = model.width, model.config.num_layers
         eos_id = tokens.eos_id
         assert eos_id is not None, "such a model is only trained with a token that ends texts"
         self.eos_id = eos_id
@@ -120,38 +122,22 @@ class RecurrentModel(Model):
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """A vector a text, float32 [N, D]; ``last`` takes the last token, which has read the whole text."""
-        require_pool(pool, POOLS)
-        num_layers = self.config.num_layers + 1
-        require_layer(layer, num_layers)
-        rows = [self._encoded(text).ids for text in ([texts] if isinstance(texts, str) else texts)]
+        self._check_choice(layer, pool)
+        texts = [texts] if isinstance(texts, str) else texts
+        rows = [np.append(self.eos_id, self._encoded(text).ids) for text in texts]
         found = np.zeros((len(rows), self.dim), np.float32)
-        order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
-        start = 0
-        while start < len(order):
-            stop = start + 1
-            while stop < len(order) and (stop - start + 1) * (len(rows[order[stop]]) + 1) <= _BATCH_TOKENS:
-                stop += 1
-            found[order[start:stop]] = self._pooled([rows[number] for number in order[start:stop]], layer, pool)
-            start = stop
+        for numbers in batches_by_length([len(row) for row in rows], _BATCH_TOKENS):
+            found[numbers] = self._pooled([rows[number] for number in numbers], layer, pool)
         return found
 
     @torch.inference_mode()
     def _pooled(self, rows: list[NDArray[np.int64]], layer: int, pool: str) -> NDArray[np.float32]:
-        lens = np.asarray([len(row) for row in rows])
-        ids = np.full((len(rows), int(lens.max()) + 1), self.eos_id)
-        for place, row in enumerate(rows):
-            ids[place, 1 : 1 + len(row)] = row
-        places = np.arange(ids.shape[1])
-        mask = torch.from_numpy(places <= lens[:, None])
-        hidden_BTD = self.model(Inputs(torch.from_numpy(ids), mask)).hidden[layer]
-        read = torch.from_numpy((places <= lens[:, None]) & ((places > 0) | (lens[:, None] == 0)))[:, :, None]
-        if pool == "last":
-            pooled = hidden_BTD[torch.arange(len(rows)), torch.from_numpy(lens)]
-        elif pool == "max":
-            pooled = hidden_BTD.masked_fill(~read, float("-inf")).amax(1)
-        else:
-            pooled = (hidden_BTD * read).sum(1) / read.sum(1)
-        return np.asarray(pooled, np.float32)
+        """From the tokens of each text; from the end token that it is read after, where it has none."""
+        ids_BT, mask_BT = pad(rows, self.eos_id)
+        inputs = Inputs(torch.from_numpy(ids_BT), torch.from_numpy(mask_BT))
+        read_BT = inputs.mask.clone()
+        read_BT[:, 0] = read_BT.sum(1) == 1
+        return pool_tokens(self.model(inputs).hidden[layer], read_BT, pool).numpy()
 
     @torch.inference_mode()
     def layers(self, text: str | list[str]) -> TextLayers:

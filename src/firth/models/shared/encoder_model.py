@@ -14,7 +14,7 @@ from torch import nn
 
 from firth.core.errors import FirthError
 from firth.core.types import Inputs, TextReader
-from firth.models.shared.batching import packs
+from firth.models.shared.batching import packed_batches
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
 from firth.models.shared.encoder_format import load_encoder
@@ -107,9 +107,9 @@ class EncoderModel(MaskedModel):
         found: list[list[list[Guess]]] = [[] for _ in texts]
         masked = [self._masked(text) for text in texts]
         with torch.inference_mode():
-            for numbers, ids_N, lens in packs([encoding.ids for encoding, _ in masked]):
-                *_, hidden_ND = self.encoder.packed(Inputs(ids_N), lens)
-                for number, hidden_TD in zip(numbers, hidden_ND.split(lens), strict=True):
+            for numbers, ids_N, lens in packed_batches([encoding.ids for encoding, _ in masked]):
+                *_, hidden_ND = self.encoder.packed(Inputs(torch.from_numpy(ids_N)), lens)
+                for number, hidden_TD in zip(numbers.tolist(), hidden_ND.split(lens), strict=True):
                     encoding, places = masked[number]
                     scores_PV = self.token_head(hidden_TD[places], self.encoder.embeddings.tokens.weight)
                     found[number] = self._guesses(texts[number], encoding, places, scores_PV, top)

@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.types import Encoding, Frame, Inputs, TextReader
-from firth.models.shared.batching import of_like_length, packs, pool_packed, pool_tokens, pool_windows, window_places
-from firth.models.shared.model import Attention, Guess, Model, TextLayers, require_layer, require_pool
+from firth.models.shared.batching import packed_batches, padded_batches, pool_windows, window_places
+from firth.models.shared.model import Attention, Guess, Model, TextLayers
 from firth.nn.network import TokenNetwork
+from firth.nn.pooling import pool_packed, pool_tokens
 from firth.tokenizers.pieces import Pieces
 
 _BATCH_TOKENS = 4096
-POOLS = ("mean", "cls", "max")
 
 
 class MaskedModel(Model):
     """What BERT-shaped models and XLNet answer alike."""
 
     encoder: TokenNetwork
+    pools = ("mean", "cls", "max")
 
     def __init__(self, pieces: Pieces, dim: int, num_layers: int, max_positions: int) -> None:
         self.pieces = pieces
@@ -74,16 +75,14 @@ class MaskedModel(Model):
     def _windows(self, encoding: Encoding) -> list[NDArray[np.int64]]:
         return window_places(len(encoding.ids), self.max_positions)
 
-    def _batches(self, windows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
-        """(numbers, ids, blocks) of windows of like length."""
-        for numbers, ids_BT, doc_ids_BT in of_like_length(windows, self.pieces.pad_id or 0):
-            yield numbers, torch.from_numpy(ids_BT), torch.from_numpy(doc_ids_BT)
+    def _batches(self, windows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[NDArray[np.int64], Inputs]]:
+        """(numbers, inputs) of windows of like length."""
+        for numbers, ids_BT, mask_BT in padded_batches(windows, self.pieces.pad_id or 0):
+            yield numbers, self._inputs(torch.from_numpy(ids_BT), torch.from_numpy(mask_BT))
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """A vector a text, float32 [N, D]; texts longer than the model go through in windows."""
-        require_pool(pool, POOLS)
-        num_layers = self.num_layers + 1
-        require_layer(layer, num_layers)
+        self._check_choice(layer, pool)
         texts = [texts] if isinstance(texts, str) else list(texts)
         windows: list[NDArray[np.int64]] = []
         owner: list[int] = []
@@ -94,7 +93,7 @@ class MaskedModel(Model):
             owner += [number] * len(found)
         pooled = np.zeros((len(windows), self.dim), np.float32)
         with torch.inference_mode():
-            for numbers, found_SD in self._pooled(windows, layer % num_layers, pool):
+            for numbers, found_SD in self._pooled(windows, layer % (self.num_layers + 1), pool):
                 pooled[numbers] = found_SD.numpy()
         return pool_windows(
             pooled, np.asarray(owner), np.asarray([len(window) for window in windows]), len(texts), pool
@@ -102,17 +101,16 @@ class MaskedModel(Model):
 
     def _pooled(
         self, windows: Sequence[NDArray[np.int64]], layer: int, pool: str
-    ) -> Iterator[tuple[list[int], torch.Tensor]]:
+    ) -> Iterator[tuple[NDArray[np.int64], torch.Tensor]]:
         """(numbers, a vector each) of some windows at a time: end to end where the model can, else padded a little."""
         if self.encoder.can_pack:
-            for numbers, ids_N, lens in packs(windows):
-                hidden_ND = next(islice(self.encoder.packed(Inputs(ids_N), lens), layer, None))
+            for numbers, ids_N, lens in packed_batches(windows):
+                hidden_ND = next(islice(self.encoder.packed(Inputs(torch.from_numpy(ids_N)), lens), layer, None))
                 yield numbers, pool_packed(hidden_ND, lens, pool)
             return
-        for numbers, ids_BT, doc_ids_BT in self._batches(windows):
-            inputs = self._inputs(ids_BT, doc_ids_BT)
+        for numbers, inputs in self._batches(windows):
             hidden_BTD = self.encoder.last(inputs) if layer == self.num_layers else self.encoder(inputs).hidden[layer]
-            yield numbers, self._pool(hidden_BTD, doc_ids_BT > 0, pool)
+            yield numbers, self._pool(hidden_BTD, inputs.mask, pool)
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """Every layer for every token; a list is taken as words."""
@@ -135,14 +133,14 @@ class MaskedModel(Model):
     def _read(self, windows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[int, torch.Tensor]]:
         """(number, [L+1, T, D]) of every window."""
         if not self.encoder.can_pack:
-            for numbers, ids_BT, doc_ids_BT in self._batches(windows):
-                hidden_LBTD = self.encoder(self._inputs(ids_BT, doc_ids_BT)).hidden
-                for row, number in enumerate(numbers):
+            for numbers, inputs in self._batches(windows):
+                hidden_LBTD = self.encoder(inputs).hidden
+                for row, number in enumerate(numbers.tolist()):
                     yield number, hidden_LBTD[:, row, : len(windows[number])]
             return
-        for numbers, ids_N, lens in packs(windows):
-            hidden_LND = torch.stack(list(self.encoder.packed(Inputs(ids_N), lens)))
-            yield from zip(numbers, hidden_LND.split(lens, dim=1), strict=True)
+        for numbers, ids_N, lens in packed_batches(windows):
+            hidden_LND = torch.stack(list(self.encoder.packed(Inputs(torch.from_numpy(ids_N)), lens)))
+            yield from zip(numbers.tolist(), hidden_LND.split(lens, dim=1), strict=True)
 
     # -- guesses and what they look at
 

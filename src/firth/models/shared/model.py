@@ -60,6 +60,8 @@ class Model:
     kind = "model"  # for people
     spec_name: str  # of its ``ModelSpec``
     dim: int
+    num_layers: int = 0  # above the token layer
+    pools: tuple[str, ...] = ("mean", "max")  # how ``encode`` may make one vector of a text's tokens
 
     @property
     def spec(self) -> ModelSpec:
@@ -141,6 +143,11 @@ class Model:
     def analogy(self, first: str, second: str, third: str, top: int = 10, method: Any = "add") -> list[Found]:
         """What is to the third word as the second is to the first."""
         self._cannot("solve analogies", "static vectors such as word2vec")
+
+    def _check_choice(self, layer: int, pool: str) -> None:
+        """That ``encode`` can give this layer in this way."""
+        require_pool(pool, self.pools)
+        require_layer(layer, self.num_layers + 1)
 
     def _cannot(self, what: str, who: str) -> NoReturn:
         raise FirthError(f"this model ({self.kind}) cannot {what}: use {who}")

@@ -59,9 +59,6 @@ class Lookup(TokenNetwork):
         return torch.where(late[:, :, None], rows, hidden)
 
 
-_POOLS = ("mean", "max")
-
-
 def words_of(text: str | list[str], whitespace_only: bool = False) -> tuple[list[str], NDArray[np.int64]]:
     """The words of a text (or those given) with their characters in it; given ones as if a space stood between."""
     if not isinstance(text, list):
@@ -131,7 +128,7 @@ class StaticModel(Model):
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """The mean (or largest) of the vectors of the known words of each text."""
-        require_pool(pool, _POOLS)
+        require_pool(pool, self.pools)
         if layer not in (-1, 0):
             raise FirthError(f"layer {layer} does not exist: static vectors have layer 0 only")
         texts = [texts] if isinstance(texts, str) else list(texts)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from firth.core.batching import pad
 from firth.core.errors import FirthError
 from firth.core.types import Encoding, Frame, Inputs, Layers, TextReader
 from firth.decoding.beam import beam_search
@@ -22,10 +23,11 @@ from firth.models.seq2seq.config import Seq2SeqConfig
 from firth.models.seq2seq.network import Seq2Seq, Seq2SeqStepper
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder, EncoderDecoderStepper
-from firth.models.shared.model import Attention, TextLayers, loading, require_layer, require_pool
+from firth.models.shared.model import Attention, TextLayers, loading
 from firth.models.shared.translator import Translator
 from firth.nn.layers import PackedMatrix, turn_matrices
 from firth.nn.network import TokenNetwork
+from firth.nn.pooling import pool_tokens
 from firth.tokenizers.characters import spaced
 from firth.tokenizers.pieces import Pieces
 
@@ -110,7 +112,7 @@ class TranslationModel(Translator):
     ) -> None:
         super().__init__(ids, pieces, target_pieces, languages)
         self.config = config
-        self.dim = config.hidden_dim
+        self.dim, self.num_layers = config.hidden_dim, config.num_layers
         self.model = EncoderDecoder(config) if isinstance(config, EncoderDecoderConfig) else Seq2Seq(config)
         self.target_vocab_size = self.model.target_vocab_size
         if isinstance(config, EncoderDecoderConfig) and config.positions == "learned":
@@ -144,28 +146,18 @@ class TranslationModel(Translator):
 
     def _padded(self, rows: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Ids [B, S], and where there are tokens."""
-        ids = np.full((len(rows), max(map(len, rows))), self.pieces.pad_id or 0)
-        tokens = np.zeros_like(ids, np.bool_)
-        for place, row in enumerate(rows):
-            ids[place, : len(row)], tokens[place, : len(row)] = row, True
-        return torch.from_numpy(ids), torch.from_numpy(tokens)
+        ids, tokens = pad(rows, self.pieces.pad_id or 0)
+        return torch.from_numpy(ids), torch.from_numpy(tokens > 0)
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """A vector a text from the encoder, float32 [N, D]."""
-        require_pool(pool, ("mean", "max"))
-        num_layers = self.config.num_layers + 1
-        require_layer(layer, num_layers)
+        self._check_choice(layer, pool)
         rows = [self._encode(text).ids for text in ([texts] if isinstance(texts, str) else texts)]
         out = np.zeros((len(rows), self.dim), np.float32)
         with torch.inference_mode():
             for numbers in self._batches(rows):
                 ids, tokens = self._padded([rows[number] for number in numbers])
-                hidden_BSD = self.model.layers(ids, tokens).hidden[layer]
-                real = tokens[:, :, None]
-                if pool == "max":
-                    out[numbers] = hidden_BSD.masked_fill(~real, float("-inf")).amax(1).numpy()
-                else:
-                    out[numbers] = ((hidden_BSD * real).sum(1) / real.sum(1)).numpy()
+                out[numbers] = pool_tokens(self.model.layers(ids, tokens).hidden[layer], tokens, pool).numpy()
         return out
 
     def layers(self, text: str | list[str]) -> TextLayers:

@@ -1,12 +1,13 @@
 """What every translator does whatever computes it: texts to pieces, pieces of like length together, hypotheses to texts."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.core.batching import batches_by_length
 from firth.core.errors import FirthError
 from firth.core.types import Encoding
 from firth.decoding.steps import Beam, Hypothesis, Rules
@@ -56,19 +57,10 @@ class Translator(Model, ABC):
             np.append(found.segments, 0),
         )
 
-    def _batches(self, rows: Sequence[NDArray[np.int64]]) -> Iterator[list[int]]:
+    def _batches(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         """The numbers of sources of like length, the longest first."""
-        group = [-(-len(row) // _SAME_LEN) for row in rows]
-        order = sorted(range(len(rows)), key=lambda number: -group[number])
-        start = 0
-        while start < len(order):
-            same = group[order[start]]
-            most = max(1, _BATCH_TOKENS // (same * _SAME_LEN))
-            stop = start
-            while stop < len(order) and stop - start < most and group[order[stop]] == same:
-                stop += 1
-            yield order[start:stop]
-            start = stop
+        lens = [_SAME_LEN * -(-len(row) // _SAME_LEN) for row in rows]
+        return batches_by_length(lens, _BATCH_TOKENS, longest_first=True, equal=True)
 
     def translate(self, texts: str | Sequence[str], beams: int = 5, **settings: Any) -> list[str]:
         """The best translation of each text; ``settings`` as of ``translations``."""
@@ -108,7 +100,7 @@ class Translator(Model, ABC):
             rows = [encodings[number].ids for number in numbers]
             forced = [self._prefix(prefixes[places[number]] if prefixes else "") for number in numbers]
             searched = self.search(rows, forced, beam, self._most(rows, forced, max_tokens), rules)
-            for number, begun, hypotheses in zip(numbers, forced, searched, strict=True):
+            for number, begun, hypotheses in zip(numbers.tolist(), forced, searched, strict=True):
                 place = places[number]
                 found[place] = [
                     self._finished(texts[place], encodings[number], begun, one, copy_unknown) for one in hypotheses

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from firth.core.batching import batches_by_length, pad
 from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
 from firth.core.run import Run
@@ -181,19 +182,13 @@ class UnilmModel(EncoderModel):
             np.concatenate(([cls_id], self._plain_ids(text)[:longest], [sep_id])).astype(np.int64) for text in texts
         ]
         found: list[list[Translated]] = [[] for _ in texts]
-        order = sorted(range(len(texts)), key=lambda number: len(sources[number]))
         with torch.inference_mode():
-            for start in range(0, len(order), _TOGETHER):
-                numbers = order[start : start + _TOGETHER]
-                ids = np.full((len(numbers), len(sources[numbers[-1]])), self.pieces.pad_id or 0)
-                for row, number in enumerate(numbers):
-                    ids[row, : len(sources[number])] = sources[number]
-                lens = np.asarray([len(sources[number]) for number in numbers])
-                tokens = np.arange(ids.shape[1]) < lens[:, None]
-                source = (torch.from_numpy(ids), torch.from_numpy(tokens), _SOURCE)
+            for numbers in batches_by_length([len(ids) for ids in sources], max_rows=_TOGETHER):
+                ids, tokens = pad([sources[number] for number in numbers], self.pieces.pad_id or 0)
+                source = (torch.from_numpy(ids), torch.from_numpy(tokens > 0), _SOURCE)
                 stepper = ClozeStepper(self.encoder, self._scores, mask_id, _TARGET, source=source)
                 searched = beam_search(stepper, [[sep_id]] * len(numbers), room, sep_id, beam, rules)
-                for number, best in zip(numbers, searched, strict=True):
+                for number, best in zip(numbers.tolist(), searched, strict=True):
                     found[number] = [Translated(self.pieces.decode(one.ids), one.score, one.normalised) for one in best]
         return found
 

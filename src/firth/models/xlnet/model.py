@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from firth.core.types import Encoding, Frame, Inputs, TextReader
-from firth.models.shared.batching import pool_tokens
 from firth.models.shared.masked_model import MaskedModel
 from firth.models.shared.model import loading, require_room
 from firth.models.xlnet.config import TwoStreamConfig
 from firth.models.xlnet.network import TwoStream
+from firth.nn.pooling import pool_tokens
 from firth.tokenizers.pieces import Pieces
 
 _CLS_SEGMENT = 2

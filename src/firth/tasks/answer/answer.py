@@ -16,11 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from firth.core.batching import Ints
 from firth.core.types import Batch, Encoding, Losses, TextReader
 from firth.data.examples import AnswerExample
 from firth.tasks.answer.metrics import answer_scores, best_threshold
 from firth.tasks.answer.spans import Found, answer_tokens, find_answers
-from firth.tasks.batches import Ints, Item, Row, by_owner, collate, frame_row, pieces_of
+from firth.tasks.batches import Item, Row, by_owner, collate, frame_row, pieces_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork
 from firth.tasks.scores import Interval, mean_interval

@@ -15,12 +15,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from firth.core.batching import Ints
 from firth.core.types import Batch, Encoding, TextReader
 from firth.data.examples import AnswerExample
+from firth.nn.pooling import pool_tokens
 from firth.tasks.answer.answer import AnswerQuestions
-from firth.tasks.batches import Ints, Item, Row, frame_row
+from firth.tasks.batches import Item, Row, frame_row
 from firth.tasks.config import TaskConfig
-from firth.tasks.network import TaskNetwork, Tensors, by_parts, greatest
+from firth.tasks.network import TaskNetwork, Tensors, by_parts
 
 _ALIGN_DIM = 128
 
@@ -101,7 +103,7 @@ class ComparingNetwork(TaskNetwork):
         question_WD = torch.einsum("wt,wtd->wd", shares, asked)
         sought = self.out(question_WD).unflatten(-1, (2, self.dim))
         scores = torch.einsum("wtd,wkd->wtk", passage, sought)
-        nothing = self.nothing(torch.cat((question_WD, greatest(passage, mask[1::2])), -1))
+        nothing = self.nothing(torch.cat((question_WD, pool_tokens(passage, mask[1::2], "max")), -1))
         return torch.cat((nothing[:, None], scores), 1)
 
     def _beside_each(self, below: torch.Tensor, tensors: Tensors, mask: torch.Tensor) -> torch.Tensor:

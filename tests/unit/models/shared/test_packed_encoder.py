@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from firth.core.types import Inputs
-from firth.models.shared.batching import packs, pool_packed
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
 
@@ -71,22 +70,3 @@ def test_rows_of_several_sequences_are_not_unpadded() -> None:
 def test_a_bias_of_distances_is_not_packed() -> None:
     assert build().can_pack
     assert not build(positions="relative").can_pack
-
-
-def test_packs_hold_everything_once_and_in_order_of_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("firth.models.shared.batching._BATCH_TOKENS", 8)
-    rows = [torch.full((length,), number).numpy() for number, length in enumerate([5, 2, 9, 0, 3, 2])]
-    found = list(packs(rows))
-    assert [numbers for numbers, _, _ in found] == [[3, 1, 5, 4], [0], [2]]
-    for numbers, ids, lens in found:
-        assert ids.tolist() == [number for number in numbers for _ in rows[number]]
-        assert lens == [len(rows[number]) for number in numbers]
-    assert list(packs([])) == []
-
-
-def test_pooling_by_hand() -> None:
-    hidden = torch.tensor([[1.0, -2.0], [3.0, -4.0], [5.0, 6.0]])
-    lens = [2, 0, 1]
-    assert pool_packed(hidden, lens, "mean").tolist() == [[2, -3], [0, 0], [5, 6]]
-    assert pool_packed(hidden, lens, "max").tolist() == [[3, -2], [0, 0], [5, 6]]
-    assert pool_packed(hidden, lens, "cls").tolist() == [[1, -2], [0, 0], [5, 6]]

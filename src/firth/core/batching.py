@@ -1,0 +1,69 @@
+"""Sequences in batches of bounded size, those of like length together, so that little padding is computed.
+
+B rows of a batch, T tokens, M batches.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+def cut_batches(
+    lens: Sequence[int] | Ints,
+    max_tokens: int | None = None,
+    max_rows: int | None = None,
+    *,
+    padded: bool = True,
+    equal: bool = False,
+) -> Ints:
+    """Borders [M+1] of batches among sequences of these lengths, in their order.
+
+    A batch takes sequences for as long as it has at most ``max_rows`` of them and at most ``max_tokens`` tokens (unless
+    one sequence alone has more). ``padded``: every row counts as long as the longest. ``equal``: lengths are the same.
+    """
+    assert max_tokens is None or max_tokens > 0
+    assert max_rows is None or max_rows > 0
+    sizes: list[int] = np.asarray(lens, np.int64).tolist()
+    borders, longest, total = [0], 0, 0
+    for place, size in enumerate(sizes):
+        first = borders[-1]
+        num_rows, longest, total = place - first + 1, max(longest, size), total + size
+        full = max_rows is not None and num_rows > max_rows
+        full |= max_tokens is not None and (num_rows * longest if padded else total) > max_tokens
+        full |= equal and size != sizes[first]
+        if full and num_rows > 1:
+            borders.append(place)
+            longest = total = size
+    return np.asarray([*borders, len(sizes)] if sizes else borders, np.int64)
+
+
+def batches_by_length(
+    lens: Sequence[int] | Ints,
+    max_tokens: int | None = None,
+    max_rows: int | None = None,
+    *,
+    longest_first: bool = False,
+    padded: bool = True,
+    equal: bool = False,
+) -> list[Ints]:
+    """The numbers of the sequences of each batch, in order of length; limits as of ``cut_batches``.
+
+    ``longest_first`` for what needs much memory, so that a lack of it shows at once.
+    """
+    lens_N = np.asarray(lens, np.int64)
+    order = np.argsort(-lens_N if longest_first else lens_N, kind="stable")
+    borders = cut_batches(lens_N[order], max_tokens, max_rows, padded=padded, equal=equal)
+    return [order[first:last] for first, last in pairwise(borders.tolist())]
+
+
+def pad(rows: Sequence[Ints], pad_id: int = 0) -> tuple[Ints, Ints]:
+    """Rows as an array [B, T], filled up at their ends, and 1 where there is a token."""
+    lens_B = np.asarray([len(row) for row in rows])
+    mask_BT = (np.arange(lens_B.max()) < lens_B[:, None]).astype(np.int64)
+    ids_BT = np.full(mask_BT.shape, pad_id, np.int64)
+    ids_BT[mask_BT > 0] = np.concatenate(rows)
+    return ids_BT, mask_BT
