@@ -14,7 +14,10 @@ Settings = Mapping[str, object]
 
 
 def load(path: AnyPath) -> Model:
-    """Loads a trained model: a run, a Hugging Face directory, an exported folder, or a file of word vectors.
+    """Loads a trained model.
+
+    Args:
+        path: A run, a Hugging Face directory, an exported folder, or a file of word vectors.
 
     Example::
 

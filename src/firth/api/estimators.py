@@ -1,17 +1,24 @@
-"""Tasks as scikit-learn's estimators: ``Classifier`` and ``Tagger``, for notebooks, pipelines and grids."""
+"""Tasks as scikit-learn's estimators: ``Classifier`` and ``Tagger``, for notebooks, pipelines and grids.
+
+A fitted one is saved as a run that ``firth.load`` and the server read. Pickles hold the files of that run as bytes
+(safetensors and JSON): no torch object is pickled, and nothing in them is executed.
+"""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from firth.api.common import AnyPath
 from firth.core.errors import FirthError
 from firth.core.seeds import generator
 from firth.data.examples import TagExample, TextExample
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _FEWEST_DEV = 20
+_FILE = "estimator.json"  # of a saved one: its arguments and classes
 
 
 class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
@@ -60,7 +68,7 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _train(self, examples: list[Any]) -> TaskModel:
         from firth.tasks.data import build_data
-        from firth.tasks.finetune import default_settings, load_base, train_model
+        from firth.tasks.finetune import SCRATCH, default_settings, load_base, train_model
         from firth.tasks.model import load_extra_vectors
 
         given = {
@@ -79,9 +87,127 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         config = default_settings(config, base, len(data.train), set(given))
         extra_vectors = None if self.extra_vectors is None else load_extra_vectors(Path(self.extra_vectors))
         with tempfile.TemporaryDirectory() as folder:
-            model, trainable, _ = train_model(config, base, data, Path(folder), None, extra_vectors)
+            model, trainable, self.seconds_ = train_model(config, base, data, Path(folder), None, extra_vectors)
         self.dev_scores_ = dict(trainable.best or {})
+        self._base_path = None if str(self.base) == SCRATCH else Path(self.base)
         return model
+
+    # -- on disk
+
+    def save(self, folder: AnyPath, overwrite: bool = False) -> None:
+        """Writes a run that ``load``, ``firth.load`` and the server read.
+
+        Example: ``firth.Classifier().fit(texts, labels).save("runs/mood")``
+        """
+        from firth.core.files import atomic_folder, checksum, write_json
+        from firth.core.run import FORMAT, Run, versions
+
+        check_is_fitted(self, "model_")
+        Run.keep_apart(Path(folder), [] if self._base_path is None else [self._base_path], overwrite)
+        with atomic_folder(Path(folder)) as goal:
+            self._write(goal)
+            checksums = {
+                str(path.relative_to(goal)): checksum(path) for path in sorted(goal.rglob("*")) if path.is_file()
+            }
+            facts = {
+                "format": FORMAT,
+                "status": "finished",
+                "versions": versions(),
+                "kind": "task",
+                "recipe": self._task,
+                "config": self.model_.config.model_dump(),
+                "base": str(self.base),
+                "corpus": {"path": None},
+                "metric": self.model_.task.metric,
+                "metrics": self.dev_scores_,
+                "parameters": self.model_.num_parameters,
+                "seconds": self.seconds_,
+                "checksums": checksums,
+            }
+            write_json(goal / "firth.json", facts)
+            Run.clear(Path(folder), overwrite)
+
+    @classmethod
+    def load(cls, folder: AnyPath) -> Self:
+        """A saved estimator, or any run of ``firth.finetune`` of this task.
+
+        Example: ``firth.Classifier.load("runs/mood").predict(texts)``
+        """
+        from firth.core.files import read_json
+
+        known = read_json(Path(folder) / _FILE) if (Path(folder) / _FILE).is_file() else {}
+        made = cls(**known.get("parameters", {}))
+        made._read(Path(folder))
+        return made
+
+    def _write(self, folder: Path) -> None:
+        """The model as its task writes it, and what else the estimator knows."""
+        from firth.core.files import write_json
+
+        if self._base_path is not None and not self._base_path.exists():
+            raise FirthError(f"{self._base_path}: the base is no longer there; put it back, or fit again")
+        self.model_.save(folder, self._base_path)
+        classes = self.classes_.tolist()
+        if not all(isinstance(one, str | int | float) for one in classes):
+            raise FirthError(
+                "only classes that are strings, numbers or booleans can be written: rename them and fit again"
+            )
+        facts = {
+            "parameters": {**self.get_params(deep=False), "base": str(self.base)},
+            "classes": classes,
+            "dtype": self.classes_.dtype.str,
+            "names": self._names,
+            "dev_scores": self.dev_scores_,
+            "seconds": self.seconds_,
+        }
+        write_json(folder / _FILE, facts)
+
+    def _read(self, folder: Path) -> None:
+        from firth.core.files import read_json
+        from firth.tasks.loading import load_task
+        from firth.tasks.model import TaskModel
+
+        model = load_task(folder)
+        if not isinstance(model, TaskModel) or model.config.task != self._task:
+            raise FirthError(f"{folder}: no task of this kind ({self._task}) was learned here; name another run")
+        known = read_json(folder / _FILE) if (folder / _FILE).is_file() else {}
+        self.model_, labels = model, list(model.config.labels)
+        self.classes_ = np.asarray(known.get("classes", labels), known.get("dtype"))
+        self._names = [str(name) for name in known.get("names", labels)]
+        self.dev_scores_, self.seconds_ = known.get("dev_scores", {}), known.get("seconds", 0.0)
+        self._base_path = folder / "base" if (folder / "base").exists() else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        if "model_" not in state:
+            return state
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            self._write(folder)
+            files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+            stored = {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+        kept = {
+            name: value for name, value in state.items() if name in (*self.get_params(deep=False), "_sklearn_version")
+        }
+        return {**kept, "files": stored}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        files: dict[str, bytes] | None = state.pop("files", None)
+        super().__setstate__(state)
+        if files is None:
+            return
+        folder = Path(tempfile.mkdtemp())
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # a base in it is copied by ``save``
+        for name, content in files.items():
+            parts = PurePosixPath(name).parts
+            if not parts or ".." in parts or PurePosixPath(name).is_absolute():
+                raise FirthError(
+                    f"a pickled estimator names the file {name!r}, which is outside of its folder: do not use it"
+                )
+            path = folder.joinpath(*parts)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        self._read(folder)
 
     def _split(self, examples: list[Any]) -> tuple[list[Any], list[Any]]:
         """Training and dev examples; labels that only a dev example has go to the training part. Too few dev
@@ -126,14 +252,15 @@ class Classifier(ClassifierMixin, _TaskEstimator):  # type: ignore[misc]
     def fit(self, texts: Sequence[Any], labels: Sequence[Any]) -> Classifier:
         examples = _examples(texts)
         if len(examples) != len(labels):
-            raise FirthError(f"{len(examples)} texts but {len(labels)} labels: give one label a text")
+            raise FirthError(f"{len(examples)} texts but {len(labels)} labels: give one label per text")
         if not examples:
             raise FirthError("no texts to learn from")
         self.classes_, numbers = np.unique(np.asarray(labels), return_inverse=True)
         if len(self.classes_) < 2:
             raise FirthError(f"there is only one class ({self.classes_[0]}): give examples of at least two")
-        width = len(str(len(self.classes_)))  # names that sort like the classes
-        self._names = [f"{number:0{width}}" for number in range(len(self.classes_))]
+        names = [str(one) for one in self.classes_.tolist()]
+        distinct = len(set(names)) == len(names) and all(name.strip() for name in names)
+        self._names = names if distinct else [f"class {number}" for number in range(len(names))]
         self.model_ = self._train(
             [
                 TextExample(example.text, example.second, self._names[number], example.where)
@@ -161,7 +288,9 @@ class Classifier(ClassifierMixin, _TaskEstimator):  # type: ignore[misc]
 
 
 class Tagger(_TaskEstimator):
-    """A tag for every word: ``Tagger().fit(list of word lists, list of tag lists)``.
+    """A tag for every word of a sentence, which is a list of words.
+
+    Example: ``firth.Tagger(base="runs/bert").fit(sentences, tags).predict(sentences)``
 
     ``score`` is the F1 of entities where the tags are of a scheme (BIO and the like), else the share of right tags.
     """
@@ -170,12 +299,13 @@ class Tagger(_TaskEstimator):
 
     def fit(self, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> Tagger:
         self.model_ = self._train(self._tagged(words, tags))
-        self.classes_ = np.asarray(self.model_.config.labels)
+        self._names = list(self.model_.config.labels)
+        self.classes_ = np.asarray(self._names)
         return self
 
     def _tagged(self, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> list[TagExample]:
         if len(words) != len(tags):
-            raise FirthError(f"{len(words)} sentences but {len(tags)} lists of tags: give one list a sentence")
+            raise FirthError(f"{len(words)} sentences but {len(tags)} lists of tags: give one list per sentence")
         if not len(words):
             raise FirthError("no sentences to learn from")
         if any(isinstance(sentence, str) for sentence in words):
@@ -186,7 +316,7 @@ class Tagger(_TaskEstimator):
         ]
 
     def predict(self, words: Sequence[Sequence[str]]) -> list[list[str]]:
-        """A tag a word, for every sentence."""
+        """One tag per word, for every sentence."""
         check_is_fitted(self, "model_")
         return [found["tags"] for found in self.model_.predict([list(sentence) for sentence in words])]
 

@@ -1,5 +1,6 @@
 """The commands when all is well: what is printed, and that JSON is JSON."""
 
+import inspect
 import io
 import json
 import shutil
@@ -13,6 +14,8 @@ import pytest
 import firth
 from firth.cli.app import say_json
 from firth.cli.main import app, main
+from firth.cli.options import EVALUATE, PREPARE, SERVE, START, TRAIN, USE
+from firth.core.configs import find_run_recipe
 from sample_text import write_documents
 
 Capture = pytest.CaptureFixture[str]
@@ -118,3 +121,52 @@ def test_a_corpus_made_with_another_tokenizer_says_what_it_is(bpe_folder: Path, 
 def test_json_has_no_nan(capsys: Capture) -> None:
     say_json({"a": [float("nan"), (1.5, float("inf"))], "b": "NaN"})
     assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {"a": [None, [1.5, None]], "b": "NaN"}
+
+
+def test_the_help_is_in_the_order_of_work(capsys: Capture) -> None:
+    told = said(["--help"], capsys)
+    places = [told.index(f"─ {name} ─") for name in (START, PREPARE, TRAIN, USE, EVALUATE, SERVE)]
+    assert places == sorted(places)
+    assert all(command.rich_help_panel for command in app.registered_commands)
+
+
+def test_version(capsys: Capture) -> None:
+    assert said(["--version"], capsys) == f"firth {firth.__version__}\n"
+
+
+def test_recipes(capsys: Capture) -> None:
+    told = said(["recipes"], capsys)
+    assert "\nbert\n  bert-tiny" in told
+    assert "minutes on a laptop" in told
+    found = said_json(["recipes"], capsys)
+    assert {name: line for lines in found.values() for name, line in lines.items()} == firth.recipes()
+
+
+def test_settings(capsys: Capture) -> None:
+    told = said(["settings", "bert-tiny"], capsys).splitlines()
+    assert "model.num_layers=2" in told
+    assert any(line.startswith("objective.dupe_factor=0 ") and "# 0: new masks in every epoch" in line for line in told)
+    assert said_json(["settings", "word2vec"], capsys)["learning_rate"] == {"value": None, "about": ""}
+    found = said_json(["settings", "classify"], capsys)
+    assert found["answer_metric"]["about"].startswith("none: by the answers")  # on a line of its own
+    assert found["tune"] == {"value": True, "about": "false: its weights stay as they are"}
+    assert "prefix" in said_json(["settings", "write"], capsys)
+    with pytest.raises(SystemExit):
+        main(["settings", "bert-tinny"])
+    assert "did you mean 'bert-tiny'" in capsys.readouterr().err
+
+
+def test_every_setting_that_is_shown_can_be_given(capsys: Capture) -> None:
+    words = [line.partition("  #")[0] for line in said(["settings", "gpt-tiny"], capsys).splitlines()]
+    assert find_run_recipe("gpt-tiny").override(words) == find_run_recipe("gpt-tiny")
+
+
+def test_the_words_are_those_of_python() -> None:
+    """An option is named as the argument of the function."""
+    own = {"as_json", "adapt_epochs", "check", "names", "column", "run", "model", "text", "inputs"}
+    for command in app.registered_commands:
+        assert command.callback is not None
+        function = getattr(firth, command.callback.__name__, None)
+        if inspect.isfunction(function):
+            known = set(inspect.signature(function).parameters)
+            assert set(inspect.signature(command.callback).parameters) - own <= known | {"file"}

@@ -9,6 +9,7 @@ from firth.core.errors import FirthError
 from firth.core.registry import recipes
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.shared.configs import EncoderConfig
+from firth.tasks.config import TaskConfig, WritingConfig
 
 
 @pytest.fixture
@@ -120,3 +121,50 @@ def test_recipes_survive_json(name: str) -> None:
     assert config.recipe == name
     assert RunConfig.build(config.model_dump(mode="json"), "json") == config
     assert len(config.keys()) == len(set(config.keys()))
+
+
+def test_update_takes_values_as_they_are(config: RunConfig) -> None:
+    changed = config.update({"num_layers": 3, "training.budget": "90", "objective": {"seq_len": 64}, "epochs": None})
+    assert (changed.model.num_layers, changed.objective.seq_len) == (3, 64)  # type: ignore[attr-defined]
+    assert (changed.training.budget, changed.training.epochs) == ("90", None)
+    deep = {"model": {"num_layers": 5, "hidden_dim": 64}, "training": {"steps": 2}}
+    assert config.update(deep) == config.override(["model.num_layers=5", "hidden_dim=64", "steps=2"])
+    task = TaskConfig().update({"labels": ("1", "null"), "scheme": None, "metric": "1e3"})
+    assert (task.labels, task.scheme, task.metric) == (("1", "null"), None, "1e3")
+    assert WritingConfig().update({"prefix": "1e3"}).prefix == "1e3"
+    assert config.update({}) == config
+
+
+@pytest.mark.parametrize(
+    ("word", "name", "value"),
+    [
+        ("prefix=1e3", "prefix", "1e3"),
+        ("prefix=true", "prefix", "true"),
+        ("prefix=null", "prefix", "null"),
+        ('prefix="title: "', "prefix", "title: "),
+        ("scheme=null", "scheme", None),
+        ("scheme=7", "scheme", "7"),
+        ('labels=["a", "b"]', "labels", ("a", "b")),
+        ("beams=null", "beams", None),
+    ],
+)
+def test_typed_text_is_read_by_the_setting(word: str, name: str, value: object) -> None:
+    assert getattr(WritingConfig().override([word]), name) == value
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"num_layers": "two"}, "setting 'model.num_layers' cannot be 'two'"),
+        ({"num_layers": None}, "setting 'model.num_layers' cannot be None"),
+        ({"num_layers": (1, 2)}, r"setting 'model.num_layers' cannot be \(1, 2\)"),
+        ({"model": {"num_layer": 2}}, "unknown setting 'model.num_layer': did you mean 'model.num_layers'"),
+        ({"modle": {"num_layers": 2}}, "unknown setting 'modle.num_layers': did you mean 'model.num_layers'"),
+        ({"model": 3}, "unknown setting 'model'"),
+        ({"learning_rat": 1}, "did you mean 'learning_rate'"),
+    ],
+)
+def test_update_says_what_is_wrong(config: RunConfig, settings: dict[str, object], said: str) -> None:
+    with pytest.raises(FirthError, match=said) as error:
+        config.update(settings)
+    assert "\n" not in str(error.value)

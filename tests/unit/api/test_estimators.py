@@ -1,8 +1,11 @@
 """Tasks as scikit-learn's estimators: its conventions, and what it builds from estimators."""
 
+import pickle
+import pickletools
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -14,7 +17,9 @@ from sklearn.utils.estimator_checks import check_no_attributes_set_in_init, chec
 
 import firth
 from firth.core.errors import FirthError
+from firth.core.run import Run
 from firth.data.examples import TextExample
+from firth.serve.models import load_models
 from task_text import pairs, tagged, texts
 
 SMALL = {"body_dim": 8}
@@ -153,3 +158,96 @@ def test_more_mistakes() -> None:
 def test_a_setting_that_would_do_nothing() -> None:
     with pytest.raises(FirthError, match="adapt_epochs is for"):
         firth.Classifier(settings={"adapt_epochs": 1}).fit(TEXTS, LABELS)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> firth.Classifier:
+    return classifier().fit(TEXTS, LABELS)
+
+
+def unpickled(model: Any) -> Any:
+    """Through bytes in which nothing but the estimator itself is named."""
+    stored = pickle.dumps(model)
+    named = [str(word) for _, word, _ in pickletools.genops(stored) if isinstance(word, str) and "." in word[:40]]
+    assert not [word for word in named if word.startswith(("torch", "firth.tasks", "firth.models"))]
+    return pickle.loads(stored)
+
+
+def test_saved_and_loaded(fitted: firth.Classifier, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "run")
+    again = firth.Classifier.load(tmp_path / "run")
+    assert again.get_params() == fitted.get_params()
+    assert again.classes_.tolist() == ["en", "zh"]
+    np.testing.assert_array_equal(again.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
+    with pytest.raises(FirthError, match="exists already"):
+        again.save(tmp_path / "run")
+    again.save(tmp_path / "run", overwrite=True)
+    assert Run.open(tmp_path / "run").facts["status"] == "finished"
+    assert [one["label"] for one in firth.load(tmp_path / "run").predict(TEXTS)] == LABELS
+    assert load_models([tmp_path / "run"]).by_name["run"].can("predict")
+    with pytest.raises(FirthError, match=r"no task of this kind \(tag\)"):
+        firth.Tagger.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize("names", [[10, 2], [True, False], [0.5, 1.5]])
+def test_classes_of_any_kind_are_saved(names: list[Any], tmp_path: Path) -> None:
+    model = classifier().fit(TEXTS, [names[label == "zh"] for label in LABELS])
+    model.save(tmp_path / "run")
+    for again in (firth.Classifier.load(tmp_path / "run"), unpickled(model)):
+        assert again.classes_.dtype == model.classes_.dtype
+        assert again.predict(TEXTS).tolist() == model.predict(TEXTS).tolist()
+    assert firth.load(tmp_path / "run").predict(TEXTS[:1])[0]["label"] == str(names[LABELS[0] == "zh"])
+
+
+def test_a_run_of_finetune_is_an_estimator(run_folder: Path, tmp_path: Path) -> None:
+    rows = [f"{text}\t{label}\n" for text, label in zip(TEXTS, LABELS, strict=True)]
+    (tmp_path / "train.tsv").write_text("text\tlabel\n" + "".join(rows), encoding="utf-8")
+    firth.finetune("classify", base=run_folder, train=tmp_path / "train.tsv", out=tmp_path / "run", epochs=1)
+    model = firth.Classifier.load(tmp_path / "run")
+    found = [one["label"] for one in firth.load(tmp_path / "run").predict(TEXTS)]
+    assert model.predict(TEXTS).tolist() == found
+
+
+@pytest.mark.parametrize("more", [{}, {"layers": "mix"}, {"tune": False}])
+def test_pickles_hold_the_base(more: dict[str, Any], run_folder: Path, tmp_path: Path) -> None:
+    """Whether its weights are in the published directory, in the task's own file, or in the copy of the base."""
+    model = firth.Classifier(base=str(run_folder), epochs=1, dev_share=0, settings=more).fit(TEXTS, LABELS)
+    again = unpickled(unpickled(model))
+    np.testing.assert_array_equal(again.predict_proba(TEXTS), model.predict_proba(TEXTS))
+    again.save(tmp_path / "run")
+    last = firth.Classifier.load(tmp_path / "run")
+    np.testing.assert_array_equal(last.predict_proba(TEXTS), model.predict_proba(TEXTS))
+
+
+def test_pickles(fitted: firth.Classifier, tmp_path: Path) -> None:
+    assert unpickled(classifier(seed=7)).get_params() == classifier(seed=7).get_params()
+    assert not hasattr(unpickled(classifier()), "model_")
+    joblib.dump(fitted, tmp_path / "model.joblib")
+    np.testing.assert_array_equal(
+        joblib.load(tmp_path / "model.joblib").predict_proba(TEXTS), fitted.predict_proba(TEXTS)
+    )
+    state = fitted.__getstate__()
+    state["files"]["../outside"] = b""
+    with pytest.raises(FirthError, match="outside of its folder"):
+        classifier().__setstate__(state)
+
+
+def test_a_tagger_is_saved(tmp_path: Path) -> None:
+    words = [one.words for one in tagged(24)]
+    tags = [list(one.tags or ()) for one in tagged(24)]
+    model = firth.Tagger(epochs=2, learning_rate=0.02, batch_size=8, settings=SMALL).fit(words, tags)
+    model.save(tmp_path / "run")
+    for again in (firth.Tagger.load(tmp_path / "run"), unpickled(model)):
+        assert again.predict(words) == model.predict(words)
+        assert again.score(words, tags) == model.score(words, tags)
+        assert again.classes_.tolist() == model.classes_.tolist()
+
+
+def test_what_cannot_be_saved(run_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotFittedError):
+        classifier().save(tmp_path / "run")
+    model = firth.Classifier(base=str(run_folder), epochs=1, dev_share=0, settings={"layers": "mix"})
+    model.fit(TEXTS, LABELS)._base_path = tmp_path / "gone"
+    with pytest.raises(FirthError, match="no longer there"):
+        model.save(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
