@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "exporters": "core data tokenizers corpus nn decoding models tasks",
     "api": "core data tokenizers corpus decoding reports vectors models tasks evaluation exporters",
     "serve": "core corpus training models evaluation api",
-    "cli": "core data corpus reports tasks exporters api serve __init__",
+    "cli": "core data corpus tasks evaluation exporters api serve __init__",
     "__init__": "core models api",
     "__main__": "cli",
 }
