@@ -25,6 +25,7 @@ from firth.data.examples import TagExample, TextExample
 from firth.tasks.config import TaskConfig
 
 if TYPE_CHECKING:
+    from firth.core.run import RunRecord
     from firth.tasks.model import TaskModel
 
 
@@ -88,7 +89,7 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         extra_vectors = None if self.extra_vectors is None else load_extra_vectors(Path(self.extra_vectors))
         with tempfile.TemporaryDirectory() as folder:
             model, trainable, self.seconds_ = train_model(config, base, data, Path(folder), None, extra_vectors)
-        self.dev_scores_ = dict(trainable.best or {})
+        self.dev_scores_, self._num_examples = dict(trainable.best or {}), len(data.train)
         self._base_path = None if str(self.base) == SCRATCH else Path(self.base)
         return model
 
@@ -99,33 +100,56 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
 
         Example: ``firth.Classifier().fit(texts, labels).save("runs/mood")``
         """
-        from firth.core.files import atomic_folder, checksum, write_json
-        from firth.core.run import FORMAT, Run, versions
+        from firth.core.files import atomic_folder, checksum
+        from firth.core.run import Run
 
         check_is_fitted(self, "model_")
-        Run.keep_apart(Path(folder), [] if self._base_path is None else [self._base_path], overwrite)
-        with atomic_folder(Path(folder)) as goal:
-            self._write(goal)
-            checksums = {
-                str(path.relative_to(goal)): checksum(path) for path in sorted(goal.rglob("*")) if path.is_file()
-            }
-            facts = {
-                "format": FORMAT,
-                "status": "finished",
-                "versions": versions(),
-                "kind": "task",
-                "recipe": self._task,
-                "config": self.model_.config.model_dump(),
-                "base": str(self.base),
-                "corpus": {"path": None},
-                "metric": self.model_.task.metric,
-                "metrics": self.dev_scores_,
-                "parameters": self.model_.num_parameters,
-                "seconds": self.seconds_,
-                "checksums": checksums,
-            }
-            write_json(goal / "firth.json", facts)
-            Run.clear(Path(folder), overwrite)
+        goal = Path(folder)
+        Run.keep_apart(goal, [] if self._base_path is None else [self._base_path], overwrite)
+        with atomic_folder(goal) as made:
+            self._write(made)
+            files = [path for path in sorted(made.rglob("*")) if path.is_file()]
+            record = self._record().replace(checksums={str(path.relative_to(made)): checksum(path) for path in files})
+            Run(made, record).save()
+            Run.clear(goal, overwrite)
+
+    def _record(self) -> RunRecord:
+        """``firth.json`` of a finished task that was trained once, on examples that were no file."""
+        from firth.core.records import CellSettings, CorpusRecord, LayerMix, TaskRecord, TaskResult
+        from firth.core.run import RunRecord, versions
+        from firth.tasks.model import count_trained
+
+        model, config = self.model_, self.model_.config
+        result = TaskResult(
+            seed=config.seed,
+            share=1.0,
+            examples=self._num_examples,
+            settings=CellSettings(
+                batch_size=config.batch_size, learning_rate=config.learning_rate or 0.0, epochs=config.epochs
+            ),
+            metric=model.task.metric,
+            scores=self.dev_scores_,
+            interval=None,
+            train_s=self.seconds_,
+            seconds=self.seconds_,
+            trained_parameters=count_trained(model.network),
+            parameters=model.num_parameters,
+            mixes={place: LayerMix(**mix) for place, mix in model.network.learned_mixes().items()},
+        )
+        return RunRecord(
+            kind="task",
+            model=model.spec_name,
+            recipe=self._task,
+            status="finished",
+            versions=versions(),
+            config=config.model_dump(mode="json"),
+            corpus=CorpusRecord(path=""),
+            base=str(self.base),
+            seconds=self.seconds_,
+            metrics=self.dev_scores_,
+            parameters=model.num_parameters,
+            task=TaskRecord(cells=1, results=(result,), best=0, extra_vectors=self.extra_vectors),
+        )
 
     @classmethod
     def load(cls, folder: AnyPath) -> Self:
@@ -157,6 +181,7 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
             "classes": classes,
             "dtype": self.classes_.dtype.str,
             "names": self._names,
+            "examples": self._num_examples,
             "dev_scores": self.dev_scores_,
             "seconds": self.seconds_,
         }
@@ -174,6 +199,7 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         self.model_, labels = model, list(model.config.labels)
         self.classes_ = np.asarray(known.get("classes", labels), known.get("dtype"))
         self._names = [str(name) for name in known.get("names", labels)]
+        self._num_examples = int(known.get("examples", 0))
         self.dev_scores_, self.seconds_ = known.get("dev_scores", {}), known.get("seconds", 0.0)
         self._base_path = folder / "base" if (folder / "base").exists() else None
 

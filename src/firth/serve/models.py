@@ -84,7 +84,7 @@ def _serve(path: Path, taken: Sequence[str]) -> Served:
 def _plain_text(place: Any) -> Path | None:
     """The corpus that a run names, if it is still there and has sentences (not pairs of them) to look into."""
     with contextlib.suppress(FirthError):
-        if isinstance(place, str) and corpus_info(Path(place), verify=False).kind == "text":
+        if isinstance(place, str) and place and corpus_info(Path(place), verify=False).kind == "text":
             return Path(place)
     return None
 

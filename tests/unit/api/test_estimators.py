@@ -182,7 +182,7 @@ def test_saved_and_loaded(fitted: firth.Classifier, tmp_path: Path) -> None:
     with pytest.raises(FirthError, match="exists already"):
         again.save(tmp_path / "run")
     again.save(tmp_path / "run", overwrite=True)
-    assert Run.open(tmp_path / "run").facts["status"] == "finished"
+    assert Run.open(tmp_path / "run").record.finished
     assert [one["label"] for one in firth.load(tmp_path / "run").predict(TEXTS)] == LABELS
     assert load_models([tmp_path / "run"]).by_name["run"].can("predict")
     with pytest.raises(FirthError, match=r"no task of this kind \(tag\)"):

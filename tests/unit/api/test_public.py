@@ -62,7 +62,7 @@ def test_pretrain_takes_values(corpus_folder: Path, words_folder: Path, tmp_path
         learning_rate=1e-3,
         settings={"model.hidden_dim": 16, "model": {"num_heads": 2, "ffn_dim": 16}, "objective.seq_len": 16},
     )
-    config = Run.open(tmp_path / "run").facts["config"]
+    config = Run.open(tmp_path / "run").record.config
     assert model.dim == 16
     assert (config["model"]["num_layers"], config["training"]["learning_rate"]) == (1, 1e-3)
     assert config["objective"]["seq_len"] == 16
@@ -88,7 +88,7 @@ def test_finetune_takes_values(labelled: Path, tmp_path: Path) -> None:
     given = {"train": labelled, "epochs": 1, "body_dim": 4}
     model = firth.finetune("classify", out=tmp_path / "run", labels=("zh", "en", "fr"), scheme=None, **given)
     assert set(model.predict(["a text"])[0]["probabilities"]) == {"zh", "en", "fr"}
-    assert Run.open(tmp_path / "run").facts["config"]["labels"] == ["zh", "en", "fr"]
+    assert Run.open(tmp_path / "run").record.config["labels"] == ["zh", "en", "fr"]
     with pytest.raises(FirthError, match="the label 'zh', which labels does not name"):
         firth.finetune("classify", out=tmp_path / "no", labels=("en", "fr"), **given)
     with pytest.raises(FirthError, match="did you mean 'body_dim'"):
