@@ -1,4 +1,4 @@
-"""Fine-tuning: base, network and loop put together for one training; ``task_run`` makes a run of it."""
+"""Fine-tuning: base, network and loop put together for one training; ``firth.tasks.run`` makes a run of it."""
 
 from collections.abc import Set
 from pathlib import Path
