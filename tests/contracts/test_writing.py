@@ -14,7 +14,6 @@ from firth.core.config import parse_settings
 from firth.core.errors import FirthError, Interrupted
 from firth.core.run import Run
 from firth.corpus.pairs import PairsCorpus
-from firth.evaluation.abilities import abilities_of
 from firth.tasks.check_files import check_files
 from firth.tasks.config import WritingConfig
 from firth.tasks.data import Reading
@@ -65,7 +64,7 @@ def test_texts(name: str, bases: dict[str, Path], tmp_path: Path) -> None:
     assert tested["rouge_l"] == pytest.approx(metrics["rouge_l"])
     assert tested["interval"]["metric"] == "rouge_l"
     assert "rouge_l" in firth.evaluate(out)
-    assert {"encode", "fill", "translate", "layers"} <= set(abilities_of(loaded))
+    assert {"encode", "fill", "translate", "layers"} <= set(loaded.abilities)
     (tmp_path / "texts.txt").write_text("dog\ncat bird\n", encoding="utf-8")
     found = list(firth.predict(out, file=str(tmp_path / "texts.txt")))
     assert [row["text"] for row in found] == ["dog", "cat bird"]
@@ -145,7 +144,7 @@ def test_classes_and_pairs(name: str, bases: dict[str, Path], tmp_path: Path) ->
     assert isinstance(model, WritingModel)
     assert model.config.labels == ("No", "Yes")
     assert model.config.pairs
-    assert "predict" in abilities_of(model)
+    assert "predict" in model.abilities
     assert {found["label"] for found in model.predict([("a dog", "a boat")])} <= {"No", "Yes", None}
     assert 0 <= firth.evaluate(out, data=train)["accuracy"] <= 1
     with pytest.raises(FirthError, match="reads two strings"):

@@ -45,6 +45,9 @@ class CTranslate2Model(Translator):
     def num_parameters(self) -> int:
         return self._num_parameters
 
+    def _abilities(self) -> set[str]:
+        return {"translate"}
+
     def search(
         self, rows: list[NDArray[np.int64]], forced: list[list[int]], beam: Beam, max_tokens: int, rules: Rules
     ) -> list[list[Hypothesis]]:

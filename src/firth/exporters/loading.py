@@ -13,6 +13,12 @@ from firth.tasks.write.model import WritingModel
 
 def load_any(path: Path) -> Model:
     """An exported model, a task, or a model."""
+    model = _load(path)
+    model.path = path
+    return model
+
+
+def _load(path: Path) -> Model:
     run = Run.find(path)
     kind = None if run is None else run.record.kind
     if kind == "ctranslate2":

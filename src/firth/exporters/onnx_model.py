@@ -111,6 +111,10 @@ class OnnxModel(Model):
     def num_parameters(self) -> int:
         return self._num_parameters
 
+    @property
+    def vocab_size(self) -> int:
+        return self.pieces.vocab_size
+
     def reader(self) -> TextReader:
         raise FirthError(
             "an exported model does not learn, so it cannot be the base of a task: use the run it came from"

@@ -41,4 +41,7 @@ def find_model(path: Path) -> ModelSpec:
 
 def load_model(path: Path) -> Model:
     """The model at a path, with its tokenizer."""
-    return find_model(path).load(path)
+    spec = find_model(path)
+    model = spec.load(path)
+    model.spec_name, model.path = spec.name, path
+    return model

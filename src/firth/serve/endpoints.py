@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from firth.api.using import generate_traced, occurrences
 from firth.core.errors import FirthError
-from firth.evaluation.abilities import alignment, looked_at
 from firth.evaluation.maps import map_context, map_words
 from firth.serve import schemas as answers
 from firth.serve import schemas as bodies
@@ -167,7 +166,7 @@ def _translated(body: bodies.Translate, results: list[Any]) -> dict[str, Any]:
 
 
 def _align(served: Served, body: bodies.Align) -> dict[str, Any]:
-    found = alignment(served.model, body.text, body.target)
+    found = served.model.align(body.text, body.target)
     return {
         "source": found.source_tokens,
         "target": found.target_tokens,
@@ -176,7 +175,7 @@ def _align(served: Served, body: bodies.Align) -> dict[str, Any]:
 
 
 def _attend(served: Served, body: bodies.Attend) -> dict[str, Any]:
-    found = looked_at(served.model).attention(body.text, body.second)
+    found = served.model.attention(body.text, body.second)
     _check_size(found.weights)
     return {
         "tokens": found.tokens,

@@ -16,7 +16,6 @@ from firth.api.common import load
 from firth.core.errors import FirthError, nearest
 from firth.core.run import Run
 from firth.corpus.info import corpus_info
-from firth.evaluation.abilities import describe_model
 from firth.serve.runs import run_summary
 from firth.serve.settings import Problem
 
@@ -72,7 +71,7 @@ def load_models(paths: Sequence[Path]) -> ServedModels:
 def _serve(path: Path, taken: Sequence[str]) -> Served:
     """A task that has the name of its base says what it does: ``bert-classify``."""
     model, name = load(path), path.resolve().name
-    facts, summary = describe_model(model), run_summary(path)
+    facts, summary = model.describe(), run_summary(path)
     name = free_name(f"{name}-{facts['task']}" if name in taken and facts["task"] else name, taken)
     corpus = _plain_text(summary.pop("corpus"))
     if corpus is not None and "layers" in facts["abilities"] and summary["kind"] == "pretrain":

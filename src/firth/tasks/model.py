@@ -39,6 +39,7 @@ from firth.tokenizers.words import has_han, is_border, split_words
 
 _TASKS: dict[str, Any] = {"classify": Classify, "score": Classify, "tag": Tag, "answer": AnswerQuestions}
 _TAGGER = "TokenClassification"
+_OF_BASE = {"encode", "layers", "map", "context", "attention"}  # what a task passes on to its base
 SETTINGS, _WEIGHTS, _BASE, _EXTRA = "task.json", "task.safetensors", "base", "extra_vectors"
 _NOT_COPIED = shutil.ignore_patterns(
     "checkpoints", "metrics.jsonl", "report.html", "seeds", "state.safetensors", "predictions.json"
@@ -68,12 +69,36 @@ class TaskModel(Model):
     ) -> None:
         self.config, self.base, self.task, self.network, self.pairs = config, base, task, network, pairs
         self.extra_vectors = extra_vectors
-        self.dim, self.spec_name = base.dim, base.spec_name
+        self.dim, self.num_layers, self.spec_name = base.dim, base.num_layers, base.spec_name
         self.either = False  # texts or pairs: a published directory does not say which it was taught
 
     @property
     def num_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.network.parameters())
+
+    @property
+    def vocab_size(self) -> int | None:
+        return self.base.vocab_size
+
+    @property
+    def title(self) -> str:
+        return f"{self.config.task} on {self.base.kind}"
+
+    def _abilities(self) -> set[str]:
+        return self.base._abilities() & _OF_BASE | {"predict"}
+
+    def describe(self) -> dict[str, Any]:
+        mixes = [
+            {"place": place, "weights": mix["weights"], "scale": mix["gamma"]}
+            for place, mix in self.network.learned_mixes().items()
+        ]
+        return super().describe() | {
+            "task": self.config.task,
+            "pair": self.pairs,
+            "labels": list(self.config.labels or ()),
+            "layer_weights": mixes[0] if mixes else None,
+            "mixes": mixes,
+        }
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         return self.base.encode(texts, layer, pool)

@@ -97,6 +97,14 @@ class ElmoModel(Model):
     def num_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.model.parameters())
 
+    @property
+    def vocab_size(self) -> int | None:
+        """Words that it predicts; it reads any."""
+        return len(self.known) or None
+
+    def _abilities(self) -> set[str]:
+        return super()._abilities() | ({"nearest"} if self.known else set())
+
     # -- text to words
 
     def _sentences(self, text: str | list[str]) -> tuple[list[list[str]], Spans]:

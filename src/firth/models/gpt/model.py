@@ -108,6 +108,13 @@ class DecoderModel(Model):
     def num_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.decoder.parameters())
 
+    @property
+    def vocab_size(self) -> int:
+        return self.pieces.vocab_size
+
+    def _abilities(self) -> set[str]:
+        return super()._abilities() | {"generate", "attention"}
+
     def stepper(self) -> DecoderStepper:
         """For decoding: one token at a time."""
         return DecoderStepper(self.decoder, self.pieces.vocab_size, self._output)

@@ -97,6 +97,13 @@ class RecurrentModel(Model):
     def num_parameters(self) -> int:
         return sum(parameter.numel() for part in (self.model, self.head) for parameter in part.parameters())
 
+    @property
+    def vocab_size(self) -> int:
+        return self.tokens.vocab_size
+
+    def _abilities(self) -> set[str]:
+        return super()._abilities() | (set() if self.config.bidirectional else {"generate"})
+
     def stepper(self) -> RecurrentStepper:
         """For decoding: one token at a time."""
         return RecurrentStepper(self.model, self.head)

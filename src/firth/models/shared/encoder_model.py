@@ -84,6 +84,9 @@ class EncoderModel(MaskedModel):
     def num_parameters(self) -> int:
         return sum(parameter.numel() for part in self.parts for parameter in part.parameters())
 
+    def _abilities(self) -> set[str]:
+        return super()._abilities() | (set() if self.pair_head is None else {"follows"})
+
     def reader(self) -> TextReader:
         return replace(super().reader(), pooler=self.pooler)
 

@@ -31,6 +31,17 @@ class MaskedModel(Model):
         self.pieces = pieces
         self.dim, self.num_layers, self.max_positions = dim, num_layers, max_positions
 
+    @property
+    def vocab_size(self) -> int:
+        return self.pieces.vocab_size
+
+    @property
+    def mask_token(self) -> str:
+        return super().mask_token if self.pieces.mask_id is None else self.pieces.token(self.pieces.mask_id)
+
+    def _abilities(self) -> set[str]:
+        return super()._abilities() | {"attention"} | ({"fill"} if self.can_guess else set())
+
     # -- how the network is asked
 
     @property
@@ -169,8 +180,8 @@ class MaskedModel(Model):
             )
         encoding = self.pieces.encode(text)
         places = np.flatnonzero(encoding.ids == self.pieces.mask_id)
-        mask = self.pieces.token(self.pieces.mask_id) if self.pieces.mask_id is not None else "[MASK]"
         if not len(places):
+            mask = self.mask_token
             raise FirthError(f"there is no {mask} in '{text[:60]}': put {mask} where a word is to be guessed")
         self._check_fits(encoding)
         return encoding, places

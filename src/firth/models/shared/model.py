@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.core.registry import ModelSpec, find_spec
 from firth.core.types import TextReader
+from firth.core.units import show_count
+
+_SHOWN = 8  # tokens of a text in a repr
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,10 @@ class TextLayers:
     words: NDArray[np.int64]  # [T]
     hidden: NDArray[np.float32]  # [L+1, T, D]
 
+    def __repr__(self) -> str:
+        layers, _, dim = self.hidden.shape
+        return f"<layers of {_shown(self.tokens)}: {layers} x {len(self.tokens)} x {dim}>"
+
 
 @dataclass(frozen=True)
 class Attention:
@@ -31,6 +38,45 @@ class Attention:
     tokens: list[str]
     offsets: NDArray[np.int64]  # [T, 2], characters of the text that the token is of
     weights: NDArray[np.float32]  # [L, H, T, T], from (row) to (column)
+
+    def __repr__(self) -> str:
+        layers, heads, size, _ = self.weights.shape
+        return f"<attention of {_shown(self.tokens)}: {layers} layers, {heads} heads, {size} x {size}>"
+
+
+@dataclass(frozen=True, repr=False)
+class AttentionMaps(Attention):
+    """That of the source (a recurrent model has none: no layers), of the target, and between them: row t of
+    ``between`` is what was looked at to write target token t."""
+
+    target_tokens: list[str]
+    between: NDArray[np.float32]  # [L, H, T, S]
+    target: NDArray[np.float32] | None  # [L, H, T, T]; a recurrent model has none
+
+    def __repr__(self) -> str:
+        both = f"{_shown(self.tokens)} by {_shown(self.target_tokens)}"
+        layers, heads, rows, columns = self.between.shape
+        return f"<attention of {both}: {layers} layers, {heads} heads, {rows} x {columns}>"
+
+    @property
+    def source_tokens(self) -> list[str]:
+        return self.tokens
+
+    @property
+    def source(self) -> NDArray[np.float32] | None:
+        """[L, H, S, S]; a recurrent model has none."""
+        return self.weights if len(self.weights) else None
+
+    @property
+    def alignment(self) -> NDArray[np.float32]:
+        """[T, S]: the mean of all layers and heads between target and source."""
+        found: NDArray[np.float32] = self.between.mean((0, 1))
+        return found
+
+
+def _shown(tokens: Sequence[str]) -> str:
+    """Some tokens, for people."""
+    return f"{len(tokens)} tokens [{' '.join(tokens[:_SHOWN])}{' ...' if len(tokens) > _SHOWN else ''}]"
 
 
 @dataclass(frozen=True)
@@ -53,14 +99,33 @@ class Translated:
 
 Found = tuple[str, float]
 
+ABILITIES = (
+    "encode",
+    "nearest",
+    "analogy",
+    "fill",
+    "follows",
+    "generate",
+    "translate",
+    "predict",
+    "layers",
+    "map",
+    "context",
+    "attention",
+    "alignment",
+)
+"""All that can be asked of some model."""
+
 
 class Model:
-    """``encode`` and ``layers`` are for all; the rest is for those that can."""
+    """``encode`` and ``layers`` are for all; the rest is for those that can, as their ``abilities`` say."""
 
     kind = "model"  # for people
-    spec_name: str  # of its ``ModelSpec``
-    dim: int
+    spec_name: str = ""  # of its ``ModelSpec``
+    dim: int = 0
     num_layers: int = 0  # above the token layer
+    languages: Sequence[str] = ()  # of source and target, where it translates
+    path: Path | None = None  # where it was loaded from
     pools: tuple[str, ...] = ("mean", "max")  # how ``encode`` may make one vector of a text's tokens
 
     @property
@@ -71,6 +136,61 @@ class Model:
     def num_parameters(self) -> int:
         """Numbers that were learned."""
         return 0
+
+    @property
+    def vocab_size(self) -> int | None:
+        """Tokens or words that it knows; none: it reads characters, or does not say."""
+        return None
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        return self.kind
+
+    @property
+    def mask_token(self) -> str:
+        """What stands for a word that ``fill`` is to guess."""
+        return "[MASK]"
+
+    # -- what there is to know
+
+    @property
+    def abilities(self) -> list[str]:
+        """What can be asked of it, in the order of ``ABILITIES``."""
+        mine = self._abilities()
+        return [ability for ability in ABILITIES if ability in mine]
+
+    def _abilities(self) -> set[str]:
+        """Those of any model; each kind of model adds its own."""
+        return {"encode", "layers", "map", "context"}
+
+    def describe(self) -> dict[str, Any]:
+        """Kind, sizes, abilities; of a task its labels and mix of layers, of a masked model its mask."""
+        abilities = self.abilities
+        return {
+            "kind": self.title,
+            "abilities": abilities,
+            "dim": self.dim,
+            "parameters": self.num_parameters,
+            "task": None,
+            "pair": False,
+            "labels": [],
+            "layer_weights": None,
+            "mixes": [],
+            "mask": self.mask_token if "fill" in abilities else None,
+            "languages": list(self.languages),
+        }
+
+    def __repr__(self) -> str:
+        parts = [f"{self.num_layers} layers x {self.dim}" if self.num_layers else f"{self.dim} dimensions"]
+        parts.append(f"{show_count(self.num_parameters)} parameters")
+        parts += [f"vocabulary of {self.vocab_size:,}"] if self.vocab_size is not None else []
+        parts += ["-".join(self.languages)] if any(self.languages) else []
+        parts += [f"from {self.path}"] if self.path is not None else []
+        name = f"{self.spec_name}: {self.title}" if self.spec_name else self.title
+        return f"<{name}, {', '.join(parts)}>"
+
+    # -- what can be asked
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         """A vector a text, float32 [N, D]."""
@@ -87,6 +207,10 @@ class Model:
     def attention(self, text: str, second: str | None = None) -> Attention:
         """What each token looks at, in every layer and head."""
         self._cannot("show attention", "a Transformer such as bert-tiny or gpt-tiny")
+
+    def align(self, text: str, target: str | None = None) -> AttentionMaps:
+        """What is looked at while a text becomes its target (by default the model's own translation)."""
+        self._cannot("align two texts", "a translator")
 
     def reader(self) -> TextReader:
         """How a task reads texts through this model."""

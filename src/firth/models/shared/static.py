@@ -84,6 +84,13 @@ class StaticModel(Model):
     def num_parameters(self) -> int:
         return len(self.vectors) * self.vectors.dim
 
+    @property
+    def vocab_size(self) -> int:
+        return len(self.vectors)
+
+    def _abilities(self) -> set[str]:
+        return super()._abilities() | {"nearest", "analogy"}
+
     def _row(self, word: str) -> NDArray[np.float32] | None:
         """The word's vector as it is written, else in lower case, else made of its n-grams."""
         for form in (word, word.lower()):
@@ -175,6 +182,13 @@ class ScratchModel(Model):
     @property
     def num_parameters(self) -> int:
         return (len(self.words) + 2) * self.dim
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.words)
+
+    def _abilities(self) -> set[str]:
+        return set()  # it knows nothing yet
 
     def reader(self) -> TextReader:
         random = generator(self.seed, 0x5C7A)

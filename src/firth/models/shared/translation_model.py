@@ -6,7 +6,6 @@ B batch, T tokens, D hidden size.
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from firth.models.seq2seq.config import Seq2SeqConfig
 from firth.models.seq2seq.network import Seq2Seq, Seq2SeqStepper
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder, EncoderDecoderStepper
-from firth.models.shared.model import Attention, TextLayers, loading
+from firth.models.shared.model import AttentionMaps, TextLayers, loading
 from firth.models.shared.translator import Translator
 from firth.nn.layers import PackedMatrix, turn_matrices
 from firth.nn.network import TokenNetwork
@@ -72,31 +71,6 @@ def _padding(doc_ids_BT: torch.Tensor | None) -> torch.Tensor | None:
     return tokens | ~tokens.any(1, keepdim=True)
 
 
-@dataclass(frozen=True)
-class AttentionMaps(Attention):
-    """That of the source (a recurrent model has none: no layers), of the target, and between them: row t of
-    ``between`` is what was looked at to write target token t."""
-
-    target_tokens: list[str]
-    between: NDArray[np.float32]  # [L, H, T, S]
-    target: NDArray[np.float32] | None  # [L, H, T, T]; a recurrent model has none
-
-    @property
-    def source_tokens(self) -> list[str]:
-        return self.tokens
-
-    @property
-    def source(self) -> NDArray[np.float32] | None:
-        """[L, H, S, S]; a recurrent model has none."""
-        return self.weights if len(self.weights) else None
-
-    @property
-    def alignment(self) -> NDArray[np.float32]:
-        """[T, S]: the mean of all layers and heads between target and source."""
-        found: NDArray[np.float32] = self.between.mean((0, 1))
-        return found
-
-
 class TranslationModel(Translator):
     """What ``firth.load`` gives for models that translate."""
 
@@ -126,6 +100,12 @@ class TranslationModel(Translator):
     @property
     def num_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.model.parameters())
+
+    def _abilities(self) -> set[str]:
+        found = super()._abilities() | {"translate"}
+        if isinstance(self.model, EncoderDecoder):
+            return found | {"attention", "alignment"}
+        return found if self.model.alignment is None else found | {"alignment"}
 
     # -- the source
 
@@ -215,6 +195,9 @@ class TranslationModel(Translator):
         if maps is None:
             raise FirthError("this model has no attention: train one with attention=dot, general or additive")
         return maps
+
+    def align(self, text: str, target: str | None = None) -> AttentionMaps:
+        return self.attention(text, target)
 
     def _maps(self, encoding: Encoding, ids: list[int]) -> AttentionMaps | None:
         source = torch.from_numpy(encoding.ids)[None]

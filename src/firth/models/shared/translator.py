@@ -31,6 +31,10 @@ class Translator(Model, ABC):
         self.pieces, self.target_pieces, self.languages = pieces, target_pieces, languages
         self.start_id, self.eos_id = ids["start_id"], ids["eos_id"]
 
+    @property
+    def vocab_size(self) -> int:
+        return self.pieces.vocab_size
+
     @abstractmethod
     def search(
         self, rows: list[NDArray[np.int64]], forced: list[list[int]], beam: Beam, max_tokens: int, rules: Rules

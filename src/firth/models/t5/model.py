@@ -77,6 +77,10 @@ class T5Model(TranslationModel):
     kind = "text-to-text"
     spec_name = "t5"
 
+    def _abilities(self) -> set[str]:
+        """With sentinels it was trained to fill them in."""
+        return super()._abilities() | ({"fill"} if sentinel_ids(self.pieces) else set())
+
     def reader(self) -> TextReader:
         """The encoder for a task: a text ends with the token that ends texts, two are read as one row."""
         assert isinstance(self.model, EncoderDecoder)
@@ -95,11 +99,6 @@ class T5Model(TranslationModel):
         )
 
     # -- what was taken out
-
-    @property
-    def can_guess(self) -> bool:
-        """Whether it has sentinels, and so was trained to fill them in."""
-        return bool(sentinel_ids(self.pieces))
 
     def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
         """For each sentinel (or mask) of the text its span in the ``top`` likeliest fillings, best first; the

@@ -138,14 +138,24 @@ class UnilmModel(EncoderModel):
         assert self.token_head is not None
         return self.token_head(hidden_ND, self.encoder.embeddings.tokens.weight)
 
+    def _abilities(self) -> set[str]:
+        return super()._abilities() | (set() if self._writing_ids() is None else {"generate", "translate"})
+
+    def _writing_ids(self) -> tuple[int, int, int] | None:
+        """The ids of [CLS], [SEP] and [MASK], where it can write."""
+        cls_id, sep_id, mask_id = self.pieces.cls_id, self.pieces.sep_id, self.pieces.mask_id
+        if not self.can_guess or self.config.positions == "relative":
+            return None
+        return None if cls_id is None or sep_id is None or mask_id is None else (cls_id, sep_id, mask_id)
+
     def _check_writes(self) -> tuple[int, int, int]:
         """The ids of [CLS], [SEP] and [MASK]."""
-        ids = (self.pieces.cls_id, self.pieces.sep_id, self.pieces.mask_id)
-        if not self.can_guess or self.encoder.config.positions == "relative" or None in ids:
+        ids = self._writing_ids()
+        if ids is None:
             raise FirthError(
                 "this model cannot write: it needs a masked-token head, learned or rotary positions and [MASK]"
             )
-        return ids[0] or 0, ids[1] or 0, ids[2] or 0
+        return ids
 
     def translate(self, texts: str | Sequence[str], beams: int = 5, **settings: Any) -> list[str]:
         """The best target for each text."""

@@ -25,6 +25,7 @@ from firth.tasks.write.forms import prefixed, read_back, score_written, source_t
 
 SETTINGS = "write.json"
 _TOGETHER = 256
+_OF_BASE = {"encode", "layers", "map", "context", "fill", "translate"}  # what it passes on to its base
 
 
 class WritingModel(Model):
@@ -34,7 +35,8 @@ class WritingModel(Model):
 
     def __init__(self, config: WritingConfig, base: Model) -> None:
         self.config, self.base = config, base
-        self.dim, self.spec_name = base.dim, base.spec_name
+        self.dim, self.num_layers, self.spec_name = base.dim, base.num_layers, base.spec_name
+        self.languages = base.languages
         if isinstance(base, TranslationModel | UnilmModel):
             base.source_len = config.max_source_len
 
@@ -48,6 +50,29 @@ class WritingModel(Model):
     def num_parameters(self) -> int:
         return self.base.num_parameters
 
+    @property
+    def vocab_size(self) -> int | None:
+        return self.base.vocab_size
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} on {self.base.kind}"
+
+    @property
+    def mask_token(self) -> str:
+        return self.base.mask_token
+
+    def _abilities(self) -> set[str]:
+        """What it writes is a prediction, or where it is plain text the translation."""
+        return self.base._abilities() & _OF_BASE | (set() if self.config.form == "text" else {"predict"})
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {
+            "task": None if self.config.form == "text" else self.config.form,
+            "pair": self.config.pairs,
+            "labels": list(self.config.labels),
+        }
+
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
         return self.base.encode(texts, layer, pool)
 
@@ -56,10 +81,6 @@ class WritingModel(Model):
 
     def reader(self) -> TextReader:
         return self.base.reader()
-
-    @property
-    def can_guess(self) -> bool:
-        return bool(getattr(self.base, "can_guess", False))
 
     def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
         return self.base.fill(text, top)
