@@ -15,6 +15,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional
 
+from firth.core.types import Inputs
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
 
@@ -60,7 +61,7 @@ def main() -> None:
 
     def scores(some: torch.Tensor) -> torch.Tensor:
         """[B, 10], from the last layer at [CLS]."""
-        return model["head"](encoder.last(patches[some], positions_BT=places)[:, 0])
+        return model["head"](encoder.last(Inputs(patches[some], positions=places))[:, 0])
 
     for epoch in range(arguments.epochs):
         model.train()

@@ -63,7 +63,7 @@ def test_train_save_load_same_predictions(kind: str, base: str, bases: dict[str,
         **files(tmp_path, kind, 12, 6),  # type: ignore[arg-type]
         out=tmp_path / "run",
         epochs=1,
-        crf=True if kind == "crf" else None,
+        crf=kind == "crf",
     )
     loaded = firth.load(tmp_path / "run")
     assert isinstance(loaded, TaskModel)

@@ -150,4 +150,4 @@ def test_a_mistake_later_does_not_cost_the_tuned_base(
         with pytest.raises(FirthError, match="no space left"):
             finetune(elmo, tmp_path, adapt_epochs=1)
     monkeypatch.setattr(tune_file, "start_run", None)  # it is not begun anew
-    assert finetune(elmo, tmp_path, adapt_epochs=1)["status"] == "finished"
+    assert finetune(elmo, tmp_path, adapt_epochs=1).finished

@@ -56,7 +56,7 @@ def test_texts(name: str, bases: dict[str, Path], tmp_path: Path) -> None:
     assert loaded.write(texts) == trained.write(texts)
     assert [found["written"] for found in loaded.predict(texts)] == loaded.write(texts)
     assert loaded.translate(texts, 2) == loaded.write(texts, 2)
-    assert loaded.config.prefix == "turn:"
+    assert loaded.config.prefix == "turn: "
     metrics = Run.open(out).record.metrics
     assert {"loss", "exact_match", "rouge_1", "rouge_2", "rouge_l", "bleu", "chrf"} <= set(metrics)
     tested = firth.evaluate(out, data=dev)

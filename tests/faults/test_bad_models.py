@@ -167,7 +167,7 @@ QUESTIONS: dict[str, tuple[list[str], list[str]]] = {
     "no text": (["fill", "model"], ["Missing argument", "firth --help"]),
     "encode a missing file": (["encode", "model", "none.txt"], ["none.txt: no such file", "check the path"]),
     "encode an empty file": (["encode", "model", "empty.txt"], ["empty.txt: the file is empty"]),
-    "encode white space": (["encode", "model", "white.txt"], ["white.txt: no text in it", "one text a line"]),
+    "encode white space": (["encode", "model", "white.txt"], ["white.txt: no text in it", "one text per line"]),
     "encode bad bytes": (["encode", "model", "bad.txt", "--out", "v.npy"], ["bad.txt:2: not utf-8"]),
     "unknown pool": (
         ["encode", "model", "good.txt", "--pool", "median"],
