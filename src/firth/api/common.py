@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firth.core.errors import FirthError
+
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
 
@@ -45,5 +47,7 @@ def as_paths(paths: AnyPath | Sequence[AnyPath]) -> list[str]:
 
 def collect(settings: Settings | None, keywords: Settings, **usual: object) -> dict[str, object]:
     """All settings of a call: ``usual`` keywords count where they are not None, the others as they are."""
+    if settings is not None and not isinstance(settings, Mapping):
+        raise FirthError('settings are names with values, for example {"model.num_layers": 2}: give a dictionary')
     given = {name: value for name, value in usual.items() if value is not None}
     return {**given, **keywords, **(settings or {})}

@@ -1,5 +1,6 @@
 """Commands for tasks: finetune, predict."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -88,19 +89,15 @@ def finetune(
     import firth
     from firth.cli.progress import progress_display
     from firth.core.config import parse_settings
-    from firth.core.errors import FirthError
-    from firth.tasks.check_files import check_files
-    from firth.tasks.data import Reading
 
     if train is None:
-        raise FirthError("finetune needs labelled examples: name a file with --train")
+        raise firth.FirthError("finetune needs labelled examples: name a file with --train")
     given = parse_settings(settings or ())
-    looked = check_files(task, train, dev, Reading(text, second, label, skip_bad), given)
-    if not check and out is None:
-        raise FirthError("finetune needs a place for the run: name a folder with --out")
-    _say_look(looked, check, as_json)
-    if check or out is None:
+    _look_at_files(task, train, dev, (text, second, label, skip_bad), given, check, as_json)
+    if check:
         return
+    if out is None:
+        raise firth.FirthError("finetune needs a place for the run: name a folder with --out")
     with progress_display(task, as_json) as progress:
         firth.finetune(
             task,
@@ -126,11 +123,22 @@ def finetune(
     _say_finetuned(out, dev is not None, as_json)
 
 
-def _say_look(lines: list[str], alone: bool, as_json: bool) -> None:
-    """What is in the files."""
+def _look_at_files(
+    task: str,
+    train: Path,
+    dev: Path | None,
+    reading: tuple[str | None, str | None, str | None, bool],
+    settings: Mapping[str, object],
+    only: bool,
+    as_json: bool,
+) -> None:
+    """Says what is in the labelled files."""
     from firth.cli.app import say, say_json
+    from firth.tasks.check_files import check_files
+    from firth.tasks.data import Reading
 
-    if as_json and alone:
+    lines = check_files(task, train, dev, Reading(*reading), settings)
+    if as_json and only:
         say_json({"check": lines})
     for line in [] if as_json else lines:
         say(line)

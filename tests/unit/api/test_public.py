@@ -72,6 +72,8 @@ def test_pretrain_takes_values(corpus_folder: Path, words_folder: Path, tmp_path
     for wrong, said in (({"num_layers": "two"}, "cannot be 'two'"), ({"colour": 1}, "unknown setting 'colour'")):
         with pytest.raises(FirthError, match=said):
             firth.pretrain("bert-tiny", corpus=corpus_folder, out=tmp_path / "no", **wrong)
+    with pytest.raises(FirthError, match="give a dictionary"):
+        firth.pretrain("bert-tiny", corpus=corpus_folder, out=tmp_path / "no", settings=["num_layers=2"])  # type: ignore[arg-type]
     with pytest.raises(FirthError, match="keeps all its settings"):
         firth.pretrain(resume=tmp_path / "run", num_layers=2)
     assert not (tmp_path / "no").exists()
