@@ -11,9 +11,8 @@ from firth.cli.main import main
 from firth.core.config import parse_settings
 from firth.core.errors import FirthError
 from firth.core.run import Run
-from firth.models.shared.bleu import score_translations, tokenizer_for
-from firth.models.shared.translation_model import TranslationModel
-from firth.training.history import read_history
+from firth.models.shared.translation_model import TranslationModel, score_translations, tokenizer_for
+from firth.training.checkpoints import read_history
 from pair_text import sentence_pairs, write_sides
 
 SETTINGS = [
