@@ -51,7 +51,13 @@ _SHAPE = {  # what all of them are
     "attention_dropout_prob": 0.0,
 }
 _DEFAULTS = {"hidden_activation": "gelu", "norm_eps": 1e-5, "global_rope_theta": 160_000.0}  # theirs
-_FIXED = {"attention_bias": False, "mlp_bias": False, "norm_bias": False, "decoder_bias": True, "tie_word_embeddings": True}
+_FIXED = {
+    "attention_bias": False,
+    "mlp_bias": False,
+    "norm_bias": False,
+    "decoder_bias": True,
+    "tie_word_embeddings": True,
+}
 _EMPTY = {"attention_dropout": 0.0, "embedding_dropout": 0.0, "mlp_dropout": 0.0}
 
 
