@@ -77,7 +77,7 @@ def _names(num_layers: int) -> dict[str, str]:
     return found
 
 
-def config_to_json(config: EncoderConfig, with_head: bool, specials: dict[str, int]) -> dict[str, object]:
+def config_to_json(config: EncoderConfig, with_head: bool, pad_id: int) -> dict[str, object]:
     """The spelling that every version of transformers with this class reads."""
     return {
         "architectures": ["ModernBertForMaskedLM" if with_head else "ModernBertModel"],
@@ -89,7 +89,8 @@ def config_to_json(config: EncoderConfig, with_head: bool, specials: dict[str, i
         "classifier_pooling": "mean",
         **_FIXED,
         **_EMPTY,
-        **specials,
+        "pad_token_id": pad_id,
+        **{f"{name}_token_id": None for name in ("bos", "eos", "cls", "sep")},
     }
 
 
@@ -117,15 +118,13 @@ def config_from_json(data: object, where: Path) -> EncoderConfig:
     return EncoderConfig.build({**_SHAPE, **given, "activation": activation}, where)
 
 
-def save_modernbert(
-    folder: Path, config: EncoderConfig, encoder: Weights, head: Weights | None, specials: dict[str, int]
-) -> None:
+def save_modernbert(folder: Path, config: EncoderConfig, encoder: Weights, head: Weights | None, pad_id: int) -> None:
     """``config.json`` and ``model.safetensors`` with the published names."""
     tensors = scatter(encoder, _names(config.num_layers))
     if head is not None:
         tensors |= scatter(head, _HEAD)
     save_tensors(folder / "model.safetensors", tensors)
-    write_json(folder / "config.json", config_to_json(config, head is not None, specials))
+    write_json(folder / "config.json", config_to_json(config, head is not None, pad_id))
 
 
 def load_modernbert(folder: Path) -> tuple[EncoderConfig, Weights, dict[str, Weights]]:

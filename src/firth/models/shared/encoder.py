@@ -28,7 +28,7 @@ class Embeddings(nn.Module):
         super().__init__()
         self.dropout_prob = config.dropout_prob
         self.tokens = nn.Embedding(config.vocab_size, config.token_dim)
-        self.segments = nn.Embedding(config.num_segments, config.token_dim)
+        self.segments = nn.Embedding(config.num_segments, config.token_dim) if config.num_segments else None
         self.positions = nn.Embedding(config.max_positions, config.token_dim) if config.positions == "learned" else None
         self.tasks = nn.Embedding(config.num_tasks, config.token_dim) if config.num_tasks else None
         self.norm = build_norm(config.norm, config.token_dim, config.norm_eps, config.bias)
@@ -42,7 +42,8 @@ class Embeddings(nn.Module):
     ) -> torch.Tensor:
         """Without segments or tasks all are 0."""
         hidden = self.tokens(ids_BT)
-        hidden = hidden + (self.segments.weight[0] if segments_BT is None else self.segments(segments_BT))
+        if self.segments is not None:
+            hidden = hidden + (self.segments.weight[0] if segments_BT is None else self.segments(segments_BT))
         if self.positions is not None:
             hidden = hidden + self.positions(positions_BT)
         if self.tasks is not None:
@@ -71,6 +72,8 @@ class Encoder(TokenNetwork):
             self.__dict__["embeddings"] = embeddings  # past nn.Module, which would register it here too
         self.project = nn.Linear(config.token_dim, config.hidden_dim) if config.token_dim != config.hidden_dim else None
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_layers))
+        if not config.first_norm:
+            self.blocks[0].attention_norm = nn.Identity()
         self.final_norm = (
             build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias) if config.norm_first else None
         )
@@ -113,7 +116,7 @@ class Encoder(TokenNetwork):
         """How far queries and keys are turned, where positions are rotary."""
         if self.config.positions != "rotary":
             return None
-        return rotary_angles(positions_BT, self.config.hidden_dim // self.config.num_heads)
+        return rotary_angles(positions_BT, self.config.hidden_dim // self.config.num_heads, self.config.rotary_base)
 
     def forward(self, inputs: Inputs) -> Layers:
         """Every layer, for features, probes and mixes."""

@@ -18,6 +18,9 @@ from firth.core.files import load_tensors, read_json, save_tensors, write_json
 from firth.core.types import Inputs, Objective, TextReader
 from firth.corpus.format import Corpus, require_same_tokens
 from firth.models.bert.format import BERT, Format, has_plain_blocks, load_bert, save_bert
+from firth.models.bert.modernbert import HEAD as MODERNBERT_HEAD
+from firth.models.bert.modernbert import MODEL_TYPE as MODERNBERT
+from firth.models.bert.modernbert import fits_modernbert, load_modernbert, save_modernbert
 from firth.models.electra.format import ELECTRA, fits_electra
 from firth.models.ernie.format import ERNIE
 from firth.models.shared.configs import EncoderConfig
@@ -47,6 +50,12 @@ def _format(config: EncoderConfig, heads: set[str]) -> Format | None:
 
 def save_encoder(folder: Path, config: EncoderConfig, encoder: Weights, heads: dict[str, Weights], pad_id: int) -> None:
     """Variants that no published class can hold (rotary positions, pre-norm ...) keep Firth's names."""
+    if fits_modernbert(config):
+        others = {part: weights for part, weights in heads.items() if part != MODERNBERT_HEAD}
+        if others:
+            save_tensors(folder / _HEADS, join_parts(others))
+        save_modernbert(folder, config, encoder, heads.get(MODERNBERT_HEAD), pad_id)
+        return
     kind = _format(config, set(heads))
     if kind is not None:
         if kind is ELECTRA:
@@ -67,7 +76,10 @@ def load_encoder(folder: Path) -> tuple[EncoderConfig, Weights, dict[str, Weight
     if not isinstance(data, dict):
         raise FirthError(f"{folder / 'config.json'}: not the description of a model; copy it again")
     if data.get("model_type") != _OWN:
-        config, encoder, heads = load_bert(folder, _PUBLISHED.get(str(data.get("model_type")), BERT))
+        if data.get("model_type") == MODERNBERT:
+            config, encoder, heads = load_modernbert(folder)
+        else:
+            config, encoder, heads = load_bert(folder, _PUBLISHED.get(str(data.get("model_type")), BERT))
         others = split_parts(load_tensors(folder / _HEADS)) if (folder / _HEADS).is_file() else {}
         return config, encoder, {**heads, **others}
     config = EncoderConfig.build(data.get("encoder"), folder / "config.json")
@@ -237,7 +249,7 @@ class EncoderPretraining(Pretraining):
         """A directory that transformers reads where it knows such a model."""
         heads = {name: dict(head.state_dict()) for name, head in self.objective.heads().items()}
         save_encoder(folder, self.model.config, dict(self.model.state_dict()), heads, self.objective.specials.pad_id)
-        self.corpus.pieces.save(folder)
+        self.corpus.pieces.save(folder, segments=self.model.config.num_segments > 0)
 
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
         """Pseudo-perplexity over the first sentences of held-out documents, each token hidden in turn."""
