@@ -174,6 +174,10 @@ class TrainingConfig(Config):
     beta1: Probability = 0.9
     beta2: Probability = 0.98
     adam_eps: Annotated[float, Field(gt=0)] = 1e-6
+    embeddings: str = (
+        "none"  # what the token table begins with; auto: skip-gram vectors of the corpus, or a run or file of vectors
+    )
+    embeddings_share: Annotated[float, Field(gt=0, lt=1)] = 0.15  # of the budget, for embeddings=auto
     momentum: Probability = 0.95  # of muon
     muon_rate: Annotated[float, Field(gt=0)] = 4.0  # of muon: its matrices learn so much faster than everything else
     clip_norm: Annotated[float, Field(ge=0)] = 1.0

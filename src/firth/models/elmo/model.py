@@ -280,6 +280,10 @@ class ElmoPretraining(Pretraining):
         require_one_process(
             "ELMo carries its state from batch to batch, which one process does: train it without torchrun"
         )
+        if corpus.info.tokens.kind != "words":
+            raise FirthError(
+                f"{corpus.folder}: a corpus of {corpus.info.tokens.kind}; ELMo needs words: firth prepare --tokens words"
+            )
         known = view_vocabulary(corpus, config.objective.min_count, config.objective.max_vocab).words
         return Elmo(config.model), self._build_objective(config, corpus, known)
 

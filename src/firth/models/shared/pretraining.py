@@ -130,6 +130,10 @@ class Pretraining:
         """Random weights before training."""
         initialize(self.module, getattr(self.config.model, "init_std", 0.02), generator)
 
+    def token_names(self) -> list[str]:
+        """The tokens of the rows of the token table, as a vocabulary writes them."""
+        return [self.corpus.pieces.token(number) for number in range(self.corpus.info.vocab_size)]
+
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, Any]:
         """More than ``evaluate`` gives during training, for ``firth evaluate``; a word about a score is text."""
         return {}
