@@ -24,7 +24,7 @@ from firth.models.bert.modernbert import fits_modernbert, load_modernbert, save_
 from firth.models.electra.format import ELECTRA, fits_electra
 from firth.models.ernie.format import ERNIE
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder import Encoder, PairHead, Pooler, ReplacedHead, TokenHead
+from firth.models.shared.encoder import Encoder, PairHead, Pooler, ReplacedHead, TokenHead, look_near
 from firth.models.shared.masked_model import MaskedModel, packed_batches
 from firth.models.shared.model import Guess, loading, require_room
 from firth.models.shared.pretraining import Pretraining
@@ -237,6 +237,11 @@ class EncoderPretraining(Pretraining):
         config, _, _ = load_encoder(base)
         require_same_tokens(Pieces.load(base), corpus, base)
         return config
+
+    def initialize(self, generator: torch.Generator) -> None:
+        super().initialize(generator)
+        if self.model.config.local_start:
+            look_near(self.model, generator)
 
     def start_from(self, base: Path) -> None:
         _, encoder, heads = load_encoder(base)
