@@ -11,6 +11,8 @@ import firth
 from firth.core.errors import FirthError
 from firth.core.registry import find_run_recipe
 from firth.core.types import Inputs
+from firth.models.bert.modernbert import fits_modernbert
+from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_model import EncoderModel
 
 TEXTS = [
@@ -18,22 +20,13 @@ TEXTS = [
     "老师看见了一本书。Anna sold 3.5 apples, didn't she?",
     "a",
 ]
-SHAPE = [
-    "positions=rotary",
-    "norm_first=true",
-    "first_norm=false",
-    "gated=true",
-    "bias=false",
-    "num_segments=0",
-    "norm_eps=1e-5",
-]
 
 
 @pytest.fixture(scope="module")
 def run(tiny_settings: list[str], corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Trained far enough that norms are not one and no part is small."""
     out = tmp_path_factory.mktemp("runs") / "modern"
-    config = find_run_recipe("bert-tiny-modern").override([*tiny_settings, *SHAPE, "steps=6", "learning_rate=0.01"])
+    config = find_run_recipe("modernbert-1m").override([*tiny_settings, "steps=6", "learning_rate=0.01"])
     firth.pretrain(config, corpus=corpus_folder, out=out)
     return out
 
@@ -122,3 +115,11 @@ def test_windows_are_refused(run: Path, tmp_path: Path) -> None:
 def test_pairs_need_no_segments(run: Path) -> None:
     """Two texts in one row are told apart by their special tokens."""
     assert firth.load(run).attention("one text", "another").weights.shape[0] == 2
+
+
+@pytest.mark.parametrize("name", ["modernbert-1m", "modernbert-10m", "modernbert-1h", "modernbert-10h"])
+def test_every_recipe_has_the_shape(name: str) -> None:
+    config = find_run_recipe(name)
+    assert isinstance(config.model, EncoderConfig)
+    assert fits_modernbert(config.model)
+    assert config.model.hidden_dim == 64 * config.model.num_heads

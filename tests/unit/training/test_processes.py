@@ -73,7 +73,8 @@ def test_two_ranks_agree_on_a_budget(tiny_settings: list[str], corpus_folder: Pa
 
 
 @pytest.mark.parametrize(
-    ("recipe", "more"), [("bert-tiny", []), ("bert-tiny", ["optimizer=muon", "learning_rate=5e-4"]), ("t5-tiny", [])]
+    ("recipe", "more"),
+    [("bert-tiny", []), ("bert-tiny", ["optimizer=muon", "learning_rate=5e-4", "embeddings=auto"]), ("t5-tiny", [])],
 )
 def test_two_ranks_equal_accumulation(
     recipe: str, more: list[str], tiny_settings: list[str], corpus_folder: Path, tmp_path: Path

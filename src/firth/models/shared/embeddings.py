@@ -21,13 +21,13 @@ from torch import nn
 
 from firth.core.batching import generator
 from firth.core.config import parse_duration
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, Interrupted
 from firth.core.records import EmbeddingsRecord
 from firth.core.run import Run
 from firth.core.types import Progress
 from firth.corpus.format import Corpus, Split
 from firth.models.shared.pretraining import Pretraining
-from firth.training.loop import Loop
+from firth.training.loop import Loop, stop_signals
 from firth.vectors.configs import Word2VecConfig
 from firth.vectors.formats import load_vectors
 from firth.vectors.learners import WordLearner
@@ -41,6 +41,7 @@ _USUAL_EPOCHS = 5  # where training has no budget of time
 _MOST_EPOCHS = 15  # more text twice than that teaches nothing new
 _FEWEST_TOKENS = 10_000
 _TIMED_S = 0.5
+_REPORT_S = 1.0
 _SAMPLE = 0x5A3E  # what the random numbers here are for
 
 
@@ -112,7 +113,8 @@ class PieceVectors:
         most = _MOST_EPOCHS * self.corpus.info.train.tokens
         return max(_FEWEST_TOKENS, min(most, int(read / max(spent, 1e-9) * seconds)))
 
-    def train(self, num_tokens: int, progress: Progress | None = None) -> WordVectors:
+    def train(self, num_tokens: int, progress: Progress | None = None, stop: Sequence[int] = ()) -> WordVectors:
+        """Ends as soon as there is a signal in ``stop``."""
         learner = self._learner(num_tokens)
         begun = reported = time.perf_counter()
         loss, count = 0.0, 0
@@ -120,7 +122,7 @@ class PieceVectors:
             for leg in range(learner.num_legs):
                 some_loss, some_count = learner.run_leg(leg, pool)
                 loss, count, now = loss + some_loss, count + some_count, time.perf_counter()
-                if progress and (now - reported > 1.0 or leg == learner.num_legs - 1):
+                if progress and (now - reported > _REPORT_S or leg == learner.num_legs - 1):
                     tokens = learner.tokens_before(leg + 1)
                     progress(
                         {
@@ -135,6 +137,8 @@ class PieceVectors:
                         }
                     )
                     loss, count, reported = 0.0, 0, now
+                if stop:
+                    raise Interrupted("stopped before the first step")
         return WordVectors(self.vocabulary.words, learner.arrays()["input"].copy())
 
 
@@ -233,7 +237,11 @@ def _train_vectors(run: Run, trainable: Pretraining, dim: int, progress: Progres
         budget_s = None if config.budget is None else parse_duration(config.budget)
         known = plan_vectors(vectors, budget_s, config.embeddings_share)
         run.save(embeddings=known)
-    found = vectors.train(known.tokens, progress)
+    try:
+        with stop_signals() as stop:
+            found = vectors.train(known.tokens, progress, stop)
+    except Interrupted as error:
+        raise Interrupted(f"{error}, go on with: firth pretrain --resume {run.folder}") from None
     if not known.seconds:  # what is left for the rest is decided once
         run.save(embeddings=known.replace(seconds=time.perf_counter() - begun))
     return found

@@ -106,32 +106,40 @@ def test_the_same_seed_gives_the_same_table(tiny_config: RunConfig, corpus_folde
 
 
 class StopAt:
+    """Asks to stop at a step of the network, or (0) while vectors are trained."""
+
     def __init__(self, step: int) -> None:
         self.step = step
 
     def __call__(self, event: object) -> None:
         import signal
 
-        if isinstance(event, dict) and "gradient_norm" in event and event["step"] == self.step:
-            signal.raise_signal(signal.SIGTERM)
+        if isinstance(event, dict) and event["event"] == "train":
+            step = event["step"] if "gradient_norm" in event else 0
+            if step == self.step:
+                signal.raise_signal(signal.SIGTERM)
 
 
 def test_resumed_exactly(
     tiny_config: RunConfig, corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From a checkpoint, and where it was stopped before the first one."""
+    """From a checkpoint, where it was stopped before the first one, and before the first step."""
     monkeypatch.setattr("firth.training.loop._REPORT_S", 0.0)
     config = tiny_config.override(["embeddings=auto", "optimizer=muon"])
     whole = pretrain(config, corpus_folder, tmp_path / "whole")
     with pytest.raises(Interrupted):
         pretrain(config, corpus_folder, tmp_path / "parts", progress=StopAt(2))
     firth.pretrain(resume=tmp_path / "parts")
+    monkeypatch.setattr("firth.models.shared.embeddings._REPORT_S", 0.0)
+    with pytest.raises(Interrupted, match="stopped before the first step, go on with: firth pretrain --resume"):
+        pretrain(config, corpus_folder, tmp_path / "early", progress=StopAt(0))
+    firth.pretrain(resume=tmp_path / "early")
     shutil.copytree(tmp_path / "whole", tmp_path / "killed")
     shutil.rmtree(tmp_path / "killed" / "checkpoints")
     (tmp_path / "killed" / "model.safetensors").unlink()
     Run.open(tmp_path / "killed").save(status="started")
     firth.pretrain(resume=tmp_path / "killed")
-    for name in ("parts", "killed"):
+    for name in ("parts", "early", "killed"):
         assert (tmp_path / name / "model.safetensors").read_bytes() == (
             tmp_path / "whole" / "model.safetensors"
         ).read_bytes()
