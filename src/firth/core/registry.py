@@ -20,6 +20,7 @@ from firth.core.config import Config, Positive, Probability
 from firth.core.errors import FirthError, nearest
 
 if TYPE_CHECKING:
+    from firth.models.shared.encoder_format import EncoderFormat
     from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
 
@@ -57,6 +58,7 @@ class ModelSpec:
     vectors: type[Config] | None = None  # the settings of static vectors, which have a training of their own
     tokens: tuple[str, ...] = ()  # kinds of corpus that it trains on, the usual one first; "pairs": sentence pairs
     model_types: tuple[str, ...] = ()  # ``model_type`` in the config.json of directories that ``load`` reads
+    encoder_format: Callable[[], EncoderFormat] | None = None  # what those of a BERT-shaped encoder call its parts
     recognizes: Callable[[Path], bool] = lambda path: False  # a file or folder without config.json that ``load`` reads
     continues: str | None = None  # the recipe with which a published directory is trained further
 

@@ -8,6 +8,7 @@ from firth.models.bert.config import RECIPES, MaskedTokensConfig
 from firth.models.shared.configs import EncoderConfig
 
 if TYPE_CHECKING:
+    from firth.models.shared.encoder_format import EncoderFormat
     from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
 
@@ -24,11 +25,18 @@ def _load(folder: Path) -> "Model":
     return load_encoder_model(folder, "bert")
 
 
+def _format() -> "EncoderFormat":
+    from firth.models.bert.format import BERT
+
+    return BERT
+
+
 SPEC = ModelSpec(
     name="bert",
     recipes=RECIPES,
     pretraining=_pretraining,
     load=_load,
+    encoder_format=_format,
     network=EncoderConfig,
     objectives=(MaskedTokensConfig,),
     tokens=("wordpiece", "unigram"),

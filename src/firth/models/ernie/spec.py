@@ -8,6 +8,7 @@ from firth.models.ernie.config import RECIPES, KnowledgeMaskingConfig
 from firth.models.shared.configs import EncoderConfig
 
 if TYPE_CHECKING:
+    from firth.models.shared.encoder_format import EncoderFormat
     from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
 
@@ -24,11 +25,18 @@ def _load(folder: Path) -> "Model":
     return load_encoder_model(folder, "ernie")
 
 
+def _format() -> "EncoderFormat":
+    from firth.models.ernie.format import ERNIE
+
+    return ERNIE
+
+
 SPEC = ModelSpec(
     name="ernie",
     recipes=RECIPES,
     pretraining=_pretraining,
     load=_load,
+    encoder_format=_format,
     network=EncoderConfig,
     objectives=(KnowledgeMaskingConfig,),
     tokens=("wordpiece", "unigram"),

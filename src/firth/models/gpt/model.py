@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from firth.core.batching import padded_batches, pool_windows
 from firth.core.errors import FirthError
 from firth.core.types import Frame, Inputs, TextReader
 from firth.decoding.steps import Trace
 from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.network import Decoder
 from firth.models.shared.generation import Continuation, Generation, generate
-from firth.models.shared.masked_model import padded_batches, pool_windows
 from firth.models.shared.model import Attention, Model, TextLayers, loading, require_room
 from firth.nn.cache import KeyValues
 from firth.nn.layers import PackedMatrix, pool_tokens

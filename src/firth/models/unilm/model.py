@@ -23,7 +23,8 @@ from firth.core.run import Run
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Rules, Trace
 from firth.models.shared.encoder import Encoder
-from firth.models.shared.encoder_model import EncoderModel, load_encoder
+from firth.models.shared.encoder_format import load_encoder
+from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.generation import Continuation, Generation, generate
 from firth.models.shared.model import Translated
 from firth.models.unilm.config import MaskedTargetsConfig

@@ -27,7 +27,7 @@ from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.corpus.pairs import PairsCorpus, PairSplit
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, TokenHead
-from firth.models.shared.encoder_model import EncoderPretraining, specials_of
+from firth.models.shared.pretraining import EncoderPretraining
 from firth.models.shared.rows import (
     Rows,
     RowWriter,
@@ -37,6 +37,7 @@ from firth.models.shared.rows import (
     guessing_losses,
     hide_tokens,
     picked_columns,
+    specials_of,
 )
 from firth.models.shared.translation_model import score_translations
 from firth.models.unilm.config import MaskedTargetsConfig, UnifiedMasksConfig

@@ -17,7 +17,7 @@ from torch.nn import functional
 from firth.core.errors import FirthError
 from firth.core.files import read_json, save_tensors, write_json
 from firth.core.types import Encoding, Frame, Inputs, TextReader
-from firth.models.shared.masked_model import MaskedModel
+from firth.models.shared.encoder_model import MaskedModel
 from firth.models.shared.model import loading, require_room
 from firth.models.shared.published import ACTIVATIONS, Published, Weights, activation_name
 from firth.models.xlnet.config import TwoStreamConfig
