@@ -83,14 +83,13 @@ class T5Model(TranslationModel):
 
     def reader(self) -> TextReader:
         """The encoder for a task: a text ends with the token that ends texts, two are read as one row."""
-        assert isinstance(self.model, EncoderDecoder)
         pieces = self.pieces
         return TextReader(
             kind=self.kind,
             module=SourceReader(self.model),
             tokenize=lambda text: pieces.encode(text, add_special=False, read_special=False),
             dim=self.dim,
-            num_layers=self.config.num_layers + 1,
+            num_layers=self.num_layers + 1,
             max_len=self.room,
             frame=Frame((), (self.eos_id,), (self.eos_id,)),
             pad_id=pieces.pad_id or 0,
