@@ -61,7 +61,7 @@ class ModelSpec:
     tokens: tuple[str, ...] = ()  # kinds of corpus that it trains on, the usual one first; "pairs": sentence pairs
     model_types: tuple[str, ...] = ()  # ``model_type`` in the config.json of directories that ``load`` reads
     encoder_format: Callable[[], EncoderFormat] | None = None  # what those of a BERT-shaped encoder call its parts
-    translator: Callable[[Config], TranslationNetwork] | None = None  # of the settings of the network
+    translator: Callable[[Config], TranslationNetwork] | None = None  # its network, if not the shared encoder-decoder
     translator_format: Callable[[], TranslatorFormat] | None = None  # how a translator's are written and read
     recognizes: Callable[[Path], bool] = lambda path: False  # a file or folder without config.json that ``load`` reads
     continues: str | None = None  # the recipe with which a published directory is trained further

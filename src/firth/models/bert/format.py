@@ -14,25 +14,18 @@ from firth.models.shared.encoder_format import (
 )
 from firth.models.shared.published import Weights
 
-
-def is_plain(config: EncoderConfig) -> bool:
-    """Whether transformers' BERT can hold this model."""
-    return has_plain_blocks(config) and config.token_dim == config.hidden_dim and not config.num_tasks
-
-
-def _held(config: EncoderConfig, heads: set[str]) -> EncoderConfig | None:
-    fits = has_plain_blocks(config) and config.embedding_dim is None and not config.num_tasks
-    return config if fits and "replaced_head" not in heads else None
-
-
 BERT = EncoderFormat(
     model_type="bert",
     title="BERT",
     heads=bert_heads("bert"),
     architectures=bert_architectures("Bert"),
     output=BERT_OUTPUT,
-    held=_held,
 )
+
+
+def is_plain(config: EncoderConfig) -> bool:
+    """Whether transformers' BERT can hold this model."""
+    return has_plain_blocks(config) and config.token_dim == config.hidden_dim and not config.num_tasks
 
 
 def save_bert(

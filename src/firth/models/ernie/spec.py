@@ -20,9 +20,9 @@ def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
 
 
 def _load(folder: Path) -> "Model":
-    from firth.models.shared.encoder_model import load_encoder_model
+    from firth.models.shared.encoder_model import EncoderModel
 
-    return load_encoder_model(folder, "ernie")
+    return EncoderModel.load(folder)
 
 
 def _format() -> "EncoderFormat":

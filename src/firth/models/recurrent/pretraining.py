@@ -1,4 +1,5 @@
-"""Recurrent networks that predict the next token: the family of the recurrent language models."""
+"""Recurrent networks that predict the next token of a stream (Mikolov et al. 2010): the objective, and how network and
+output layer are built, trained with carried state, written and read again."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The settings of models, one config a shape; ``kind`` says which."""
+"""The settings of recurrent translators (cell, layers, kind of attention), and their recipes without and with attention.
+
+The objective is the shared ``TranslationConfig``.
+"""
 
 from collections.abc import Callable
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""The settings of models, one config a shape; ``kind`` says which."""
+"""Settings that several models share: the encoder, the encoder-decoder, masking, translation."""
 
 from typing import Annotated, Literal, Self
 

@@ -53,6 +53,23 @@ _SETTINGS = {
 }
 
 
+def has_plain_blocks(config: EncoderConfig) -> bool:
+    """Whether the classes of BERT and its kin compute what this model does, embeddings apart."""
+    return (
+        config.positions == "learned"
+        and config.norm == "layer"
+        and config.bias
+        and not config.norm_first
+        and not config.gated
+    )
+
+
+def held_by_bert(config: EncoderConfig, heads: set[str]) -> EncoderConfig | None:
+    """Plain blocks under plain embeddings, and any head but that of replaced tokens."""
+    fits = has_plain_blocks(config) and config.embedding_dim is None and not config.num_tasks
+    return config if fits and "replaced_head" not in heads else None
+
+
 @dataclass(frozen=True)
 class EncoderFormat:
     """What the published directory of a model calls its parts."""
@@ -62,12 +79,12 @@ class EncoderFormat:
     heads: Mapping[str, Mapping[str, str]]  # by the name of the part, ours: theirs
     architectures: tuple[tuple[str, str], ...]  # (heads, class): the first whose heads are all there; "" for none
     output: str  # the output table, which is the token table once more
-    held: Callable[[EncoderConfig, set[str]], EncoderConfig | None]
-    """The settings that such a directory says of a model with these heads; None where it cannot hold the model."""
     outside: Mapping[str, str] = field(default_factory=dict)  # more weights of the encoder beside its blocks
     settings: Mapping[str, str] = field(default_factory=dict)  # more settings, ours: theirs
     defaults: Mapping[str, int] = field(default_factory=dict)  # where theirs are not BERT's
     switch: str | None = None  # a setting that must be true for those further settings to count
+    held: Callable[[EncoderConfig, set[str]], EncoderConfig | None] = held_by_bert
+    """The settings that such a directory says of a model with these heads; None where it cannot hold the model."""
 
 
 def bert_heads(model_type: str) -> dict[str, dict[str, str]]:
@@ -106,17 +123,6 @@ BERT_OUTPUT = "cls.predictions.decoder.weight"
 _BIASES = {"cls.predictions.decoder.bias": "cls.predictions.bias"}  # another name for the same
 _OWN = "firth-encoder"
 _HEADS = "heads.safetensors"
-
-
-def has_plain_blocks(config: EncoderConfig) -> bool:
-    """Whether the classes of BERT and its kin compute what this model does, embeddings apart."""
-    return (
-        config.positions == "learned"
-        and config.norm == "layer"
-        and config.bias
-        and not config.norm_first
-        and not config.gated
-    )
 
 
 def find_encoder_format(folder: Path) -> EncoderFormat | None:

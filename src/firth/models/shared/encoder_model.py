@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -272,7 +273,7 @@ class EncoderModel(MaskedModel):
         heads: dict[str, Weights],
         pieces: Pieces,
         where: Path,
-    ) -> "EncoderModel":
+    ) -> Self:
         model = cls(config, pieces)
         if "token_head" in heads:
             model.token_head = TokenHead(config)
@@ -297,6 +298,11 @@ class EncoderModel(MaskedModel):
         for part in model.parts:
             part.eval()
         return model
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The encoder of a run or of a published directory, with the heads of its pre-training."""
+        return cls.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
 
     @property
     def parts(self) -> list[nn.Module]:
@@ -352,10 +358,3 @@ class EncoderModel(MaskedModel):
             ids, segments = torch.from_numpy(encoding.ids)[None], torch.from_numpy(encoding.segments)[None]
             scores = self.pair_head(self.encoder.last(Inputs(ids, segments=segments))[:, 0])
         return float(scores.softmax(-1)[0, 0])
-
-
-def load_encoder_model(folder: Path, spec: str) -> EncoderModel:
-    """The encoder of a run or of a published directory, with the heads of its pre-training."""
-    model = EncoderModel.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
-    model.spec_name = spec
-    return model

@@ -1,4 +1,7 @@
-"""A model under its objective: how both are built, evaluated, written and read again, and what the loop asks for."""
+"""A model under its objective: how both are built, evaluated, written and read again, and what the loop asks for.
+
+``EncoderPretraining`` is that of BERT-shaped encoders with heads.
+"""
 
 from __future__ import annotations
 
@@ -237,7 +240,7 @@ class EncoderPretraining(Pretraining):
 
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
         """Pseudo-perplexity over the first sentences of held-out documents, each token hidden in turn."""
-        model = EncoderModel.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
+        model = EncoderModel.load(folder)
         split, pieces = self.corpus.heldout, model.pieces
         assert pieces.cls_id is not None
         assert pieces.sep_id is not None

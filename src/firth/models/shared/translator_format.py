@@ -13,7 +13,7 @@ from firth.core.errors import FirthError
 from firth.core.files import load_tensors, read_json, save_tensors, write_json
 from firth.core.registry import ModelSpec, spec_of_model_type, specs
 from firth.models.shared.configs import EncoderDecoderConfig, TranslatorConfig
-from firth.models.shared.encoder_decoder import TranslationNetwork
+from firth.models.shared.encoder_decoder import EncoderDecoder, TranslationNetwork
 from firth.models.shared.model import require_room
 from firth.models.shared.published import Weights
 from firth.tokenizers.pieces import Pieces
@@ -33,7 +33,9 @@ class TranslatorFormat:
 
 
 def build_translator(config: TranslatorConfig) -> TranslationNetwork:
-    """The network of these settings, before its weights are set."""
+    """The network of these settings, before its weights are set: the shared encoder-decoder, or a model's own."""
+    if isinstance(config, EncoderDecoderConfig):
+        return EncoderDecoder(config)
     build = _spec_of(config).translator
     assert build is not None
     return build(config)
@@ -41,7 +43,7 @@ def build_translator(config: TranslatorConfig) -> TranslationNetwork:
 
 def _spec_of(config: TranslatorConfig) -> ModelSpec:
     """The first model that has such settings."""
-    return next(spec for spec in specs().values() if spec.translator is not None and spec.network is type(config))
+    return next(spec for spec in specs().values() if spec.network is type(config))
 
 
 def _own_type(spec: ModelSpec) -> str:
@@ -100,14 +102,12 @@ def _load_network(folder: Path) -> tuple[TranslatorConfig, Weights, Ids]:
     data = read_json(where)
     model_type = str(data.get("model_type")) if isinstance(data, dict) else ""
     spec = spec_of_model_type(model_type)
-    if spec is None or spec.translator is None:
+    if spec is None or spec.network is None or not issubclass(spec.network, TranslatorConfig):
         raise FirthError(f"{where}: a model of type '{model_type}', which is no translator; name a run of one")
     kind = None if spec.translator_format is None else spec.translator_format()
     if kind is not None and kind.model_type == model_type:
         return kind.load(folder)
-    assert spec.network is not None
     config = spec.network.build(data.get("model"), where)
-    assert isinstance(config, TranslatorConfig)
     ids = data.get("ids")
     if not isinstance(ids, dict) or not all(isinstance(ids.get(name), int) for name in ("eos_id", "start_id")):
         raise FirthError(f"{where}: damaged (ids missing); copy it again")

@@ -1,4 +1,6 @@
-"""Writing spans for given sentinels: each sentinel once, in order, with at least one token after it.
+"""A trained T5: it fills in what was taken out of a text, and writes what it was taught to (Raffel et al. 2020).
+
+Spans are written for given sentinels: each sentinel once, in order, with at least one token after it.
 
 N rows, V vocabulary.
 """

@@ -3,13 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.config import Config
 from firth.core.registry import ModelSpec, ObjectiveConfig
 from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
-from firth.models.transformer.recipes import RECIPES
+from firth.models.transformer.config import RECIPES
 
 if TYPE_CHECKING:
-    from firth.models.shared.encoder_decoder import TranslationNetwork
     from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
     from firth.models.shared.translator_format import TranslatorFormat
@@ -27,13 +25,6 @@ def _load(folder: Path) -> "Model":
     return TranslationModel.load(folder)
 
 
-def _network(config: Config) -> "TranslationNetwork":
-    from firth.models.shared.encoder_decoder import EncoderDecoder
-
-    assert isinstance(config, EncoderDecoderConfig)
-    return EncoderDecoder(config)
-
-
 def _format() -> "TranslatorFormat":
     from firth.models.transformer.format import MARIAN
 
@@ -45,7 +36,6 @@ SPEC = ModelSpec(
     recipes=RECIPES,
     pretraining=_pretraining,
     load=_load,
-    translator=_network,
     translator_format=_format,
     network=EncoderDecoderConfig,
     objectives=(TranslationConfig,),
