@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firth.api.using import AnyPath, Settings, as_paths, collect, load, loaded, optional_path
+from firth.api.using import AnyPath, Settings, as_paths, collect, load, load_trained_task, loaded, optional_path
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 
@@ -111,12 +111,11 @@ def _check_one_kind(
 def _evaluate_labelled(
     run: AnyPath, data: Path, reading: Any, examples: Path | None, template: str | None
 ) -> dict[str, Any]:
-    from firth.exporters.loading import load_any_task
     from firth.tasks.predict import evaluate_prompt, evaluate_task
 
     if examples is not None:
         return evaluate_prompt(load(run), examples, data, template, reading)
-    return evaluate_task(load_any_task(Path(run)), Path(run), data, reading)
+    return evaluate_task(load_trained_task(Path(run)), Path(run), data, reading)
 
 
 def compare(
