@@ -11,7 +11,7 @@ import firth
 from firth.core.errors import FirthError
 from firth.core.registry import find_run_recipe
 from firth.core.types import Inputs
-from firth.models.bert.modernbert import fits_modernbert
+from firth.models.modernbert.format import held_by_modernbert
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_model import EncoderModel
 
@@ -121,5 +121,5 @@ def test_pairs_need_no_segments(run: Path) -> None:
 def test_every_recipe_has_the_shape(name: str) -> None:
     config = find_run_recipe(name)
     assert isinstance(config.model, EncoderConfig)
-    assert fits_modernbert(config.model)
+    assert held_by_modernbert(config.model, {"token_head"}) == config.model
     assert config.model.hidden_dim == 64 * config.model.num_heads

@@ -9,6 +9,7 @@ from pathlib import Path
 from firth.core.errors import FirthError
 from firth.core.files import read_json, save_tensors, write_json
 from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder_format import EncoderFormat
 from firth.models.shared.published import ACTIVATIONS, Published, Weights, activation_name, scatter
 
 MODEL_TYPE = "modernbert"
@@ -61,10 +62,10 @@ _FIXED = {
 _EMPTY = {"attention_dropout": 0.0, "embedding_dropout": 0.0, "mlp_dropout": 0.0}
 
 
-def fits_modernbert(config: EncoderConfig) -> bool:
+def held_by_modernbert(config: EncoderConfig, heads: set[str]) -> EncoderConfig | None:
     """Whether transformers' ModernBERT computes what this model does."""
     alike = all(getattr(config, name) == value for name, value in _SHAPE.items())
-    return alike and config.embedding_dim is None and not config.num_tasks
+    return config if alike and config.embedding_dim is None and not config.num_tasks else None
 
 
 def _names(num_layers: int) -> dict[str, str]:
@@ -118,13 +119,15 @@ def config_from_json(data: object, where: Path) -> EncoderConfig:
     return EncoderConfig.build({**_SHAPE, **given, "activation": activation}, where)
 
 
-def save_modernbert(folder: Path, config: EncoderConfig, encoder: Weights, head: Weights | None, pad_id: int) -> None:
+def save_modernbert(
+    folder: Path, config: EncoderConfig, encoder: Weights, heads: dict[str, Weights], pad_id: int
+) -> None:
     """``config.json`` and ``model.safetensors`` with the published names."""
     tensors = scatter(encoder, _names(config.num_layers))
-    if head is not None:
-        tensors |= scatter(head, _HEAD)
+    if HEAD in heads:
+        tensors |= scatter(heads[HEAD], _HEAD)
     save_tensors(folder / "model.safetensors", tensors)
-    write_json(folder / "config.json", config_to_json(config, head is not None, pad_id))
+    write_json(folder / "config.json", config_to_json(config, HEAD in heads, pad_id))
 
 
 def load_modernbert(folder: Path) -> tuple[EncoderConfig, Weights, dict[str, Weights]]:
@@ -141,3 +144,15 @@ def load_modernbert(folder: Path) -> tuple[EncoderConfig, Weights, dict[str, Wei
 def _spelling(name: str) -> str:
     """ModernBertModel by itself is written without the prefix."""
     return f"model.{name}" if name.startswith(("embeddings.", "layers.", "final_norm.")) else name
+
+
+MODERNBERT = EncoderFormat(
+    model_type=MODEL_TYPE,
+    title="ModernBERT",
+    heads={HEAD: _HEAD},
+    architectures=(),
+    output=_TIED,
+    held=held_by_modernbert,
+    save=save_modernbert,
+    load=load_modernbert,
+)
