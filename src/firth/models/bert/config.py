@@ -90,9 +90,9 @@ def bert_mini_modern() -> RunConfig:
     )
 
 
-def _modernbert(name: str, num_layers: int, hidden_dim: int, seq_len: int, learning_rate: float) -> RunConfig:
+def _modernbert(name: str, num_layers: int, hidden_dim: int, rows: tuple[int, int], learning_rate: float) -> RunConfig:
     """What teaches a small encoder most in a given time: a token table that begins with skip-gram vectors, heads that begin by
-    looking at neighbours, Muon, small batches and many masks. In the shape of ModernBERT (Warner et al. 2024), so that transformers
+    looking at neighbours, Muon, small batches (``rows`` and their length) and many masks. In the shape of ModernBERT (Warner et al. 2024), so that transformers
     reads the run."""
     shape = {
         "ffn_dim": -(-8 * hidden_dim // 3 // 32) * 32,
@@ -109,29 +109,29 @@ def _modernbert(name: str, num_layers: int, hidden_dim: int, seq_len: int, learn
         recipe=name,
         spec="bert",
         model=sized_encoder(num_layers, hidden_dim).replace(**shape),
-        objective=MaskedTokensConfig(mask_prob=0.3, seq_len=seq_len),
-        training=TrainingConfig(batch_size=16, learning_rate=learning_rate, optimizer="muon", embeddings="auto"),
+        objective=MaskedTokensConfig(mask_prob=0.3, seq_len=rows[1]),
+        training=TrainingConfig(batch_size=rows[0], learning_rate=learning_rate, optimizer="muon", embeddings="auto"),
     )
 
 
 def modernbert_1m() -> RunConfig:
     """2 layers of 128, for about a minute on a laptop."""
-    return _modernbert("modernbert-1m", 2, 128, 64, 2e-3)
+    return _modernbert("modernbert-1m", 2, 128, (32, 64), 2e-3)
 
 
 def modernbert_10m() -> RunConfig:
     """4 layers of 256, for about 10 minutes on a laptop."""
-    return _modernbert("modernbert-10m", 4, 256, 64, 1.5e-3)
+    return _modernbert("modernbert-10m", 4, 256, (32, 64), 1.5e-3)
 
 
 def modernbert_1h() -> RunConfig:
     """6 layers of 384, for about an hour on a laptop."""
-    return _modernbert("modernbert-1h", 6, 384, 128, 1e-3)
+    return _modernbert("modernbert-1h", 6, 384, (16, 128), 1e-3)
 
 
 def modernbert_10h() -> RunConfig:
     """8 layers of 512, for about 10 hours on a laptop."""
-    return _modernbert("modernbert-10h", 8, 512, 128, 7e-4)
+    return _modernbert("modernbert-10h", 8, 512, (32, 128), 7e-4)
 
 
 def bert_continue() -> RunConfig:
