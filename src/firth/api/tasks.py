@@ -1,20 +1,21 @@
-"""Tasks on top of a representation: ``finetune`` and ``predict``."""
+"""Tasks on top of a pre-trained model: ``finetune`` and ``predict``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from firth.api.using import AnyPath, Settings, collect, load, loaded, optional_path
 from firth.core.errors import FirthError
-from firth.core.types import Progress
+from firth.core.types import Prediction, Progress
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
     from firth.tasks.run import Source
 
-Prediction = dict[str, Any]
+Texts: TypeAlias = str | Sequence[str | Sequence[str]]
+"""Texts, pairs of texts, or sentences as lists of words."""
 
 
 def finetune(
@@ -43,27 +44,31 @@ def finetune(
     settings: Settings | None = None,
     **keywords: object,
 ) -> Model:
-    """Teaches a task to a representation and gives the model that has learned it.
+    """Fine-tunes a pre-trained model on labelled examples.
 
     Args:
         task: ``classify``, ``score``, ``tag``, ``answer`` or (T5, UniLM) ``write``.
         train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.
         out: The run folder to make.
-        base: A run, a Hugging Face directory, a file of word vectors, or ``"scratch"`` for none.
-        dev: Labelled examples on which the best epoch is chosen.
+        base: A run, a Hugging Face directory, a file of word vectors, or ``"scratch"`` for no pre-training.
+        dev: Labelled examples for choosing the best epoch.
         epochs, learning_rate, batch_size: By default chosen by the base and the number of examples.
-        extra_vectors: Word vectors that are read in addition to the base and do not learn.
-        teacher: A run of the same task that the new, smaller one learns from.
-        seeds: How many trainings with other seeds; the best is kept. By default 1, with ``shares`` 3.
-        sweep: Whether BERT's published grid of settings is tried.
-        shares: Shares of the examples (``(0.1, 1)``) to learn from; the model is the best of the largest.
+        seed: The same seed gives the same result.
+        extra_vectors: Frozen word vectors as additional input.
+        teacher: A run of the same task for knowledge distillation into the new model.
+        seeds: The number of trainings with different seeds; the best is kept. By default 1, with ``shares`` 3.
+        sweep: Whether to try BERT's published grid of settings.
+        shares: Train on these shares of the examples as well (``(0.1, 1)``); the model is the best of the largest.
         text, second, label: The columns of the files.
-        skip_bad: Whether answers that do not stand where the file says are left out.
-        repair_tags: Whether tags that their scheme forbids are repaired.
-        overwrite: Whether a run that exists is replaced.
-        progress: Called with events on the way.
+        skip_bad: Whether to skip answers that are not at their place in the passage.
+        repair_tags: Whether to repair tag sequences that violate their scheme.
+        overwrite: Whether to replace an existing run.
+        progress: Called with progress events.
         settings: Settings of the task by name (``firth settings classify`` lists them).
         **keywords: The same as keywords, for example ``max_len=128`` or ``labels=("bad", "good")``.
+
+    Returns:
+        The fine-tuned model, as ``firth.load(out)`` returns it.
 
     Example::
 
@@ -82,7 +87,7 @@ def finetune(
         return _finetune(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress)
     if (seeds or 1) > 1 or sweep or shares or extra_vectors is not None or teacher is not None:
         raise FirthError(
-            "write is taught once and to one model: leave out --seeds, --sweep, --shares, --extra-vectors and --teacher"
+            "write trains one model once: leave out --seeds, --sweep, --shares, --extra-vectors and --teacher"
         )
     return _finetune_writing(given, source, Path(out), overwrite, progress)
 
@@ -120,7 +125,7 @@ def _finetune_writing(given: Settings, source: Source, out: Path, overwrite: boo
 @overload
 def predict(
     model: AnyPath | Model,
-    texts: str | Sequence[Any],
+    texts: Texts,
     *,
     file: None = None,
     text: str | None = None,
@@ -145,7 +150,7 @@ def predict(
 
 def predict(
     model: AnyPath | Model,
-    texts: str | Sequence[Any] | None = None,
+    texts: Texts | None = None,
     *,
     file: AnyPath | None = None,
     text: str | None = None,
@@ -153,30 +158,33 @@ def predict(
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
 ) -> list[Prediction] | Iterator[Prediction]:
-    """Says what a task says about each text: label and probabilities, tags and entities, or the answer.
+    """Applies a task to texts: label and probabilities, score, tags and entities, answer, or written text.
 
     Args:
         model: A run of ``firth.finetune``, a Hugging Face directory with a task head, or a loaded model.
         texts: Strings, pairs of strings, or for tags lists of words.
         file: Instead of ``texts``: a file, read in constant memory (``"-"`` is standard input).
-        text, second: The columns of a file; by default those that the task was taught with.
-        examples: For decoders: labelled texts (a file, or pairs of text and label) to show first; nothing is trained.
-        template: How an example is written; has ``{text}`` and ``{label}``.
+        text, second: The columns of a file; by default those of the training file.
+        examples: For decoders: labelled texts (a file, or pairs of text and label) for a few-shot prompt; nothing is trained.
+        template: The format of an example in the prompt; has ``{text}`` and ``{label}``.
+
+    Returns:
+        A dictionary for each text, as a list; for a file as an iterator.
 
     Example::
 
         firth.predict("runs/mood", ["A lovely film."])[0]["label"]
     """
     if (texts is None) == (file is None):
-        raise FirthError("predict needs something to read: give it texts or a file, one of them")
+        raise FirthError("predict needs either texts or a file")
     if template is not None and examples is None:
-        raise FirthError("--template says how examples are written: name them with --examples FILE")
+        raise FirthError("--template is the format of prompt examples: name these with --examples FILE")
     if examples is not None:
         return _predict_by_prompt(model, texts, file, text, examples, template)
     if texts is not None:
         return loaded(model).predict(texts)
     if not isinstance(model, str | Path):
-        raise FirthError("the columns of a file are known to the run: name that by its path, or give texts")
+        raise FirthError("to read a file, name the run by its path, which has the columns of the file; or give texts")
     from firth.exporters.loading import load_any_task
     from firth.tasks.predict import predict_source
 
@@ -185,7 +193,7 @@ def predict(
 
 def _predict_by_prompt(
     model: AnyPath | Model,
-    texts: str | Sequence[Any] | None,
+    texts: Texts | None,
     file: AnyPath | None,
     column: str | None,
     examples: AnyPath | Sequence[tuple[str, str]],
@@ -199,7 +207,12 @@ def _predict_by_prompt(
         read = (line for _, line in stdin_lines()) if file == "-" else read_texts(str(file), column or "text")
         asked = [text for text in read if text.strip()]
     else:
-        asked = [texts] if isinstance(texts, str) else list(texts)
+        asked = [text for text in ([texts] if isinstance(texts, str) else texts) if isinstance(text, str)]
+        if not isinstance(texts, str) and len(asked) < len(texts):
+            raise FirthError("a prompt is for single texts: give a list of strings")
     shown = Path(examples) if isinstance(examples, str | Path) else examples
     found = label_by_prompt(loaded(model), shown, asked, template)
-    return [{"text": one, **vars(label)} for one, label in zip(asked, found, strict=True)]
+    return [
+        {"text": one, "label": label.label, "probabilities": label.probabilities}
+        for one, label in zip(asked, found, strict=True)
+    ]

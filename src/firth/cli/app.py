@@ -1,11 +1,11 @@
-"""The command-line application that every command joins."""
+"""The command-line application, its output functions, and the options that several commands share."""
 
 import json
 import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -35,19 +35,19 @@ Version = Annotated[
 
 @app.callback()
 def _settings(debug: Debug = False, version: Version = False) -> None:
-    """``--debug`` is taken out of the words before, so that it may stand anywhere."""
+    """``--debug`` is removed from the arguments before parsing, so that it may stand anywhere."""
 
 
 def say(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
 
-def say_json(value: Any, indent: int | None = 2) -> None:
+def say_json(value: object, indent: int | None = 2) -> None:
     say(json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False))
 
 
-def _finite(value: Any) -> Any:
-    """JSON knows no NaN and no infinity: null stands in their place."""
+def _finite(value: object) -> object:
+    """The value with null for NaN and infinity, which JSON does not have."""
     if isinstance(value, dict):
         return {name: _finite(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -63,7 +63,7 @@ def table(rows: Sequence[tuple[str, str]]) -> None:
 
 
 def say_found(found: dict[str, list[tuple[str, float]]], as_json: bool) -> None:
-    """Words with scores under the question that they answer."""
+    """Words with scores, below each query."""
     if as_json:
         say_json({name: [{"word": word, "score": score} for word, score in rows] for name, rows in found.items()})
         return
@@ -81,39 +81,41 @@ START, PREPARE, TRAIN, USE, EVALUATE, SERVE = (
     "Evaluate",
     "Serve and export",
 )
-"""The groups, in the order of work."""
+"""The groups of commands in ``firth --help``."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exists.")]
 Template = Annotated[
-    str | None, typer.Option(help="How an example is written; has {text} and {label}, \\n is a new line.")
+    str | None, typer.Option(help="The format of an example in the prompt; has {text} and {label}, \\n is a new line.")
 ]
 Settings = Annotated[
-    list[str] | None, typer.Argument(help="Any setting as key=value (firth settings lists them), learning_rate=1e-3.")
+    list[str] | None,
+    typer.Argument(help="Settings as key=value, such as learning_rate=1e-3 (firth settings lists them)."),
 ]
 Corpus = Annotated[Path | None, typer.Option(help="A corpus made by firth prepare.")]
-Out = Annotated[Path | None, typer.Option(help="The run folder to make.")]
+Out = Annotated[Path | None, typer.Option(help="The new run folder.")]
 Train = Annotated[Path | None, typer.Option(help="Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.")]
-Dev = Annotated[Path | None, typer.Option(help="Labelled examples on which the best epoch is chosen.")]
+Dev = Annotated[Path | None, typer.Option(help="Labelled examples for choosing the best epoch.")]
 Text = Annotated[str | None, typer.Option(help="The column that holds the text (for tags: the words).")]
 Second = Annotated[str | None, typer.Option(help="The column that holds the second text of a pair.")]
 Label = Annotated[str | None, typer.Option(help="The column that holds the label, score or tag.")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out answers that do not stand where the file says.")]
-Shares = Annotated[str | None, typer.Option(help="Learn from shares of the examples, for example 0.01,0.1,1.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip answers that are not at their place in the passage.")]
+Shares = Annotated[str | None, typer.Option(help="Train on these shares of the examples, for example 0.01,0.1,1.")]
 ShownExamples = Annotated[
-    Path | None, typer.Option(help="For decoders: labelled texts to show first; nothing is trained.")
+    Path | None, typer.Option(help="For decoders: labelled texts for a few-shot prompt; nothing is trained.")
 ]
 AnyModel = Annotated[Path, typer.Argument(help="A run, a model directory or a file of vectors.")]
-Top = Annotated[int, typer.Option(min=1, help="How many.")]
+Top = Annotated[int, typer.Option(min=1, help="The number of results.")]
 Layer = Annotated[int, typer.Option(help="Which layer: 0 is the token layer, -1 the last.")]
 
 
 def written(template: str | None) -> str | None:
-    """A template as it is meant: lines end where the user says \\n."""
+    """A template with \\n replaced by a line break."""
     return None if template is None else template.replace("\\n", "\n")
 
 
 def parse_shares(words: str | None) -> list[float]:
+    """Numbers separated by commas."""
     from firth.core.errors import FirthError
 
     try:

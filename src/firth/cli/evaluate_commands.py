@@ -1,7 +1,7 @@
 """Commands that measure: evaluate, compare, probe."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,10 @@ from firth.cli.app import (
     parse_shares,
     written,
 )
+
+if TYPE_CHECKING:
+    from firth.api.using import PlainData
+    from firth.evaluation.compare.ranking import ComparisonTable
 
 Similarity = Annotated[
     list[Path] | None,
@@ -88,7 +92,7 @@ def evaluate(
     _say_scores(run, "words" if similarity or analogies else str(data or source or "held-out text"), found, as_json)
 
 
-def _say_scores(run: Path, what: str, found: dict[str, Any], as_json: bool) -> None:
+def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None:
     from firth.cli.app import say, say_json, table
     from firth.cli.describe import word_rows
 
@@ -187,19 +191,19 @@ def compare(
         note=None if as_json else say,
         settings=parse_settings(settings or ()),
     )
-    _say_compared(found, found.lines(), out, as_json)
+    _say_compared(found, out, as_json)
 
 
-def _say_compared(found: dict[str, Any], lines: list[str], out: Path, as_json: bool) -> None:
+def _say_compared(found: "ComparisonTable", out: Path, as_json: bool) -> None:
     from firth.cli.app import say, say_json
 
     if as_json:
         say_json(found)
         return
-    for line in lines:
+    for line in found.lines():
         say(line)
     if found["cached"]:
-        say("nothing was trained: all of this was there already")
+        say("nothing was trained: all results existed already")
     say(f"report: {out}/report.html")
 
 

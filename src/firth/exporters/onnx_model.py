@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import torch
@@ -32,11 +31,10 @@ from firth.tasks.tag_schemes import transitions
 from firth.tokenizers.pieces import Pieces
 
 BATCH_TOKENS = 256  # what one batch works on stays in a processor's cache: twice as many cost a tenth more each
-_IDS, _MASK, _SEGMENTS, _LAST = "input_ids", "attention_mask", "token_type_ids", "last_hidden_state"
 
 
 def require_onnxruntime() -> ModuleType:
-    """The library that computes exported models, or a word about how to get it."""
+    """The package onnxruntime, or an error that says how to install it."""
     try:
         import onnxruntime
     except ImportError:
@@ -83,7 +81,7 @@ class Session:
     def check(self, outputs: dict[str, int], more_inputs: Sequence[str] = ()) -> None:
         """These outputs, each of this width, and no others; inputs likewise."""
         widths = {name: shape[-1] for name, shape in self.outputs.items()}
-        wanted_inputs = sorted([_IDS, _MASK, _SEGMENTS, *more_inputs])
+        wanted_inputs = sorted([IDS, MASK, SEGMENTS, *more_inputs])
         if sorted(self.inputs) != wanted_inputs or set(widths) != set(outputs):
             raise FirthError(f"{self.path}: not the graph that its firth.json describes; export the model again")
         for name, width in outputs.items():
@@ -105,7 +103,7 @@ class OnnxModel(Model):
         self.dim, self.num_layers = config.hidden_dim, config.num_layers
         self._num_parameters = num_parameters
         require_room(pieces.vocab_size, config.vocab_size, session.path.parent)
-        self._names = [*(f"layer_{layer}" for layer in range(config.num_layers)), _LAST]
+        self._names = [layer_name(layer, config.num_layers) for layer in range(config.num_layers + 1)]
 
     @property
     def num_parameters(self) -> int:
@@ -156,7 +154,7 @@ class OnnxModel(Model):
 
     def _run(self, names: Sequence[str], ids_BT: Ints, mask_BT: Ints, segments_BT: Ints | None = None) -> list[Floats]:
         segments_BT = np.zeros_like(ids_BT) if segments_BT is None else segments_BT
-        inputs = {_IDS: ids_BT, _MASK: mask_BT, _SEGMENTS: segments_BT}
+        inputs = {IDS: ids_BT, MASK: mask_BT, SEGMENTS: segments_BT}
         more = {name: np.arange(len(ids_BT)) for name in self.session.inputs if name not in inputs}
         return self.session.run(names, **inputs, **more)
 
@@ -203,9 +201,9 @@ class OnnxNetwork(nn.Module):
         super().__init__()
         self.config, self.session, self.crf, self._mixes = config, session, crf, mixes
 
-    def learned_mixes(self) -> dict[str, dict[str, Any]]:
-        """By place: the share of each layer, and γ, as the original learned them."""
-        return {place: mix.model_dump() for place, mix in self._mixes.items()}
+    def learned_mixes(self) -> dict[str, LayerMix]:
+        """By place: the weight of each layer, and γ, as the original learned them."""
+        return dict(self._mixes)
 
     def _run(self, names: Sequence[str], tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The outputs side by side, of a few rows at a time; all at once where windows of one text are put together."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from firth.core.types import Prediction
     from firth.models.shared.model import Guess, Translated
 
     Floats: TypeAlias = NDArray[np.floating]
@@ -102,13 +103,17 @@ def encode_jobs(
     return [Job(work, part, size) for part, size in _parts(texts, sizes, room)]
 
 
-def _predict_jobs(served: Served, body: bodies.Predict, room: int) -> list[Job[list[bodies.Example], list[Json]]]:
+def _predict_jobs(served: Served, body: bodies.Predict, room: int) -> list[Job[list[bodies.Example], list[Prediction]]]:
     examples = body.examples()
     two = bool(served.facts["pair"]) or served.facts["task"] == "answer"
     if examples and two == isinstance(examples[0], str):  # checked here, because the error would fail a whole batch
         needed = "questions" if served.facts["task"] == "answer" else "pairs" if two else "texts"
         raise Problem(422, f"the model '{served.name}' reads {needed}: give these")
-    work = Work(("predict", served.name), _joined(served.model.predict), joins=True)
+
+    def predict(some: list[bodies.Example]) -> list[Prediction]:
+        return served.model.predict(some)
+
+    work = Work(("predict", served.name), _joined(predict), joins=True)
     sizes = [estimate_tokens([example] if isinstance(example, str) else example) for example in examples]
     return [Job(work, part, size) for part, size in _parts(examples, sizes, room)]
 

@@ -7,13 +7,13 @@ B rows, N examples, T tokens, D width, E width of word vectors beside, K outputs
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from firth.core.errors import FirthError
+from firth.core.records import LayerMix
 from firth.core.types import Inputs, Layers, TextReader
 from firth.models.shared.encoder import Pooler
 from firth.models.shared.static import WithExtraVectors
@@ -100,10 +100,10 @@ class TaskNetwork(nn.Module):
         """λ |w|² of all mixes, to be added to the mean loss."""
         return sum(mix.penalty() for mix in self.mixes.values() if isinstance(mix, ScalarMix) and mix.l2)
 
-    def learned_mixes(self) -> dict[str, dict[str, Any]]:
+    def learned_mixes(self) -> dict[str, LayerMix]:
         """By place: the share of each layer, and γ."""
         return {
-            place: {"weights": mix.weights(), "gamma": float(mix.gamma.detach())}
+            place: LayerMix(weights=tuple(mix.weights()), gamma=float(mix.gamma.detach()))
             for place, mix in self.mixes.items()
             if isinstance(mix, ScalarMix)
         }

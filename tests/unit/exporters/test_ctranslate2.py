@@ -146,7 +146,7 @@ def test_separate_vocabularies(corpus: Path, tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_said(run: Path, corpus: Path, run_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(FirthError, match="no translator"):
+    with pytest.raises(FirthError, match="not a translation model"):
         firth.export(run_folder, tmp_path / "out", to="ctranslate2")
     settings = ["batch_tokens=512", "evaluations=0", "hidden_dim=16"]
     firth.pretrain("seq2seq", corpus=corpus, out=tmp_path / "old", steps=1, settings=parse_settings(settings))

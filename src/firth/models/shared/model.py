@@ -14,7 +14,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json
 from firth.core.registry import ModelSpec, find_spec, model_types, spec_of_model_type, specs
 from firth.core.run import Run
-from firth.core.types import TextReader
+from firth.core.types import Prediction, TextReader
 
 _SHOWN = 8  # tokens of a text in a repr
 
@@ -218,7 +218,7 @@ class Model:
         """How a task reads texts through this model."""
         self._cannot("be the base of a task", "any other model")
 
-    def predict(self, texts: Any) -> list[dict[str, Any]]:
+    def predict(self, texts: str | Sequence[str | Sequence[str]]) -> list[Prediction]:
         """What a task says about each text."""
         self._cannot("predict", "a run that firth finetune made")
 
