@@ -84,7 +84,7 @@ def test_without_data_it_says_what_to_give(gpt_folder: Path, tmp_path: Path) -> 
     assert (tmp_path / "here" / "report.html").is_file()
     notes = "\n".join(found["notes"])
     assert "part of speech: give sentences with tags by --pos FILE" in notes
-    assert "for figures that count give --senses" in notes
+    assert "for a real measurement give --senses" in notes
     rows = rows_of(found)
     assert rows["senses: F1"]["reference"]["first sense"] == 0.5
     assert {"perplexity per token", "perplexity per word", "perplexity per character"} <= rows.keys()

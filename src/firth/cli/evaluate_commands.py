@@ -36,14 +36,14 @@ Analogies = Annotated[
     list[Path] | None, typer.Option(help="For static vectors: an analogy file (four words per line).")
 ]
 HeldoutCorpus = Annotated[
-    Path | None, typer.Option(help="Test on the held-out part of this corpus; by default the run's own.")
+    Path | None, typer.Option(help="Evaluate on the held-out part of this corpus; by default the run's own.")
 ]
 NumTexts = Annotated[int, typer.Option(min=1, help="Sentences for the pseudo-perplexity.")]
 Data = Annotated[Path | None, typer.Option(help="For tasks: a labelled file.")]
-Limit = Annotated[int | None, typer.Option(help="Answer analogies among the first so many words only.")]
-SourceFile = Annotated[Path | None, typer.Option(help="For translators: a file of sentences, one per line.")]
-ReferenceFile = Annotated[Path | None, typer.Option(help="For translators: their translations by people.")]
-TranslatorBeams = Annotated[int, typer.Option(min=1, help="For translators: the width of the beam.")]
+Limit = Annotated[int | None, typer.Option(help="Answer analogies among this many first words only.")]
+SourceFile = Annotated[Path | None, typer.Option(help="For translation models: a file of sentences, one per line.")]
+ReferenceFile = Annotated[Path | None, typer.Option(help="For translation models: the reference translations.")]
+TranslatorBeams = Annotated[int, typer.Option(min=1, help="For translation models: the width of the beam.")]
 
 
 @app.command(rich_help_panel=EVALUATE)
@@ -118,15 +118,15 @@ RawText = Annotated[
     list[str] | None, typer.Option(help="Raw text (files, folders, globs) or a prepared corpus; may be repeated.")
 ]
 Test = Annotated[Path | None, typer.Option(help="Labelled examples for the scores; without it, dev.")]
-Budget = Annotated[str, typer.Option(help="How long all trainings may take together, for example 30m.")]
+Budget = Annotated[str, typer.Option(help="The time for all trainings together, for example 30m.")]
 Recipes = Annotated[
     str | None,
-    typer.Option(help="Recipes, runs, Hugging Face directories, files of vectors or scratch, with commas between."),
+    typer.Option(help="Recipes, runs, Hugging Face directories, files of vectors or scratch, separated by commas."),
 ]
-CompareOut = Annotated[Path, typer.Option(help="Where everything is put; the same command goes on there.")]
-Layout = Annotated[str, typer.Option(help="Of raw txt: file, blank or line; auto looks.")]
+CompareOut = Annotated[Path, typer.Option(help="The folder for all files; the same command continues there.")]
+Layout = Annotated[str, typer.Option(help="Of raw txt: file, blank or line; auto decides by the content.")]
 Column = Annotated[str, typer.Option(help="The column or key that holds the raw text.")]
-VocabSize = Annotated[int, typer.Option(help="Pieces to learn from raw text.")]
+VocabSize = Annotated[int, typer.Option(help="The number of subwords to learn from raw text.")]
 Cased = Annotated[bool | None, typer.Option("--cased/--lowercase", help="Keep upper case; by default only for tags.")]
 
 
@@ -140,7 +140,7 @@ def compare(
     test: Test = None,
     budget: Budget = "30m",
     recipes: Recipes = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Fine-tune each so often.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="The number of fine-tunings of each.")] = 3,
     shares: Shares = None,
     out: CompareOut = Path("compare"),
     text: Text = None,
@@ -151,10 +151,10 @@ def compare(
     vocab_size: VocabSize = 8000,
     cased: Cased = None,
     skip_bad: SkipBad = False,
-    max_test: Annotated[int, typer.Option(min=1, help="Score at most so many examples.")] = 3000,
+    max_test: Annotated[int, typer.Option(min=1, help="The largest number of examples to score.")] = 3000,
     as_json: Json = False,
 ) -> None:
-    """Say which representation is worth its cost for your text and your labels.
+    """Compare models on your text and your labels: which representation is worth its cost?
 
     Example: firth compare classify --corpus news.txt --train train.tsv --dev dev.tsv --budget 30m --out compared
     """
@@ -164,9 +164,7 @@ def compare(
     from firth.core.config import parse_settings
 
     if not corpus or train is None or dev is None:
-        raise firth.FirthError(
-            "compare needs text to learn from and labelled examples: name --corpus, --train and --dev"
-        )
+        raise firth.FirthError("compare needs raw text and labelled examples: name --corpus, --train and --dev")
     found = firth.compare(
         task,
         corpus=corpus,
@@ -211,7 +209,7 @@ Pos = Annotated[Path | None, typer.Option(help="Sentences with parts of speech (
 PosTest = Annotated[Path | None, typer.Option(help="The same for the test; without it every fifth sentence of --pos.")]
 Tag = Annotated[str, typer.Option(help="Which tags of CoNLL-U: upos or xpos.")]
 Senses = Annotated[
-    list[Path] | None, typer.Option(help="XML with senses (its key file beside it); may be given again.")
+    list[Path] | None, typer.Option(help="XML with senses (the key file is in the same folder); may be repeated.")
 ]
 SensesTest = Annotated[
     list[Path] | None, typer.Option(help="The same for the test; without it every fifth of --senses.")
@@ -220,9 +218,9 @@ FirstSenses = Annotated[
     Path | None, typer.Option(help="First senses for words not in training: WordNet's index.sense.")
 ]
 ProbedTexts = Annotated[Path | None, typer.Option(help="Text for perplexity and attention.")]
-Language = Annotated[str, typer.Option(help="Of the small sample used where files are missing: en or zh.")]
-Most = Annotated[int, typer.Option(min=1, help="Most words of a file that a probe reads.")]
-NumProbed = Annotated[int, typer.Option(min=1, help="Most sentences for perplexity and attention.")]
+Language = Annotated[str, typer.Option(help="Of the built-in sample that replaces missing files: en or zh.")]
+Most = Annotated[int, typer.Option(min=1, help="The largest number of words of a file that a probe reads.")]
+NumProbed = Annotated[int, typer.Option(min=1, help="The largest number of sentences for perplexity and attention.")]
 ProbeOut = Annotated[
     Path | None, typer.Option(help="Folder for report.html and probe.json; for a run of Firth RUN/probe.")
 ]
@@ -247,7 +245,7 @@ def probe(
     out: ProbeOut = None,
     as_json: Json = False,
 ) -> None:
-    """Ask each layer of a model what it knows: parts of speech, senses, attention, beside baselines.
+    """Probe each layer of a model: parts of speech, senses, attention, with baselines.
 
     Example: firth probe runs/bert --pos train.conllu --pos-test test.conllu
     """

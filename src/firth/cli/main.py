@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _refuse_broken(words: list[str]) -> None:
-    """Bytes that are no UTF-8 arrive as lone surrogates; only the name of a file may have them."""
+    """Refuses arguments that are not UTF-8, which arrive with lone surrogates; file names may have them."""
     for word in words:
         if any("\ud800" <= char <= "\udfff" for char in word) and not os.path.lexists(word):
             raise FirthError(
@@ -48,7 +48,7 @@ def _refuse_broken(words: list[str]) -> None:
 
 
 def _exit_code(error: Exception) -> int | None:
-    """Says what is wrong; None for an error that is Firth's own."""
+    """Prints a user's error and returns the exit code; None for a bug in Firth."""
     if isinstance(error, typer.Exit):
         return error.exit_code
     if isinstance(error, BrokenPipeError):

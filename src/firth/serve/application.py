@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 
+import numpy as np
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
+from numpy.typing import NDArray
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaValue
 from starlette.exceptions import HTTPException
@@ -26,7 +28,6 @@ from firth.serve.guard import STILL_POLICY, Guard, Metrics, Problem, ServeSettin
 from firth.serve.models import RunSummary, ServedModels, read_page
 from firth.serve.schemas import Failure
 from firth.serve.worker import RequestHandler, Worker
-from firth.vectors.word_vectors import unit_rows
 
 _FAILURES = {
     401: "no token, or a wrong one",
@@ -207,7 +208,7 @@ class Server:
             served = self.models.find(body.model, "encode")
             texts = body.texts_read()
             jobs = encode_jobs(served, texts, -1, "mean", self.settings.batch_tokens)
-            vectors = unit_rows(stack(await self.handler.do(jobs)))
+            vectors = _unit_rows(stack(await self.handler.do(jobs)))
             rows: list[object] = (
                 [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
                 if body.encoding_format == "base64"
@@ -305,6 +306,12 @@ class Server:
 def _public(summary: RunSummary) -> dict[str, object]:
     """A summary without the path of the corpus, which is private to this machine."""
     return {name: value for name, value in summary.items() if name != "corpus"}
+
+
+def _unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Each row divided by its norm; rows of zeros stay."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(norms == 0, 1, norms), np.float32)
 
 
 async def _problem(request: Request, error: Exception) -> Response:

@@ -163,7 +163,7 @@ def test_what_does_not_fit_is_said(run: Path, corpus: Path, run_folder: Path, tm
     assert before is not None
     try:
         known.save(corpus=before.replace(path=str(tmp_path / "gone")))
-        with pytest.raises(FirthError, match="name some with --data"):
+        with pytest.raises(FirthError, match="name a file with --data"):
             firth.export(run, tmp_path / "out", to="ctranslate2", verify=True)
     finally:
         known.save(corpus=before)
