@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, import_extra
 from firth.core.files import atomic_folder, checksum, read_json
 from firth.core.records import ExportRecord, TranslationCheck
 from firth.core.registry import spec_of_model_type
@@ -113,19 +113,14 @@ _POSITIONS = 2048  # rows of the sinusoidal table, which has a fixed size here
 _MAX_DISTANCE = 128
 
 
-def import_ctranslate2() -> ModuleType:
-    try:
-        import ctranslate2
-    except ImportError:
-        raise FirthError("CTranslate2 is not installed: pip install 'firth[ctranslate2]'") from None
-    found: ModuleType = ctranslate2
-    return found
+def _ctranslate2() -> ModuleType:
+    return import_extra("ctranslate2", "ctranslate2", "a model for CTranslate2")
 
 
 def open_engine(folder: Path) -> "ctranslate2.Translator":
     """CTranslate2's translator, with as many threads as PyTorch uses."""
     try:
-        return import_ctranslate2().Translator(str(folder), device="cpu", intra_threads=torch.get_num_threads())
+        return _ctranslate2().Translator(str(folder), device="cpu", intra_threads=torch.get_num_threads())
     except (RuntimeError, ValueError) as error:
         raise FirthError(f"{folder}: CTranslate2 cannot open it ({error}); export it again") from None
 
@@ -157,7 +152,7 @@ def save_ctranslate2(
     int8: bool = False,
 ) -> None:
     """Writes a CTranslate2 folder; ``pieces`` are the tokenizers of source and target."""
-    import_ctranslate2()
+    _ctranslate2()
     from ctranslate2.specs import TransformerSpec, common_spec
 
     assert misfit(config) is None

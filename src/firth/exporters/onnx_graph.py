@@ -11,14 +11,13 @@ ZeroQuant, Yao et al. 2022).
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, import_extra
 from firth.core.files import write_bytes
 from firth.core.types import Inputs
 from firth.models.shared.encoder import Encoder
@@ -35,16 +34,6 @@ _SMALL = np.float32(1e-9)
 LEVELS = 100
 
 
-def require_onnx() -> ModuleType:
-    """The package onnx, or an error that says how to install it."""
-    try:
-        import onnx
-    except ImportError:
-        raise FirthError("writing ONNX needs the package onnx: pip install 'firth[onnx]'") from None
-    found: ModuleType = onnx
-    return found
-
-
 def quantised(weight_DK: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """The matrix as int8 with one scale per column."""
     scale_K = np.maximum(np.abs(weight_DK).max(0), _SMALL) / np.float32(LEVELS)
@@ -55,7 +44,7 @@ class GraphWriter:
     """Collects the nodes and constants of a graph in order; values are referred to by name."""
 
     def __init__(self, int8: bool = False) -> None:
-        self.onnx = require_onnx()
+        self.onnx = import_extra("onnx", "onnx", "writing ONNX")
         self.int8 = int8
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, TensorProto] = {}

@@ -6,14 +6,13 @@ B batch, T tokens, D hidden size, L layers.
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import torch
 from torch import nn
 
 from firth.core.batching import Ints
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, import_extra
 from firth.core.files import load_tensors
 from firth.core.records import LayerMix
 from firth.core.run import Run
@@ -33,16 +32,6 @@ from firth.tokenizers.pieces import Pieces
 BATCH_TOKENS = 256  # what one batch works on stays in a processor's cache: twice as many cost a tenth more each
 
 
-def require_onnxruntime() -> ModuleType:
-    """The package onnxruntime, or an error that says how to install it."""
-    try:
-        import onnxruntime
-    except ImportError:
-        raise FirthError("an exported model needs onnxruntime: pip install 'firth[onnx]'") from None
-    found: ModuleType = onnxruntime
-    return found
-
-
 def num_threads() -> int:
     """As many as PyTorch would take: OMP_NUM_THREADS, or the cores that this process may use."""
     given = os.environ.get("OMP_NUM_THREADS", "")
@@ -56,7 +45,7 @@ class Session:
     """A graph in onnxruntime; only what is asked for is computed."""
 
     def __init__(self, path: Path) -> None:
-        runtime = require_onnxruntime()
+        runtime = import_extra("onnxruntime", "onnx", "an exported model")
         options = runtime.SessionOptions()
         options.intra_op_num_threads = num_threads()
         options.log_severity_level = 4  # what goes wrong is said by us

@@ -150,7 +150,7 @@ def test_what_does_not_fit_is_said(run: Path, corpus: Path, run_folder: Path, tm
         firth.export(run_folder, tmp_path / "out", to="ctranslate2")
     settings = ["batch_tokens=512", "evaluations=0", "hidden_dim=16"]
     firth.pretrain("seq2seq", corpus=corpus, out=tmp_path / "old", steps=1, settings=parse_settings(settings))
-    with pytest.raises(FirthError, match="recurrent translator"):
+    with pytest.raises(FirthError, match="recurrent translation model"):
         firth.export(tmp_path / "old", tmp_path / "out", to="ctranslate2")
     firth.pretrain(
         "transformer-tiny", corpus=corpus, out=tmp_path / "near", steps=1, settings=parse_settings([*SMALL, "window=4"])
