@@ -107,7 +107,6 @@ class CTranslate2Model(Translator):
         return Hypothesis(ids[:-1] if ended else ids, score, normalised, ended)
 
 
-MODEL = "model.bin"
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 _POSITIONS = 2048  # rows of the sinusoidal table, which has a fixed size here
 _MAX_DISTANCE = 128

@@ -187,19 +187,6 @@ class EntityCounts:
     types: list[str]
     counts: NDArray[np.int64]
 
-    def by_type(self) -> dict[str, dict[str, float]]:
-        totals_Y3 = self.counts.sum(0)
-        precision, recall, f1 = prf(totals_Y3)
-        return {
-            name: {
-                "precision": float(precision[place]),
-                "recall": float(recall[place]),
-                "f1": float(f1[place]),
-                "support": int(totals_Y3[place, 2]),
-            }
-            for place, name in enumerate(self.types)
-        }
-
 
 def prf(sums: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Precision, recall and F1 of sums [..., 3] of right, guessed and true spans."""
