@@ -13,7 +13,7 @@ from firth.core.types import Progress
 if TYPE_CHECKING:
     from firth.evaluation.compare.compare import Stage
     from firth.evaluation.compare.ranking import ComparisonTable
-    from firth.evaluation.probe_report import ProbeResult
+    from firth.evaluation.probe_report import ProbeTable
     from firth.models.shared.model import Model
     from firth.tasks.data import Reading
 
@@ -228,7 +228,7 @@ def probe(
     num_texts: int = 100,
     seed: int = 0,
     progress: Progress | None = None,
-) -> ProbeResult:
+) -> ProbeTable:
     """Probes each layer of a model: parts of speech, senses, perplexity, attention and single words, with baselines.
 
     Args:
@@ -247,13 +247,15 @@ def probe(
         progress: Called with progress events.
 
     Returns:
-        ``rows`` (a value per layer and reference values), ``notes`` on missing probes, and the details of each probe.
+        A dictionary with ``rows`` (a value per layer and reference values), ``notes`` on missing probes, and the details of
+        each probe; shown as a table.
 
     Example::
 
         firth.probe("runs/bert", pos="train.conllu", pos_test="test.conllu")
     """
     from firth.evaluation.probe import ProbeConfig, probe_run
+    from firth.evaluation.probe_report import ProbeTable
 
     files = {"pos": pos, "pos_test": pos_test, "first_senses": first_senses, "texts": texts}
     several = {"senses": senses, "senses_test": senses_test, "similarity": similarity, "analogies": analogies}
@@ -270,6 +272,6 @@ def probe(
         "probe",
     )
     if not isinstance(model, str | Path):
-        return probe_run(model, model.kind, config, optional_path(out), progress)
+        return ProbeTable(probe_run(model, model.kind, config, optional_path(out), progress))
     folder = Path(model) / "probe" if out is None and (Path(model) / "firth.json").is_file() else optional_path(out)
-    return probe_run(loaded(model), Path(model).name, config, folder, progress)
+    return ProbeTable(probe_run(loaded(model), Path(model).name, config, folder, progress))

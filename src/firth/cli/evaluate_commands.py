@@ -252,7 +252,6 @@ def probe(
     import firth
     from firth.cli.app import say, say_json
     from firth.cli.describe import progress_display
-    from firth.evaluation.probe_report import table_lines
 
     with progress_display("probing", as_json) as progress:
         found = firth.probe(
@@ -276,5 +275,5 @@ def probe(
     if as_json:
         say_json({"model": str(model), **found})
         return
-    for line in table_lines(found):
+    for line in found.lines():
         say(line)

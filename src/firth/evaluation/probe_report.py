@@ -48,6 +48,27 @@ class ProbeResult(TypedDict):
     report: NotRequired[str]  # path
 
 
+class ProbeTable(dict[str, Any]):
+    """A ``ProbeResult`` that is shown as a table."""
+
+    def lines(self) -> list[str]:
+        """The table for a terminal: a row per measure, a column per layer, reference values; then the notes."""
+        rows: list[ProbeRow] = self["rows"]
+        most = max((len(row["layers"]) for row in rows), default=0)
+        width = max((len(row["name"]) for row in rows), default=0)
+        lines = (
+            [f"{'layer':<{width}}" + "".join(f"{layer:>8}" for layer in range(most)) + "   reference"] if rows else []
+        )
+        for row in rows:
+            cells = [show(value) for value in row["layers"]] + [""] * (most - len(row["layers"]))
+            lines.append(f"{row['name']:<{width}}" + "".join(f"{cell:>8}" for cell in cells) + f"   {_reference(row)}")
+        lines += self["notes"]
+        return [line.rstrip() for line in lines] + ([f"report: {self['report']}"] if "report" in self else [])
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+
 def write_probe_report(folder: Path, name: str, found: ProbeResult) -> Path:
     """Writes the self-contained page ``report.html``."""
     body = [
@@ -76,19 +97,6 @@ def _reference(row: ProbeRow) -> str:
     return ", ".join(
         show(value) if name == "all" else f"{name} {show(value)}" for name, value in row["reference"].items()
     )
-
-
-def table_lines(found: ProbeResult) -> list[str]:
-    """The table as text: a row per measure, a column per layer, reference values at the end; then the notes."""
-    rows = found["rows"]
-    most = max((len(row["layers"]) for row in rows), default=0)
-    width = max((len(row["name"]) for row in rows), default=0)
-    lines = [f"{'layer':<{width}}" + "".join(f"{layer:>8}" for layer in range(most)) + "   reference"] if rows else []
-    for row in rows:
-        cells = [show(value) for value in row["layers"]] + [""] * (most - len(row["layers"]))
-        lines.append(f"{row['name']:<{width}}" + "".join(f"{cell:>8}" for cell in cells) + f"   {_reference(row)}")
-    lines += found["notes"]
-    return [line.rstrip() for line in lines] + ([f"report: {found['report']}"] if "report" in found else [])
 
 
 def _table(rows: list[ProbeRow]) -> str:
