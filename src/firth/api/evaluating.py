@@ -27,6 +27,7 @@ def evaluate(
     text: str | None = None,
     second: str | None = None,
     label: str | None = None,
+    encoding: str | None = None,
     examples: AnyPath | None = None,
     template: str | None = None,
     similarity: AnyPath | Sequence[AnyPath] = (),
@@ -45,6 +46,7 @@ def evaluate(
         num_texts: The number of sentences for the pseudo-perplexity.
         data: For tasks: a labelled file; gives all scores, and the 95 % confidence interval of the main one.
         text, second, label: Its columns; by default those of the training file.
+        encoding: Of that file; by default that of the training file.
         examples: For decoders on ``data``: labelled texts for a few-shot prompt; nothing is trained.
         template: The format of an example in the prompt; has ``{text}`` and ``{label}``.
         similarity: For static vectors: word-similarity files (Spearman).
@@ -65,7 +67,9 @@ def evaluate(
     if data is not None:
         from firth.tasks.data import Reading
 
-        return _evaluate_labelled(run, Path(data), Reading(text, second, label), optional_path(examples), template)
+        return _evaluate_labelled(
+            run, Path(data), Reading(text, second, label, encoding=encoding), optional_path(examples), template
+        )
     if similarity or analogies:
         from firth.evaluation.words import evaluate_words
 

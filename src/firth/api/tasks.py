@@ -13,6 +13,7 @@ from firth.core.types import Prediction, Progress
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
     from firth.tasks.run import Source
+    from firth.tasks.score_table import Scored
 
 Texts: TypeAlias = str | Sequence[str | Sequence[str]]
 """Texts, pairs of texts, or sentences as lists of words."""
@@ -37,6 +38,7 @@ def finetune(
     text: str | None = None,
     second: str | None = None,
     label: str | None = None,
+    encoding: str | None = None,
     skip_bad: bool = False,
     repair_tags: bool = False,
     overwrite: bool = False,
@@ -59,7 +61,8 @@ def finetune(
         seeds: The number of trainings with different seeds; the best is kept. By default 1, with ``shares`` 3.
         sweep: Whether to try BERT's published grid of settings.
         shares: Train on these shares of the examples as well (``(0.1, 1)``); the model is the best of the largest.
-        text, second, label: The columns of the files.
+        text, second, label: The columns of the files, by name or by number from 1.
+        encoding: Of the files; by default UTF-8, or what a byte order mark says.
         skip_bad: Whether to skip answers that are not at their place in the passage.
         repair_tags: Whether to repair tag sequences that violate their scheme.
         overwrite: Whether to replace an existing run.
@@ -79,7 +82,7 @@ def finetune(
 
     usual = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size, "seed": seed}
     given = collect(settings, keywords, **usual)
-    reading = Reading(text, second, label, skip_bad, repair_tags)
+    reading = Reading(text, second, label, skip_bad, repair_tags, encoding)
     source = Source(
         str(base), Path(train), optional_path(dev), reading, optional_path(extra_vectors), optional_path(teacher)
     )
@@ -128,8 +131,10 @@ def predict(
     texts: Texts,
     *,
     file: None = None,
+    out: None = None,
     text: str | None = None,
     second: str | None = None,
+    encoding: str | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
 ) -> list[Prediction]: ...
@@ -141,11 +146,28 @@ def predict(
     texts: None = None,
     *,
     file: AnyPath,
+    out: None = None,
     text: str | None = None,
     second: str | None = None,
+    encoding: str | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
 ) -> Iterator[Prediction]: ...
+
+
+@overload
+def predict(
+    model: AnyPath | Model,
+    texts: None = None,
+    *,
+    file: AnyPath,
+    out: AnyPath,
+    text: str | None = None,
+    second: str | None = None,
+    encoding: str | None = None,
+    examples: None = None,
+    template: None = None,
+) -> Scored: ...
 
 
 def predict(
@@ -153,32 +175,40 @@ def predict(
     texts: Texts | None = None,
     *,
     file: AnyPath | None = None,
+    out: AnyPath | None = None,
     text: str | None = None,
     second: str | None = None,
+    encoding: str | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
-) -> list[Prediction] | Iterator[Prediction]:
+) -> list[Prediction] | Iterator[Prediction] | Scored:
     """Applies a task to texts: label and probabilities, score, tags and entities, answer, or written text.
 
     Args:
         model: A run of ``firth.finetune``, a Hugging Face directory with a task head, or a loaded model.
         texts: Strings, pairs of strings, or for tags lists of words.
         file: Instead of ``texts``: a file, read in constant memory (``"-"`` is standard input).
+        out: For classify and score: write the table ``file`` here (.csv, .tsv, .jsonl, .parquet), every column and row kept,
+            with label and probabilities as new columns.
         text, second: The columns of a file; by default those of the training file.
+        encoding: Of the file; by default that of the training file.
         examples: For decoders: labelled texts (a file, or pairs of text and label) for a few-shot prompt; nothing is trained.
         template: The format of an example in the prompt; has ``{text}`` and ``{label}``.
 
     Returns:
-        A dictionary for each text, as a list; for a file as an iterator.
+        A dictionary for each text, as a list; for a file as an iterator; with ``out`` the number of rows and the new columns.
 
     Example::
 
         firth.predict("runs/mood", ["A lovely film."])[0]["label"]
+        firth.predict("runs/mood", file="reviews.csv", text="review", out="scored.csv").rows
     """
     if (texts is None) == (file is None):
         raise FirthError("predict needs either texts or a file")
     if template is not None and examples is None:
         raise FirthError("--template is the format of prompt examples: name these with --examples FILE")
+    if out is not None and (file is None or file == "-" or examples is not None):
+        raise FirthError("--out needs a table: name a csv, tsv, jsonl or parquet file, without --examples")
     if examples is not None:
         return _predict_by_prompt(model, texts, file, text, examples, template)
     if texts is not None:
@@ -188,7 +218,9 @@ def predict(
     from firth.exporters.loading import load_any_task
     from firth.tasks.predict import predict_source
 
-    return predict_source(load_any_task(Path(model)), Path(model), str(file), text, second)
+    if out is not None:
+        return _score_table(Path(model), str(file), Path(out), (text, second), encoding)
+    return predict_source(load_any_task(Path(model)), Path(model), str(file), text, second, encoding)
 
 
 def _predict_by_prompt(
@@ -216,3 +248,17 @@ def _predict_by_prompt(
         {"text": one, "label": label.label, "probabilities": label.probabilities}
         for one, label in zip(asked, found, strict=True)
     ]
+
+
+def _score_table(
+    run: Path, file: str, out: Path, columns: tuple[str | None, str | None], encoding: str | None
+) -> Scored:
+    from firth.data.labelled import Columns
+    from firth.exporters.loading import load_any_task
+    from firth.tasks.model import TaskModel
+    from firth.tasks.score_table import score_table
+
+    task = load_any_task(run)
+    if not isinstance(task, TaskModel):
+        raise FirthError(f"{run}: a table is scored by classify and score; leave out --out")
+    return score_table(task, run, file, out, Columns(*columns), encoding)

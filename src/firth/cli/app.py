@@ -96,9 +96,15 @@ Corpus = Annotated[Path | None, typer.Option(help="A corpus made by firth prepar
 Out = Annotated[Path | None, typer.Option(help="The new run folder.")]
 Train = Annotated[Path | None, typer.Option(help="Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.")]
 Dev = Annotated[Path | None, typer.Option(help="Labelled examples for choosing the best epoch.")]
-Text = Annotated[str | None, typer.Option(help="The column that holds the text (for tags: the words).")]
+Text = Annotated[
+    str | None, typer.Option(help="The column of the text (for tags: the words), by name or number from 1.")
+]
 Second = Annotated[str | None, typer.Option(help="The column that holds the second text of a pair.")]
 Label = Annotated[str | None, typer.Option(help="The column that holds the label, score or tag.")]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="The encoding of the files, for example gb18030.  [default: UTF-8 or the byte order mark]"),
+]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip answers that are not at their place in the passage.")]
 Shares = Annotated[str | None, typer.Option(help="Train on these shares of the examples, for example 0.01,0.1,1.")]
 ShownExamples = Annotated[
@@ -107,6 +113,18 @@ ShownExamples = Annotated[
 AnyModel = Annotated[Path, typer.Argument(help="A run, a model directory or a file of vectors.")]
 Top = Annotated[int, typer.Option(min=1, help="The number of results.")]
 Layer = Annotated[int, typer.Option(help="Which layer: 0 is the token layer, -1 the last.")]
+
+
+def is_text(argument: str) -> bool:
+    """Whether an argument is a text itself and not the name of a file: nothing has that name, and it has a space or
+    a character that is no part of a plain file name."""
+    from glob import has_magic
+
+    if argument == "-" or (
+        len(argument) < 256 and (Path(argument).exists() or (has_magic(argument) and "/" in argument))
+    ):
+        return False
+    return any(char.isspace() or ord(char) > 127 for char in argument.strip())
 
 
 def written(template: str | None) -> str | None:

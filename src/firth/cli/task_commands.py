@@ -10,6 +10,7 @@ from firth.cli.app import (
     TRAIN,
     USE,
     Dev,
+    Encoding,
     Json,
     Label,
     Out,
@@ -53,8 +54,12 @@ TaskRun = Annotated[Path, typer.Argument(help="A run of firth finetune, or a Hug
 File = Annotated[
     str,
     typer.Argument(
-        help="A file (a text per line; pairs with a tab between; or tsv, csv, jsonl, CoNLL, SQuAD json), or - for standard input."
+        help="A file (a text per line; pairs with a tab between; or tsv, csv, jsonl, parquet, CoNLL, SQuAD json), - for standard input, or a text."
     ),
+]
+TableOut = Annotated[
+    Path | None,
+    typer.Option(help="Write the table with label and probabilities as new columns (.csv, .tsv, .jsonl, .parquet)."),
 ]
 Names = Annotated[
     Path | None,
@@ -80,6 +85,7 @@ def finetune(
     text: Text = None,
     second: Second = None,
     label: Label = None,
+    encoding: Encoding = None,
     check: Check = False,
     skip_bad: SkipBad = False,
     repair_tags: RepairTags = False,
@@ -96,7 +102,7 @@ def finetune(
 
     train = _required(train, "finetune needs labelled examples: name a file with --train")
     given = parse_settings(settings or ())
-    _check_files(task, train, dev, (text, second, label, skip_bad), given, check, as_json)
+    _check_files(task, train, dev, (text, second, label, skip_bad, repair_tags, encoding), given, check, as_json)
     if check:
         return
     out = _required(out, "finetune needs a place for the run: name a folder with --out")
@@ -116,6 +122,7 @@ def finetune(
             text=text,
             second=second,
             label=label,
+            encoding=encoding,
             skip_bad=skip_bad,
             repair_tags=repair_tags,
             overwrite=overwrite,
@@ -137,7 +144,7 @@ def _check_files(
     task: str,
     train: Path,
     dev: Path | None,
-    reading: tuple[str | None, str | None, str | None, bool],
+    reading: tuple[str | None, str | None, str | None, bool, bool, str | None],
     settings: Mapping[str, object],
     only: bool,
     as_json: bool,
@@ -179,24 +186,56 @@ def predict(
     file: File,
     text: Text = None,
     second: Second = None,
+    encoding: Encoding = None,
+    out: TableOut = None,
     names: Names = None,
     examples: ShownExamples = None,
     template: Template = None,
     as_json: Json = False,
 ) -> None:
-    """Print the prediction for each text as a line of JSON. Columns of tables are those of the training file, unless they
-    are named.
+    """Print the prediction for each text as a line of JSON, or add it to a table (--out). The columns of tables are those of
+    the training file, unless they are named.
 
-    Example: firth predict runs/mood texts.txt > moods.jsonl
+    Example: firth predict runs/mood reviews.csv --out scored.csv
     """
     import firth
-    from firth.cli.app import say_json
+    from firth.cli.app import is_text, say_json
 
     if names is not None:
         _write_names(run, file, text, names, as_json)
         return
-    for found in firth.predict(run, file=file, text=text, second=second, examples=examples, template=written(template)):
+    if out is not None:
+        _write_table(run, file, out, (text, second, encoding), as_json)
+        return
+    said = written(template)
+    if is_text(file):
+        for found in firth.predict(run, [_given_text(file)], examples=examples, template=said):
+            say_json(found, indent=None)
+        return
+    for found in firth.predict(
+        run, file=file, text=text, second=second, encoding=encoding, examples=examples, template=said
+    ):
         say_json(found, indent=None)
+
+
+def _given_text(words: str) -> str | tuple[str, ...]:
+    """A text of the command line; a tab parts two."""
+    parts = tuple(words.replace("\\t", "\t").split("\t"))
+    return words if len(parts) == 1 else parts
+
+
+def _write_table(
+    run: Path, file: str, out: Path, reading: tuple[str | None, str | None, str | None], as_json: bool
+) -> None:
+    import firth
+    from firth.cli.app import say, say_json
+
+    text, second, encoding = reading
+    found = firth.predict(run, file=file, out=out, text=text, second=second, encoding=encoding)
+    if as_json:
+        say_json({"out": str(out), "rows": found.rows, "columns": list(found.columns)})
+    else:
+        say(f"{out}: {found.rows:,} rows, new columns {', '.join(found.columns)}")
 
 
 def _write_names(run: Path, file: str, text: str | None, out: Path, as_json: bool) -> None:

@@ -23,7 +23,9 @@ MaskedTexts = Annotated[
 ]
 EncodedFile = Annotated[
     str,
-    typer.Argument(help="A file with one text per line (or any format that prepare reads), or - for standard input."),
+    typer.Argument(
+        help="A file with one text per line (or any format that prepare reads), - for standard input, or a text."
+    ),
 ]
 VectorsOut = Annotated[
     Path | None,
@@ -73,9 +75,9 @@ def encode(
     Example: firth encode runs/bert texts.txt --out vectors.npy
     """
     import firth
-    from firth.cli.app import say, say_json
+    from firth.cli.app import is_text, say, say_json
 
-    lines = read_lines(file, column)
+    lines = [file] if is_text(file) else read_lines(file, column)
     model = firth.load(run)
     if out is None:
         for text in lines:
