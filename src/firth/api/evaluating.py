@@ -6,7 +6,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.api.using import AnyPath, PlainData, Settings, as_paths, collect, load, loaded, optional_path
+from firth.api.using import (
+    AnyPath,
+    PlainData,
+    Settings,
+    as_paths,
+    collect,
+    load,
+    load_trained_task,
+    loaded,
+    optional_path,
+)
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 
@@ -118,12 +128,11 @@ def _check_one_kind(
 def _evaluate_labelled(
     run: AnyPath, data: Path, reading: Reading, examples: Path | None, template: str | None
 ) -> PlainData:
-    from firth.exporters.loading import load_any_task
     from firth.tasks.predict import evaluate_prompt, evaluate_task
 
     if examples is not None:
         return evaluate_prompt(load(run), examples, data, template, reading)
-    return evaluate_task(load_any_task(Path(run)), Path(run), data, reading)
+    return evaluate_task(load_trained_task(Path(run)), Path(run), data, reading)
 
 
 def compare(

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, overload
 
-from firth.api.using import AnyPath, Settings, collect, load, loaded, optional_path
+from firth.api.using import AnyPath, Settings, collect, load, load_trained_task, loaded, optional_path
 from firth.core.errors import FirthError
 from firth.core.types import Prediction, Progress
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
+    from firth.tasks.data import Reading
     from firth.tasks.run import Source
     from firth.tasks.score_table import Scored
 
@@ -125,6 +126,19 @@ def _finetune_writing(given: Settings, source: Source, out: Path, overwrite: boo
     return load(start_writing(config, training, *paths, source.reading, overwrite, progress).folder)
 
 
+def check_files(task: str, train: Path, dev: Path | None, reading: Reading, settings: Settings) -> list[str]:
+    """A look at labelled files before anything is trained on them: labels, counts, lengths and problems, as lines for a
+    terminal; of writing, the first example."""
+    from firth.tasks.checking import check_lines
+    from firth.tasks.config import task_config, writing_config
+    from firth.tasks.data import read_task
+    from firth.tasks.write.data import describe_writing
+
+    if task == "write":
+        return describe_writing(writing_config(settings)[0], train, dev, reading)
+    return check_lines(read_task(task_config(task).task, train, dev, reading).check)
+
+
 @overload
 def predict(
     model: AnyPath | Model,
@@ -215,12 +229,11 @@ def predict(
         return loaded(model).predict(texts)
     if not isinstance(model, str | Path):
         raise FirthError("to read a file, name the run by its path, which has the columns of the file; or give texts")
-    from firth.exporters.loading import load_any_task
     from firth.tasks.predict import predict_source
 
     if out is not None:
         return _score_table(Path(model), str(file), Path(out), (text, second), encoding)
-    return predict_source(load_any_task(Path(model)), Path(model), str(file), text, second, encoding)
+    return predict_source(load_trained_task(Path(model)), Path(model), str(file), text, second, encoding)
 
 
 def _predict_by_prompt(
@@ -254,11 +267,10 @@ def _score_table(
     run: Path, file: str, out: Path, columns: tuple[str | None, str | None], encoding: str | None
 ) -> Scored:
     from firth.data.labelled import Columns
-    from firth.exporters.loading import load_any_task
     from firth.tasks.model import TaskModel
     from firth.tasks.score_table import score_table
 
-    task = load_any_task(run)
+    task = load_trained_task(run)
     if not isinstance(task, TaskModel):
         raise FirthError(f"{run}: a table is scored by classify and score; leave out --out")
     return score_table(task, run, file, out, Columns(*columns), encoding)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.app import (
+from firth.cli.main import (
     EVALUATE,
     AnyModel,
     Dev,
@@ -96,8 +96,8 @@ def evaluate(
 
 
 def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None:
-    from firth.cli.app import say, say_json, table
     from firth.cli.describe import word_rows
+    from firth.cli.main import say, say_json, table
 
     if as_json:
         say_json({"run": str(run), "on": what, **found})
@@ -162,8 +162,8 @@ def compare(
     Example: firth compare classify --corpus news.txt --train train.tsv --dev dev.tsv --budget 30m --out compared
     """
     import firth
-    from firth.cli.app import say
     from firth.cli.describe import progress_display
+    from firth.cli.main import say
     from firth.core.config import parse_settings
 
     if not corpus or train is None or dev is None:
@@ -196,7 +196,7 @@ def compare(
 
 
 def _say_compared(found: "ComparisonTable", out: Path, as_json: bool) -> None:
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
 
     if as_json:
         say_json(found)
@@ -253,8 +253,8 @@ def probe(
     Example: firth probe runs/bert --pos train.conllu --pos-test test.conllu
     """
     import firth
-    from firth.cli.app import say, say_json
     from firth.cli.describe import progress_display
+    from firth.cli.main import say, say_json
 
     with progress_display("probing", as_json) as progress:
         found = firth.probe(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from firth.cli.app import (
+from firth.cli.main import (
     TRAIN,
     USE,
     Dev,
@@ -150,8 +150,8 @@ def _check_files(
     as_json: bool,
 ) -> None:
     """Prints what is in the labelled files."""
-    from firth.cli.app import say, say_json
-    from firth.tasks.check_files import check_files
+    from firth.api.tasks import check_files
+    from firth.cli.main import say, say_json
     from firth.tasks.data import Reading
 
     lines = check_files(task, train, dev, Reading(*reading), settings)
@@ -163,8 +163,8 @@ def _check_files(
 
 def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     """Prints the result and the next command."""
-    from firth.cli.app import say, say_json, table
     from firth.cli.describe import run_rows
+    from firth.cli.main import say, say_json, table
     from firth.core.run import Run
 
     record = Run.open(folder).record
@@ -199,7 +199,7 @@ def predict(
     Example: firth predict runs/mood reviews.csv --out scored.csv
     """
     import firth
-    from firth.cli.app import is_text, say_json
+    from firth.cli.main import is_text, say_json
 
     if names is not None:
         _write_names(run, file, text, names, as_json)
@@ -228,7 +228,7 @@ def _write_table(
     run: Path, file: str, out: Path, reading: tuple[str | None, str | None, str | None], as_json: bool
 ) -> None:
     import firth
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
 
     text, second, encoding = reading
     found = firth.predict(run, file=file, out=out, text=text, second=second, encoding=encoding)
@@ -240,12 +240,12 @@ def _write_table(
 
 def _write_names(run: Path, file: str, text: str | None, out: Path, as_json: bool) -> None:
     """Writes the distinct names that a tagger finds, one per line."""
-    from firth.cli.app import say, say_json
+    from firth.api.using import load_trained_task
+    from firth.cli.main import say, say_json
     from firth.core.files import write_text
-    from firth.exporters.loading import load_any_task
     from firth.tasks.predict import find_names
 
-    found = find_names(load_any_task(run), run, file, text)
+    found = find_names(load_trained_task(run), run, file, text)
     write_text(out, "".join(f"{name}\n" for name, _ in found))
     times = sum(count for _, count in found)
     if as_json:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from firth.cli.app import USE, AnyModel, Json, Layer, Top, app
+from firth.cli.main import USE, AnyModel, Json, Layer, Top, app
 from firth.core.errors import FirthError
 from firth.core.files import stdin_lines
 
@@ -41,7 +41,7 @@ def fill(run: AnyModel, texts: MaskedTexts, top: Top = 5, as_json: Json = False)
     Example: firth fill runs/bert "The film was [MASK]."
     """
     import firth
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
 
     lines = [line for word in texts for line in (full_stdin_lines() if word == "-" else [word]) if line.strip()]
     if not lines:
@@ -75,7 +75,7 @@ def encode(
     Example: firth encode runs/bert texts.txt --out vectors.npy
     """
     import firth
-    from firth.cli.app import is_text, say, say_json
+    from firth.cli.main import is_text, say, say_json
 
     lines = [file] if is_text(file) else read_lines(file, column)
     model = firth.load(run)
@@ -103,7 +103,7 @@ def nearest(
     Example: firth nearest runs/word2vec king queen
     """
     import firth
-    from firth.cli.app import say_found
+    from firth.cli.main import say_found
 
     loaded = firth.load(model)
     say_found({word: loaded.nearest(word, top) for word in words}, as_json)
@@ -124,7 +124,7 @@ def analogy(
     Example: firth analogy runs/word2vec man king woman
     """
     import firth
-    from firth.cli.app import say_found
+    from firth.cli.main import say_found
 
     found = firth.load(model).analogy(first, second, third, top, method)
     say_found({f"{first} : {second} = {third} : ?": found}, as_json)
@@ -142,7 +142,7 @@ def similarity(
     Example: firth similarity runs/word2vec king queen
     """
     import firth
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
 
     found = firth.load(model).similarity(first, second)
     if as_json:
@@ -168,7 +168,7 @@ def occurrences(
     Example: firth occurrences runs/elmo corpora/words "She sat on the bank of the river." --word bank
     """
     import firth
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
 
     found = firth.occurrences(
         model, corpus, sentence, word, top=top, layer=layer, num_sentences=num_sentences, same_word=same_word
@@ -264,7 +264,7 @@ def generate(
 
 def _say_continuations(found: list[tuple[str, list[dict[str, object]]]], as_json: bool) -> None:
     """Prints the continuations, separated by lines."""
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
 
     if as_json:
         say_json([{"text": text, "continuations": some} for text, some in found])
@@ -297,7 +297,7 @@ def translate(
     Example: firth translate runs/mt "A dog runs." --beams 5
     """
     import firth
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
 
     lines = _lines(texts)
     model = firth.load(run)

@@ -20,7 +20,7 @@ from firth.data.sources import Source, find_sources, numbered_lines
 from firth.data.tables import table_format
 from firth.data.tagged import stream_tagged, tag_layout
 from firth.models.gpt.model import TEMPLATE, DecoderModel, PromptedLabel, classify_by_prompt
-from firth.models.shared.encoder_model import load_encoder
+from firth.models.shared.encoder_format import load_encoder
 from firth.models.shared.model import Model
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.data import Reading, build_data, read_examples, tag_columns
