@@ -257,7 +257,7 @@ def occurrences(
     num_sentences: int = 2000,
     same_word: bool = False,
 ) -> list[Occurrence]:
-    """Finds the words of a corpus whose vectors in context are nearest to a word of a sentence; so senses can be told apart.
+    """Finds the words of a corpus whose vectors in context are nearest to a word of a sentence.
 
     Args:
         model: A run or model that gives vectors for words in context.

@@ -117,7 +117,7 @@ class GraphWriter:
 
     def row_max(self, value: str, least: float = 0.0) -> str:
         """The largest absolute number of each row [..., 1]; numbers known to be above -``least`` are not asked for
-        their sign. Empty where nobody will read it."""
+        their sign. Empty where it is not used."""
         if not self.int8:
             return ""
         seen = value if least else self.op("Abs", value)
@@ -142,7 +142,7 @@ class GraphWriter:
         return self.op("Mul", self.op("Div", value, root), weight)
 
     def lookup(self, table_VD: NDArray[np.float32], name: str, ids: str) -> str:
-        """Rows of a table; in int8 a byte a number and one scale a row."""
+        """Rows of an embedding table; in int8 with one scale per row."""
         if not self.int8:
             return self.op("Gather", self.constant(name, table_VD), ids, axis=0)
         bytes_DV, scale_V = quantised(table_VD.T)

@@ -69,8 +69,8 @@ class Session:
     def check(self, outputs: dict[str, int], more_inputs: Sequence[str] = ()) -> None:
         """These outputs, each of this width, and no others; inputs likewise."""
         widths = {name: shape[-1] for name, shape in self.outputs.items()}
-        wanted_inputs = sorted([IDS, MASK, SEGMENTS, *more_inputs])
-        if sorted(self.inputs) != wanted_inputs or set(widths) != set(outputs):
+        expected_inputs = sorted([IDS, MASK, SEGMENTS, *more_inputs])
+        if sorted(self.inputs) != expected_inputs or set(widths) != set(outputs):
             raise FirthError(f"{self.path}: not the graph that its firth.json describes; export the model again")
         for name, width in outputs.items():
             if isinstance(widths[name], int) and widths[name] != width:
@@ -107,7 +107,7 @@ class OnnxModel(Model):
         )
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> Floats:
-        """A vector a text, float32 [N, D]; texts longer than the model go through in windows."""
+        """One vector per text, float32 [N, D]; texts longer than the model are read in windows."""
         self._check_choice(layer, pool)
         texts = [texts] if isinstance(texts, str) else list(texts)
         windows: list[Ints] = []

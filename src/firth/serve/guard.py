@@ -132,7 +132,7 @@ _HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"x-frame-options", b"SAMEORIGIN"),
 ]
-_OPEN = ("/", "/health", "/favicon.ico")  # answered without a token, like the page's own files, which hold no data
+_OPEN = ("/", "/health", "/favicon.ico")  # answered without a token, like the page's own files, which contain no data
 
 
 class Guard:
@@ -201,7 +201,7 @@ class Guard:
             return
         kind, _, token = given.partition(b" ")
         if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self.settings.token.encode()):
-            raise Problem(401, "this server asks for a token: send it as 'Authorization: Bearer TOKEN'")
+            raise Problem(401, "this server requires a token: send it as 'Authorization: Bearer TOKEN'")
 
 
 def _name(host: str) -> str:

@@ -208,7 +208,7 @@ _ALIGN_DIM = 128
 
 
 class AnswerApart(AnswerQuestions):
-    """The same task on two rows a window."""
+    """The same task with question and passage encoded separately: two rows per window."""
 
     def build(self, pairs: bool = True) -> TaskNetwork:
         return ComparingNetwork(self.config, self.reader)
@@ -253,7 +253,7 @@ class AnswerApart(AnswerQuestions):
 
 
 def _words(text: str, offsets: Ints) -> list[str]:
-    """What each token stands for, so that words that no vocabulary has are told apart."""
+    """The text of each token, so that different unknown words differ."""
     return [text[start:end].lower() for start, end in offsets.tolist()]
 
 

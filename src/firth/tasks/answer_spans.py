@@ -1,4 +1,5 @@
-"""From scores of starts and ends to answers: the best valid spans, over windows of one passage.
+"""Extractive answers: the best spans by start and end scores over the windows of a passage, the scores of answers (SQuAD,
+CMRC), and the threshold for "no answer".
 
 B windows, T tokens, M longest answer in tokens, S spans kept.
 """

@@ -49,7 +49,7 @@ class Check:
         for problem in self.problems:
             if problem.grave and (learning or not problem.only_learning):
                 raise FirthError(
-                    f"{problem.first}: {problem.what} ({problem.count} in all); mend the data, --check shows all"
+                    f"{problem.first}: {problem.what} ({problem.count} in all); fix the data, --check shows all"
                 )
 
 

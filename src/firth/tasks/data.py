@@ -1,4 +1,4 @@
-"""The labelled files of a task, read by its kind, and a look at them."""
+"""The labelled files of a task: reading and checking them, labels and tag schemes, stratified shares."""
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
@@ -102,7 +102,7 @@ def _labels(config: TaskConfig, found: Collection[str]) -> list[str]:
 
 
 def read_task(task: str, train: Path, dev: Path | None, reading: Reading) -> TaskData:
-    """Both files, looked through; what makes training senseless is an error."""
+    """Reads and checks both files; data that cannot be trained on is an error."""
     first = read_examples(task, train, reading)
     second = read_examples(task, dev, reading, for_scoring=True) if dev is not None else []
     if not first:

@@ -1,4 +1,4 @@
-"""A student learns from a teacher: soft labels, and the teacher's layers (Hinton et al. 2015; Jiao et al. 2020, TinyBERT).
+"""Knowledge distillation: soft labels, and the teacher's layers (Hinton et al. 2015; Jiao et al. 2020, TinyBERT).
 
 The loss is ``(1 - α) task + α soft + β hidden``. With scores s of the student and t of the teacher, and a temperature τ,
 
@@ -185,7 +185,7 @@ class _Overheard:
 
 
 class Distillation(Finetuning):
-    """Fine-tuning with a teacher beside the labels."""
+    """Fine-tuning on the labels and on the outputs of a teacher."""
 
     def __init__(
         self,

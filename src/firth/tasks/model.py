@@ -1,7 +1,7 @@
 """A task that was learned: base, network and settings; how it predicts, is written and is read again.
 
 A task on a plain BERT with its usual head is a Hugging Face directory; any other is the base (copied
-whole into ``base/``) with the task's own weights beside it.
+whole into ``base/``) with the task's own weights in addition.
 """
 
 import shutil
@@ -70,7 +70,7 @@ class TaskModel(Model):
         self.config, self.base, self.task, self.network, self.pairs = config, base, task, network, pairs
         self.extra_vectors = extra_vectors
         self.dim, self.num_layers, self.spec_name = base.dim, base.num_layers, base.spec_name
-        self.either = False  # texts or pairs: a published directory does not say which it was taught
+        self.either = False  # texts or pairs: a published directory does not say which
 
     @property
     def num_parameters(self) -> int:
@@ -115,7 +115,7 @@ class TaskModel(Model):
     # -- predicting
 
     def predict(self, texts: str | Sequence[str | Sequence[str]]) -> list[Prediction]:
-        """A dictionary a text: label and probabilities; words, tags and entities; or answer, place and best.
+        """A dictionary for each text: label and probabilities; words, tags and entities; or answer, place and best.
 
         Texts are strings, pairs of strings (text and second; question and passage) or, for tags, lists of words.
         """

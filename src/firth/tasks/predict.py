@@ -1,4 +1,5 @@
-"""Predictions for a file or standard input, one after the other, in constant memory."""
+"""Using a trained task: loading it, predictions for a file or standard input in constant memory, evaluation on a labelled
+file, and classification by a few-shot prompt."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -73,7 +74,7 @@ def stored_reading(run: Path) -> Reading:
 
 
 def check_pair(example: TextExample, pairs: bool) -> None:
-    """What compares two texts wants two, and what reads one wants one."""
+    """An error if an example has two texts and the model reads one, or the other way round."""
     if (example.second is not None) != pairs:
         there, wanted = ("one text", "two") if pairs else ("two texts", "one")
         raise FirthError(
@@ -116,7 +117,7 @@ def check_labels(known: Sequence[str], examples: Sequence[TextExample], data: Pa
     for example in examples:
         if str(example.label) not in known:
             raise FirthError(
-                f"{example.where or data}: the label '{example.label}' is unknown to {knows} ({', '.join(known[:8])}); mend the file or train again"
+                f"{example.where or data}: the label '{example.label}' is unknown to {knows} ({', '.join(known[:8])}); fix the file or train again"
             )
 
 
@@ -258,14 +259,14 @@ def _has_plain_lines(task: str, source: Source, encoding: str) -> bool:
     name = source.path.name.lower().removesuffix(source.packing)
     if source.format != "txt":
         return False
-    if task == "tag":  # columns of words and tags cannot be told from words by what is in them
+    if task == "tag":  # columns of words and tags look like plain words
         head = [line for _, line in islice(numbered_lines(source, encoding), _HEAD_LINES)]
         return not name.endswith(_TAGGED) and tag_layout(source, head) == "columns"
     return not name.endswith(".json") and table_format(source, encoding) != "jsonl"
 
 
 def _of_line(model: TaskModel, line: str, where: str) -> AnyExample:
-    """A line is a text; for pairs two with a tab between, for answers question and passage."""
+    """The example of a line: a text; for pairs, two texts separated by a tab; for answers, question and passage."""
     if model.config.task == "tag":
         return tag_example(line, model.config.characters)
     if model.config.task != "answer" and not model.pairs and not (model.either and "\t" in line):

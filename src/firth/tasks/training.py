@@ -1,4 +1,5 @@
-"""Fine-tuning as the one loop sees it: batches by number, a dev score, the best weights kept."""
+"""Fine-tuning as a ``Trainable`` for the training loop (batches by number, dev scores, the best weights), the protocol of a
+task, and predictions in batches."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ class TaskOf(Protocol[Example, Net]):
     def item(self, example: Example, number: int) -> Item: ...
 
     def lessons(self, item: Item) -> list[Item]:
-        """What is learned from at once: all of the item, or each of its windows by itself."""
+        """The training items of an example: the whole item, or each of its windows separately."""
         ...
 
     def batch(self, items: Sequence[Item]) -> Batch: ...

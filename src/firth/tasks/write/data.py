@@ -1,4 +1,5 @@
-"""The files of a task that is done by writing, whatever their form."""
+"""Tasks as text to text (T5, UniLM): reading the files, examples as source and target texts and back, and the scores of
+written texts (ROUGE, labels, entities)."""
 
 import random
 import re
@@ -252,7 +253,7 @@ class WritingData:
 def read_writing(
     config: WritingConfig, train: Path, dev: Path | None, reading: Reading, learning: bool = True
 ) -> WritingData:
-    """The files of any form; what makes training senseless is an error. To test, the settings stay as they were."""
+    """Reads the files of any form; data that cannot be trained on is an error. Without ``learning`` the settings stay."""
     if config.form == "copy":
         first, second = _copies(train, reading), _copies(dev, reading) if dev is not None else []
         return WritingData(config.replace(form="text"), first, second)
