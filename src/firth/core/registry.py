@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 
@@ -226,7 +226,7 @@ class RunConfig(Config):
     training: TrainingConfig = TrainingConfig()
 
     @classmethod
-    def build(cls, data: Any, where: str | Path, section: str = "") -> Self:
+    def build(cls, data: object, where: str | Path, section: str = "") -> Self:
         """From plain data, the sections by the classes that the spec names."""
         if isinstance(data, Mapping):
             data = {**data, **_sections(data, where)}
@@ -252,7 +252,7 @@ class RunConfig(Config):
         return self
 
 
-def _sections(data: Mapping[str, Any], where: str | Path) -> dict[str, Config]:
+def _sections(data: Mapping[str, object], where: str | Path) -> dict[str, Config]:
     """``model`` and ``objective`` of a run's settings, checked by the classes of its spec."""
     spec = find_spec(str(data.get("spec")))
     found: dict[str, Config] = {}

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
@@ -195,11 +195,11 @@ class Run:
         """Of the record."""
         return self.folder / RECORD
 
-    def change(self, **changes: Any) -> None:
+    def change(self, **changes: object) -> None:
         """Fields of the record, checked by its schema; not written yet."""
         self.record = self.record.replace(**changes)
 
-    def save(self, **changes: Any) -> None:
+    def save(self, **changes: object) -> None:
         """Changes fields of the record and writes it."""
         self.change(**changes)
         write_json(self.path, self.record.model_dump(mode="json"))

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+Array = NDArray[Any]  # where the dtype is known only at run time, as in a file of named arrays
+Arrays = dict[str, Array]
+
+
 @dataclass(frozen=True)
 class Encoding:
     """Token ids with their place in the *original* text and the word each belongs to.
@@ -110,7 +114,7 @@ class Network(Protocol):
 class Batch:
     """Arrays for one step, and how many things each loss will count in them."""
 
-    arrays: Mapping[str, NDArray[Any]]
+    arrays: Mapping[str, Array]
     counts: Mapping[str, int]
     num_tokens: int
     tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
@@ -184,7 +188,7 @@ class Trainable(Protocol):
 
 
 Progress = Callable[[Mapping[str, Any]], None]
-"""Told now and then what happened: a mapping with at least ``event``."""
+"""Called with what happened: a mapping with at least ``event``."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def sentences_of(document: Document) -> list[tuple[int, int]]:
 
 
 class PlainEncoder:
-    """Any tokenizer: each document whole, sentences and words found by the places of the pieces."""
+    """For every tokenizer: each document whole, sentences and words found by the places of the pieces."""
 
     def __init__(self, pieces: Pieces) -> None:
         self.pieces = pieces

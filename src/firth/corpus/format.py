@@ -65,6 +65,9 @@ class CorpusInfo(Config):
     __str__ = __repr__
 
 
+Number = TypeVar("Number", bound=np.generic)
+
+
 class MappedFiles:
     """A folder of memory-mapped arrays; ``dtype`` is that of token ids."""
 
@@ -72,7 +75,7 @@ class MappedFiles:
         self.folder = folder
         self.dtype = np.dtype(dtype)
 
-    def _map(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+    def _map(self, name: str, dtype: np.dtype[Number]) -> NDArray[Number]:
         path = self.folder / name
         return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype)
 

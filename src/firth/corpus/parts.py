@@ -9,16 +9,17 @@ import mmap
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import atomic_file, atomic_folder, disk_errors, read_json, sync_folder, write_json
+from firth.core.types import Array, Arrays
 from firth.corpus.chunks import block_encoder
 from firth.corpus.encoded import EncodedBlock, WordEncoder, WordRules
 from firth.data.readers import Document
@@ -65,7 +66,7 @@ def working_folder(out: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def begin(folder: Path, settings: dict[str, Any]) -> None:
+def begin(folder: Path, settings: Mapping[str, object]) -> None:
     """Keeps what an earlier try with the same settings left, and nothing else."""
     path = folder / "settings.json"
     if path.is_file() and read_json(path) == settings:
@@ -123,7 +124,7 @@ class PartMaker:
             self.encoder = block_encoder(self.pieces)
 
     def make(self, number: int, block: Block) -> None:
-        arrays: dict[str, NDArray[Any]] = {}
+        arrays: Arrays = {}
         for split, wanted in zip(SPLITS, (False, True), strict=True):
             rows = [row[:2] for row in zip(*block, strict=True) if row[2] == wanted]
             chosen = [Document(text.decode(), sentences) for text, sentences in rows]
@@ -143,7 +144,7 @@ class PartMaker:
             np.savez(handle, allow_pickle=False, **arrays)
 
 
-def _arrays(split: str, block: EncodedBlock) -> dict[str, NDArray[Any]]:
+def _arrays(split: str, block: EncodedBlock) -> Arrays:
     return {
         f"{split}_ids": block.ids,
         f"{split}_starts": block.word_starts,
@@ -152,7 +153,7 @@ def _arrays(split: str, block: EncodedBlock) -> dict[str, NDArray[Any]]:
     }
 
 
-def read_part(folder: Path, number: int) -> dict[str, NDArray[Any]]:
+def read_part(folder: Path, number: int) -> Arrays:
     with np.load(part_path(folder, number), allow_pickle=False) as part:
         return dict(part)
 
@@ -180,7 +181,7 @@ class SplitWriter:
         for name in ("sentences", "documents"):
             self.files[name].write(np.zeros(1, np.int64).tobytes())
 
-    def add(self, part: dict[str, NDArray[Any]], split: str, ids: NDArray[Any]) -> None:
+    def add(self, part: Arrays, split: str, ids: Array) -> None:
         sentence_lens, document_lens = part[f"{split}_sentences"], part[f"{split}_documents"]
         self.files["tokens"].write(ids.astype(self.dtype).tobytes())
         self.files["sentences"].write((self.totals["tokens"] + np.cumsum(sentence_lens)).astype(np.int64).tobytes())
@@ -206,7 +207,7 @@ class SplitWriter:
 
 
 def merge_parts(
-    parts: Path, num_parts: int, out: Path, dtype: str, remap: Iterator[dict[str, NDArray[Any]]] | None = None
+    parts: Path, num_parts: int, out: Path, dtype: str, remap: Iterator[Arrays] | None = None
 ) -> dict[str, dict[str, int]]:
     """All parts in order; ``remap`` gives for each part new ids for its own (words)."""
     writers = {split: SplitWriter(out / split, dtype) for split in SPLITS}
@@ -319,7 +320,7 @@ class _Types:
         return new_id
 
 
-def merge_types(parts: Path, num_parts: int, tokenizer: Path) -> tuple[int, Iterator[dict[str, NDArray[Any]]]]:
+def merge_types(parts: Path, num_parts: int, tokenizer: Path) -> tuple[int, Iterator[Arrays]]:
     """Writes the words and their counts; returns the number of types and, part by part, the new
     ids of its types."""
     types = _Types(parts / "spellings")
@@ -340,7 +341,7 @@ def merge_types(parts: Path, num_parts: int, tokenizer: Path) -> tuple[int, Iter
     with atomic_folder(tokenizer) as folder:
         new_id = types.write(folder)
 
-    def remap() -> Iterator[dict[str, NDArray[Any]]]:
+    def remap() -> Iterator[Arrays]:
         for number in range(num_parts):
             with np.load(parts / f"{number:06d}.map.npz", allow_pickle=False) as found:
                 yield {split: new_id[found[split]] for split in SPLITS}

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 import numpy as np
 
@@ -110,7 +109,7 @@ def _settings(
     tokenizer: Path | None,
     share: float,
     deduplicate: bool,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """All that decides the result; a working folder with other settings is of no use."""
     files = [
         [

@@ -4,14 +4,14 @@ B batch, H heads, T tokens, D head size.
 """
 
 import math
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from firth.nn.cache import KeyValues, Past
-from firth.nn.layers import growth, kept
+from firth.nn.layers import GradientContext, growth, kept
 
 
 def sinusoids(num_positions: int, dim: int, base: float = 10000.0) -> torch.Tensor:
@@ -146,6 +146,13 @@ def attend(
     )
 
 
+class _DropoutContext(GradientContext, Protocol):
+    shape: torch.Size
+    scale: float
+    growth: float
+    mask_shape: torch.Size
+
+
 class DroppedAttention(torch.autograd.Function):
     """Attention whose weights are left out at random, for which processors have no fused kernel. A few heads at a time, so that
     scores stay in the cache; of the weights only which ones are kept is remembered, the rest is computed again on the
@@ -153,7 +160,7 @@ class DroppedAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: _DropoutContext,
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
@@ -162,7 +169,8 @@ class DroppedAttention(torch.autograd.Function):
         scale: float,
     ) -> torch.Tensor:
         ctx.shape = torch.Size((*query.shape[:3], key.shape[2]))
-        ctx.scale, ctx.growth, ctx.mask_shape = scale, growth(dropout_prob), None if mask is None else mask.shape
+        ctx.scale, ctx.growth = scale, growth(dropout_prob)
+        ctx.mask_shape = torch.Size() if mask is None else mask.shape
         flat = [part.flatten(0, 1).contiguous() for part in (query, key, value)]
         kept_NTS = kept(ctx.shape, dropout_prob).flatten(0, 1)
         bias = _as_bias(mask, query.dtype)
@@ -177,7 +185,7 @@ class DroppedAttention(torch.autograd.Function):
         return mixed.view(query.shape)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+    def backward(ctx: _DropoutContext, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         query, key, value, bias, kept_NTS = ctx.saved_tensors
         back = gradients[0].flatten(0, 1).contiguous()
         found = [torch.empty_like(part) for part in (query, key, value)]

@@ -8,10 +8,12 @@ B batch, I input size, H hidden size, G rows of all gates.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch.autograd.function import once_differentiable
+
+from firth.nn.layers import GradientContext
 
 State = tuple[torch.Tensor, torch.Tensor]
 
@@ -128,12 +130,16 @@ def _by_step(gates_TBG: torch.Tensor, first: int, last: int, size: int) -> tuple
     return gates_TBG[:, :, first * size : last * size].unbind(0)
 
 
+class _SimpleContext(GradientContext, Protocol):
+    relu: bool
+
+
 class SimpleSteps(torch.autograd.Function):
     """tanh or ReLU of input plus U h."""
 
     @staticmethod
     def forward(
-        ctx: Any, inputs_TBH: torch.Tensor, start_BH: torch.Tensor, weight_HH: torch.Tensor, relu: bool
+        ctx: _SimpleContext, inputs_TBH: torch.Tensor, start_BH: torch.Tensor, weight_HH: torch.Tensor, relu: bool
     ) -> torch.Tensor:
         states = _states(start_BH, len(inputs_TBH))
         steps, weight_t = states.unbind(0), weight_HH.t()
@@ -149,7 +155,7 @@ class SimpleSteps(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_TBH: torch.Tensor) -> Gradients:
+    def backward(ctx: _SimpleContext, grad_TBH: torch.Tensor) -> Gradients:
         states, weight = ctx.saved_tensors
         outputs = states[1:]
         slopes = (outputs > 0).to(outputs.dtype) if ctx.relu else 1 - outputs * outputs
@@ -167,7 +173,7 @@ class LSTMSteps(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: GradientContext,
         inputs_TBG: torch.Tensor,
         start_BH: torch.Tensor,
         cell_BH: torch.Tensor,
@@ -200,7 +206,7 @@ class LSTMSteps(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_TBH: torch.Tensor | None, grad_cells_TBH: torch.Tensor | None) -> Gradients:
+    def backward(ctx: GradientContext, grad_TBH: torch.Tensor | None, grad_cells_TBH: torch.Tensor | None) -> Gradients:
         gates, states, cells, squashed, weight, peephole = ctx.saved_tensors
         size = weight.shape[1]
         o, i, f, g = gates.split(size, -1)
@@ -227,7 +233,11 @@ class CoupledSteps(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, inputs_TBG: torch.Tensor, start_BH: torch.Tensor, cell_BH: torch.Tensor, weight_GH: torch.Tensor
+        ctx: GradientContext,
+        inputs_TBG: torch.Tensor,
+        start_BH: torch.Tensor,
+        cell_BH: torch.Tensor,
+        weight_GH: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         size, num_steps = weight_GH.shape[1], len(inputs_TBG)
         states, cells = _states(start_BH, num_steps), _states(cell_BH, num_steps)
@@ -249,7 +259,7 @@ class CoupledSteps(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_TBH: torch.Tensor | None, grad_cells_TBH: torch.Tensor | None) -> Gradients:
+    def backward(ctx: GradientContext, grad_TBH: torch.Tensor | None, grad_cells_TBH: torch.Tensor | None) -> Gradients:
         gates, states, cells, squashed, weight = ctx.saved_tensors
         size = weight.shape[1]
         o, i, g = gates.split(size, -1)
@@ -310,7 +320,9 @@ class GRUSteps(torch.autograd.Function):
     """GRU as published: the reset before the matrix, so that a step has two products. Gates z, r, n."""
 
     @staticmethod
-    def forward(ctx: Any, inputs_TBG: torch.Tensor, start_BH: torch.Tensor, weight_GH: torch.Tensor) -> torch.Tensor:
+    def forward(
+        ctx: GradientContext, inputs_TBG: torch.Tensor, start_BH: torch.Tensor, weight_GH: torch.Tensor
+    ) -> torch.Tensor:
         size, num_steps = weight_GH.shape[1], len(inputs_TBG)
         states, reset = _states(start_BH, num_steps), torch.empty_like(inputs_TBG[..., :size])
         gates = inputs_TBG.clone()
@@ -328,7 +340,7 @@ class GRUSteps(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_TBH: torch.Tensor) -> Gradients:
+    def backward(ctx: GradientContext, grad_TBH: torch.Tensor) -> Gradients:
         gates, states, reset, weight = ctx.saved_tensors
         size, num_steps = weight.shape[1], len(gates)
         z, r, n = gates.split(size, -1)

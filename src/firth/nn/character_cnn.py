@@ -10,15 +10,22 @@ N words, M characters, E size of a character's vector, F filters, D output size.
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from firth.nn.layers import GradientContext
+
 _CHUNK = 1 << 20  # scores held at a time
 _ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
+
+
+class _MaxContext(GradientContext, Protocol):
+    width: int
+    size: int
 
 
 class _ConvolveMax(torch.autograd.Function):
@@ -29,7 +36,7 @@ class _ConvolveMax(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, chars_NME: torch.Tensor, weight: torch.Tensor, width: int) -> torch.Tensor:
+    def forward(ctx: _MaxContext, chars_NME: torch.Tensor, weight: torch.Tensor, width: int) -> torch.Tensor:
         num_places = chars_NME.shape[1] - width + 1
         size = max(1, min(len(chars_NME), _CHUNK // (num_places * len(weight))))
         buffer = chars_NME.new_empty((size * num_places, len(weight)))
@@ -49,7 +56,7 @@ class _ConvolveMax(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: _MaxContext, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         chars_NME, weight, where = ctx.saved_tensors
         (grad_NF,) = gradients
         num_places = chars_NME.shape[1] - ctx.width + 1

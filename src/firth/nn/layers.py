@@ -1,13 +1,24 @@
 """Normalisation layers by name."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from firth.core.types import Inputs, Layers
+
+
+class GradientContext(Protocol):
+    """The ``ctx`` of an autograd function as the type checker sees it; subclasses name what else they keep in it."""
+
+    saved_tensors: tuple[torch.Tensor, ...]
+    needs_input_grad: tuple[bool, ...]
+
+    def save_for_backward(self, *tensors: torch.Tensor | None) -> None: ...
+
+    def set_materialize_grads(self, value: bool) -> None: ...
 
 
 class RMSNorm(nn.Module):

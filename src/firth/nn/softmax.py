@@ -4,7 +4,7 @@ N positions, D hidden size, V vocabulary.
 """
 
 import math
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,10 +14,15 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from firth.core.batching import uniform
+from firth.nn.layers import GradientContext
 
 _SCANNED = (512, 1024)  # positions and words of which the scores are looked at together where nothing is learned
 _ROWS = 256  # positions at a time at least: fewer would spend their time adding up the table's gradient
 _SCORES = 1 << 22  # as many positions as have so many scores: more would spend their time on fresh memory
+
+
+class _SoftmaxContext(GradientContext, Protocol):
+    grads: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None] | None
 
 
 class FusedCrossEntropy(torch.autograd.Function):
@@ -31,7 +36,7 @@ class FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: _SoftmaxContext,
         hidden_ND: torch.Tensor,
         table_VD: torch.Tensor,
         bias_V: torch.Tensor | None,
@@ -74,7 +79,7 @@ class FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: _SoftmaxContext, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         found, ctx.grads = ctx.grads, None
         assert found is not None, "gradients are scaled in place, so there is one backward pass only"
         return *(part if part is None else part.mul_(grad) for part in found), None, None

@@ -217,7 +217,7 @@ class Pieces:
             for role in _ROLES
             if (number := getattr(self, f"{role}_id")) is not None
         }
-        config: dict[str, Any] = {**named, "model_max_length": 512}
+        config: dict[str, object] = {**named, "model_max_length": 512}
         if self.kind == "wordpiece":
             vocab = self.backend.get_vocab(with_added_tokens=True)
             write_text(folder / "vocab.txt", "".join(f"{token}\n" for token in sorted(vocab, key=vocab.__getitem__)))

@@ -24,11 +24,11 @@ _NAME = re.compile(r"step-(\d+)$")
 _STATE = "state.json"
 
 
-def _seal(state: Mapping[str, Any]) -> str:
+def _seal(state: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
-def write_checkpoint(folder: Path, step: int, state: Mapping[str, Any], write: Callable[[Path], None]) -> Path:
+def write_checkpoint(folder: Path, step: int, state: Mapping[str, object], write: Callable[[Path], None]) -> Path:
     """Writes ``folder/step-N`` in one rename; ``write`` puts the files of the training into the folder it is given."""
     goal = folder / f"step-{step}"
     if goal.is_dir():
@@ -86,7 +86,7 @@ class History:
         kept = [line for line in read_history(path) if line.get("step", 0) <= step]
         write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
 
-    def add(self, line: dict[str, Any]) -> None:
+    def add(self, line: Mapping[str, object]) -> None:
         with disk_errors(self.path), open(self.path, "a", encoding="utf-8") as handle:
             handle.write(json.dumps(line) + "\n")
 

@@ -76,7 +76,7 @@ class Timing:
         return max(1, int((budget_s - tests * self.evaluation_s) / self.step_s)), tests
 
 
-def precision_context(config: TrainingConfig) -> AbstractContextManager[Any]:
+def precision_context(config: TrainingConfig) -> AbstractContextManager[object]:
     """Autocast where asked for; bfloat16 on a CPU without units for it is far slower, so it is refused."""
     if config.precision == "float32":
         return nullcontext()

@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
+from torch.optim.optimizer import ParamsT
 
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors, save_tensors
@@ -25,7 +25,7 @@ def stopped_improving(losses: Sequence[float], latest: float, patience: int) -> 
 class AveragedSGD(torch.optim.Optimizer):
     """SGD with L2 decay; after ``begin_average`` each parameter has a running mean of what it was after every step."""
 
-    def __init__(self, params: Any, lr: float) -> None:
+    def __init__(self, params: ParamsT, lr: float) -> None:
         super().__init__(params, {"lr": lr, "weight_decay": 0.0})
 
     @property
@@ -39,7 +39,7 @@ class AveragedSGD(torch.optim.Optimizer):
             self.state[parameter] = {_MEAN: parameter.detach().clone(), _COUNT: torch.ones((), device=parameter.device)}
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
         assert closure is None
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -93,7 +93,7 @@ _MODEL, _OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 
 
 def save_checkpoint(
-    folder: Path, step: int, module: nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Any]
+    folder: Path, step: int, module: nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, object]
 ) -> Path:
     def write(goal: Path) -> None:
         save_tensors(goal / _MODEL, module.state_dict())

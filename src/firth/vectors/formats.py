@@ -89,7 +89,7 @@ def _is_number(field: bytes) -> bool:
 
 
 def load_vectors(path: str | Path) -> WordVectors:
-    """Any known file of vectors."""
+    """Reads a file of vectors in one of the known formats."""
     path = Path(path)
     return _READERS[sniff_format(path)](path)
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +17,13 @@ from numpy.typing import NDArray
 from firth.core.batching import generator, hashed
 from firth.core.errors import FirthError
 from firth.core.files import disk_errors, read_json, write_json
+from firth.core.types import Array, Arrays
 from firth.corpus.format import Corpus
 from firth.vectors.configs import GloveConfig
 from firth.vectors.learners import Plan, unit_starts
 from firth.vectors.vocabulary import Vocabulary
+
+Cells = NDArray[np.void]  # of CELL
 
 _LEGS = 10  # an epoch
 _CHUNK = 65_536
@@ -102,7 +104,7 @@ class GloveLearner:
             count += len(cells)
         return loss, count
 
-    def _train(self, cells: NDArray[Any], pool: ThreadPoolExecutor) -> float:
+    def _train(self, cells: Cells, pool: ThreadPoolExecutor) -> float:
         """Round by round; in each the threads have disjoint rows and columns."""
         from firth.vectors.glove_kernels import train_cells
 
@@ -123,7 +125,7 @@ class GloveLearner:
             loss += sum(pool.map(work, range(first, first + threads)))
         return loss
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         dim, half = self.config.dim, self.inputs.shape[1] // 2
         squares = slice(half, half + dim + 2)
         return {
@@ -136,7 +138,7 @@ class GloveLearner:
             "counts": self.vocabulary.counts,
         }
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, arrays: Mapping[str, Array]) -> None:
         dim, half = self.config.dim, self.inputs.shape[1] // 2
         self.inputs[:, :dim], self.outputs[:, :dim] = arrays["input"], arrays["output"]
         self.inputs[:, dim], self.outputs[:, dim + 1] = arrays["input_bias"], arrays["output_bias"]
@@ -165,7 +167,7 @@ def distance_weights(window: int) -> NDArray[np.int64]:
 class Counting:
     """What is counted and how much memory that may take."""
 
-    tokens: NDArray[Any]
+    tokens: NDArray[np.integer]
     size: int
     plan: Plan
     window: int
@@ -245,7 +247,7 @@ def merge_runs(paths: list[Path], memory_bytes: int) -> Iterator[Counts]:
         yield keys[first], np.add.reduceat(values, first)
 
 
-def cells_of(counts: Counts, symmetric: bool) -> NDArray[Any]:
+def cells_of(counts: Counts, symmetric: bool) -> Cells:
     """(row, column, count). A symmetric table was counted for row <= column only; two of the same word are near each
     other from both sides, so they count twice, as in the published program."""
     keys, values = counts
@@ -294,7 +296,7 @@ def _shuffle(path: Path, threads: int, seed: int) -> None:
     cells[np.argsort(luck)].tofile(path)
 
 
-def block_of(cells: NDArray[Any], threads: int) -> NDArray[np.int64]:
+def block_of(cells: Cells, threads: int) -> NDArray[np.int64]:
     """round * threads + thread, so that within a round no two threads share a row or a column."""
     row, column = cells["row"] % threads, cells["column"] % threads
     return np.asarray((column - row) % threads * threads + row, np.int64)
@@ -313,7 +315,7 @@ class _Buckets:
         for file in self.files:
             file.close()
 
-    def add(self, cells: NDArray[Any], seed: int) -> None:
+    def add(self, cells: Cells, seed: int) -> None:
         place = hashed(seed + 1, cells["row"].astype(np.int64) << 32 | cells["column"]) % np.uint64(len(self.files))
         place = place.astype(np.int16 if len(self.files) < 2**15 else np.int64)  # few values sort faster when short
         order = np.argsort(place, kind="stable")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.batching import generator, hashed
+from firth.core.types import Array, Arrays
 from firth.corpus.format import Corpus
 from firth.vectors.configs import FastTextConfig, Word2VecConfig
 from firth.vectors.vocabulary import Bags, Vocabulary, huffman_paths, keep_table, no_paths, noise_table
@@ -96,9 +97,9 @@ class Learner(Protocol):
         """Trains; returns the sum of the losses looked at and their number."""
         ...
 
-    def arrays(self) -> dict[str, NDArray[Any]]: ...
+    def arrays(self) -> Arrays: ...
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None: ...
+    def restore(self, arrays: Mapping[str, Array]) -> None: ...
 
 
 def padded(rows: int, dim: int) -> Matrix:
@@ -197,7 +198,15 @@ class WordLearner:
             )
         return sum(loss for loss, _ in losses), sum(count for _, count in losses)
 
-    def _chunk(self, epoch: int, chunk: int, inputs: Matrix, outputs: Matrix, in_marks: Any, out_marks: Any) -> Loss:
+    def _chunk(
+        self,
+        epoch: int,
+        chunk: int,
+        inputs: Matrix,
+        outputs: Matrix,
+        in_marks: NDArray[np.uint8],
+        out_marks: NDArray[np.uint8],
+    ) -> Loss:
         first, last = self.plan.borders[chunk : chunk + 2]
         starts = self.plan.starts[first : last + 1]
         begin = int(starts[0])
@@ -238,22 +247,22 @@ class WordLearner:
             jobs += [(base, copies, touched, *borders[one : one + 2]) for one in range(len(borders) - 1)]
         list(pool.map(lambda job: merge_rows(*job), jobs))
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         dim = self.config.dim
-        found: dict[str, NDArray[Any]] = {
+        found: Arrays = {
             "input": self.inputs[:, :dim],
             "output": self.outputs[:, :dim],
             "counts": self.vocabulary.counts,
         }
         return found | ({"buckets": self.bags.used} if self.bags else {})
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, arrays: Mapping[str, Array]) -> None:
         """Goes on from what ``arrays`` gave."""
         self.inputs[:, : self.config.dim] = arrays["input"]
         self.outputs[:, : self.config.dim] = arrays["output"]
         self._equal_copies()
 
-    def inherit(self, words: list[str], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def inherit(self, words: list[str], arrays: Mapping[str, Array]) -> None:
         """Takes over the rows of words (and buckets) that an earlier model had. A tree's inner nodes
         mean something else in another tree, so they begin anew."""
         dim = self.config.dim

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Literal, Protocol, overload
+from typing import Literal, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
+from firth.core.types import Array
 from firth.vectors.vocabulary import word_buckets
 
 Matrix = NDArray[np.float32]
@@ -69,7 +70,14 @@ def _best(
     return found
 
 
-def _best_of(rows: Rows, queries: Matrix, scores: Any, top: int, left_out: Any, size: int) -> Any:
+def _best_of(
+    rows: Rows,
+    queries: Matrix,
+    scores: Callable[[Matrix, Matrix], Matrix],
+    top: int,
+    left_out: list[list[int]] | None,
+    size: int,
+) -> list[list[tuple[int, float]]]:
     best = np.full((len(queries), 0), -np.inf, np.float32)
     numbers = np.zeros((len(queries), 0), np.int64)
     for first in range(0, size, _BLOCK):
@@ -113,7 +121,7 @@ def near_spellings(word: str, words: Sequence[str], count: int = 3) -> list[str]
 class Subwords:
     """The n-gram rows of a fastText model: bucket number -> row."""
 
-    def __init__(self, rows: NDArray[Any], shortest: int, longest: int, bucket: int) -> None:
+    def __init__(self, rows: NDArray[np.floating], shortest: int, longest: int, bucket: int) -> None:
         self.rows, self.shortest, self.longest, self.bucket = rows, shortest, longest, bucket
 
     def vector(self, word: str) -> Matrix | None:
@@ -132,7 +140,7 @@ class WordVectors:
     def __init__(
         self,
         words: Sequence[str],
-        matrix: NDArray[Any],
+        matrix: Array,
         scales: Matrix | None = None,
         subwords: Subwords | None = None,
         counts: NDArray[np.int64] | None = None,
