@@ -1,4 +1,8 @@
-"""Sequences in batches of bounded size, those of like length together, so that little padding is computed.
+"""Batches of sequences of similar length, with little padding; and random numbers without a state.
+
+Random numbers are pure functions of (seed, keys): SplitMix64 (Steele et al. 2014) hashes the keys. The same keys
+give the same numbers on every machine, in any order and with any number of workers; no generator state has to be
+saved.
 
 B rows of a batch, T tokens, M batches.
 """
@@ -12,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+Ints = NDArray[np.int64]
 
 
 def _finish(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -37,9 +42,6 @@ def uniform(*keys: ArrayLike) -> NDArray[np.float64]:
 def generator(*keys: int) -> np.random.Generator:
     """A NumPy generator seeded by the keys."""
     return np.random.Generator(np.random.Philox(key=int(hashed(*keys))))
-
-
-Ints = NDArray[np.int64]
 
 
 def cut_batches(

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from firth.core.errors import FirthError, closest, did_you_mean, nearest
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+Positive = Annotated[int, Field(gt=0)]
 
 
 def parse_duration(text: str) -> float:
@@ -58,10 +60,6 @@ def show_bytes(number: float) -> str:
             break
         number /= 1000
     return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-
-
-Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
-Positive = Annotated[int, Field(gt=0)]
 
 
 class Config(BaseModel):
@@ -215,7 +213,7 @@ def _without_tags(cls: type[BaseModel], path: list[str]) -> list[str]:
 
 
 def _fields_at(cls: type[BaseModel], path: list[str]) -> list[str]:
-    """The field names of the config found below ``path`` (union tags in it are passed over)."""
+    """The field names of the config found below ``path`` (union tags in it are skipped)."""
     classes: list[type[BaseModel]] = [cls]
     for part in path:
         deeper = [field for one in classes if (field := one.model_fields.get(part))]

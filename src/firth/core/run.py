@@ -1,8 +1,9 @@
-"""A run directory: what was trained, how, on what, and how far it got. ``firth.json`` is a ``RunRecord``; it is read and
-written here and nowhere else.
+"""A run directory: what was trained, how, on what, and how far it got. ``firth.json`` is a ``RunRecord``; it is
+read and written here and nowhere else.
 
-Every kind of run has the same record. What only a task has is in ``task``, what only an export has in ``export``. The
-settings (``config``) are plain data, checked by the class that they belong to: ``RunConfig``, ``TaskConfig`` and so on.
+Every kind of run has the same record. What only a task has is in ``task``, what only an export has in ``export``.
+The settings (``config``) are plain data, checked by the class that they belong to: ``RunConfig``, ``TaskConfig``
+and so on.
 """
 
 import contextlib
@@ -24,6 +25,8 @@ from firth.core.records import Chart, CorpusRecord, ExportRecord, MadeFrom, Reco
 FORMAT: Final = 2
 RECORD = "firth.json"
 _PACKAGES = ("firth", "torch", "numpy", "tokenizers", "safetensors")
+Kind = Literal["pretrain", "vectors", "task", "onnx", "ctranslate2"]
+_BUSY = "another process is training this run; wait for it or stop it"
 
 
 def versions() -> dict[str, str]:
@@ -33,9 +36,6 @@ def versions() -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
-
-
-Kind = Literal["pretrain", "vectors", "task", "onnx", "ctranslate2"]
 
 
 class RunRecord(Record):
@@ -49,7 +49,7 @@ class RunRecord(Record):
     versions: dict[str, str]
     config: dict[str, JsonValue]
     corpus: CorpusRecord | None = None
-    base: str | None = None  # the model whose weights were the first ones, or that a task stands on
+    base: str | None = None  # the model whose weights were the first ones, or the base model of a task
     made_from: MadeFrom | None = None
 
     # training
@@ -130,9 +130,6 @@ def lock_folder(folder: Path, refusal: str) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-_BUSY = "another process is training this run; wait for it or stop it"
 
 
 class Run:

@@ -1,4 +1,4 @@
-"""The types in which the rooms meet. Torch is named here only for the type checker.
+"""The types that the packages exchange. Torch is imported here only for the type checker.
 
 B batch, T tokens, D hidden size, L layers.
 """
@@ -37,7 +37,7 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a network reads. Rows may be packed: several sequences in one row, told apart by ``doc_ids``, each with
+    """What a network reads. Rows may be packed: several sequences in one row, distinguished by ``doc_ids``, each with
     positions of its own. What a network has no use for it passes over."""
 
     ids: torch.Tensor  # [B, T]
@@ -74,7 +74,7 @@ class Layers:
 
 
 class Network(Protocol):
-    """From ids to layers: what all networks have in common, whoever calls them. An nn.Module; ``nn/layers.py`` has
+    """From ids to layers: what all networks have in common. An nn.Module; ``nn/layers.py`` has
     a base class that says everything but ``forward``."""
 
     training: bool

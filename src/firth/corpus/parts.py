@@ -1,6 +1,10 @@
-"""The working folder of ``prepare``: hidden beside the goal, locked, kept for going on after a kill.
+"""The working folder of ``prepare``: hidden, next to the output, locked, kept so that a killed run can continue;
+the part files in it (one for each block of documents), and how they are merged into a corpus.
 
-What is wrong with the input or the disk leaves nothing behind, not even folders made on the way.
+Errors of the input or the disk leave nothing behind, not even parent folders that were made.
+
+``SeenHashes`` finds documents and words seen before: 64-bit hashes in sorted runs, small ones in memory, large ones
+on disk. A run is merged with the one before it when it has grown to half its size, so there are few runs.
 """
 
 import fcntl
@@ -25,9 +29,13 @@ from firth.corpus.encoded import EncodedBlock, WordEncoder, WordRules
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
 
+SPLITS = ("train", "heldout")
+_IN_MEMORY = 1 << 21  # hashes
+_PIECES = 256
+
 
 def check_goal(out: Path, overwrite: bool) -> None:
-    """The goal is free, or is a corpus that may be replaced."""
+    """Refuses an output folder that exists, unless it is a corpus that may be replaced."""
     if not out.exists():
         return
     if not overwrite:
@@ -38,7 +46,7 @@ def check_goal(out: Path, overwrite: bool) -> None:
 
 @contextmanager
 def working_folder(out: Path) -> Iterator[Path]:
-    """Only an interruption leaves the folder there, so that the same command can go on."""
+    """Only an interruption leaves the folder there, so that the same command can continue."""
     folder = out.with_name(f".{out.name}.partial")
     made = [parent for parent in folder.parents if not parent.exists()]
     with disk_errors(out):
@@ -67,7 +75,7 @@ def working_folder(out: Path) -> Iterator[Path]:
 
 
 def begin(folder: Path, settings: Mapping[str, object]) -> None:
-    """Keeps what an earlier try with the same settings left, and nothing else."""
+    """Keeps the results of an earlier run with the same settings, and removes everything else."""
     path = folder / "settings.json"
     if path.is_file() and read_json(path) == settings:
         return
@@ -90,11 +98,8 @@ def publish(new: Path, out: Path) -> None:
     sync_folder(out.parent)
 
 
-SPLITS = ("train", "heldout")
-
-
 def hash_bytes(data: bytes) -> int:
-    """64 bits that tell contents apart, the same everywhere."""
+    """A 64-bit hash of the content, the same on every machine."""
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
@@ -159,7 +164,7 @@ def read_part(folder: Path, number: int) -> Arrays:
 
 
 def has_part(folder: Path, number: int) -> bool:
-    """Whether an earlier try left this part, and left it whole."""
+    """Whether an earlier run left this part whole."""
     try:
         with zipfile.ZipFile(part_path(folder, number)) as part:
             return part.testzip() is None
@@ -222,10 +227,6 @@ def merge_parts(
         for writer in writers.values():
             writer.close()
     return {split: writer.totals for split, writer in writers.items()}
-
-
-_IN_MEMORY = 1 << 21  # hashes
-_PIECES = 256
 
 
 class SeenHashes:

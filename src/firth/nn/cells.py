@@ -1,9 +1,16 @@
-"""Recurrent cells as their equations, one step at a time: what the fast path must equal.
+"""Recurrent cells, twice: as their equations, one step at a time, and as autograd functions over all steps, which
+give the same values faster.
 
-A cell is a function (x, h, c, weights) -> (h, c); cells without a cell state hand ``c`` through.
-Gates lie side by side in the rows of the matrices, in the order in which ``ROWS`` names them.
+A cell is a function (x, h, c, weights) -> (h, c); cells without a cell state return ``c`` unchanged. Gates are
+concatenated in the rows of the matrices, in the order in which ``ROWS`` names them.
 
-B batch, I input size, H hidden size, G rows of all gates.
+The functions over all steps get inputs that are already multiplied (one large product for all steps, outside).
+Forward, a step is one product and a few calls that write in place. Backward, all that does not depend on later
+steps (the slopes of the gates) is computed for all steps at once; a step is then again one product and a few calls,
+and the gradient of the recurrent matrix is one product at the end.
+
+T steps, B batch, I input size, H hidden size, G rows of all gates. Sequences of states are [T+1, B, H], the first
+state included.
 """
 
 from collections.abc import Callable
@@ -16,11 +23,21 @@ from torch.autograd.function import once_differentiable
 from firth.nn.layers import GradientContext
 
 State = tuple[torch.Tensor, torch.Tensor]
+ROWS = {
+    "rnn_tanh": "h",
+    "rnn_relu": "h",
+    "lstm": "oifg",
+    "peephole": "oifg",
+    "coupled": "oig",
+    "gru": "zrn",
+    "gru_after": "rzn",
+}
+Gradients = tuple[torch.Tensor | None, ...]
 
 
 @dataclass(frozen=True)
 class CellWeights:
-    """The numbers of one cell."""
+    """The weights of one cell."""
 
     inputs_GI: torch.Tensor
     hidden_GH: torch.Tensor
@@ -99,24 +116,12 @@ CELLS: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor, CellWeights
     "gru": gru,
     "gru_after": gru_after,
 }
-ROWS = {
-    "rnn_tanh": "h",
-    "rnn_relu": "h",
-    "lstm": "oifg",
-    "peephole": "oifg",
-    "coupled": "oig",
-    "gru": "zrn",
-    "gru_after": "rzn",
-}
 """The gates of a cell in the order of their rows: those with a sigmoid first, those that act on the cell last,
 so that the fast path squashes each kind in one call and multiplies the last three by one vector."""
 
 
 def has_cell_state(kind: str) -> bool:
     return kind in ("lstm", "peephole", "coupled")
-
-
-Gradients = tuple[torch.Tensor | None, ...]
 
 
 def _states(start_BH: torch.Tensor, num_steps: int) -> torch.Tensor:

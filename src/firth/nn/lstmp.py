@@ -158,7 +158,7 @@ class LSTMP(nn.Module):
         self.initialize()
 
     def initialize(self, generator: torch.Generator | None = None) -> None:
-        """Glorot and Bengio's uniform weights over the joint matrix, as TensorFlow's cells begin; no bias."""
+        """Glorot and Bengio's uniform weights over the joint matrix, as in TensorFlow's cells; no bias."""
         joint = self.input_weight.shape[1] + self.output_dim + 4 * self.cell_dim
         for weight, fans in (
             (self.input_weight, joint),
@@ -170,7 +170,7 @@ class LSTMP(nn.Module):
         nn.init.zeros_(self.bias)
 
     def empty_state(self, num_rows: int) -> State:
-        """Zeros, where a text begins."""
+        """The zero state at the start of a text."""
         zeros = self.projection.new_zeros
         return (
             zeros((self.num_directions, num_rows, self.output_dim)),

@@ -16,6 +16,8 @@ from firth.core.errors import FirthError
 _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 2, 3, 4, 6
 _UNIGRAM, _BPE = 1, 2
 _SPACE = "\u2581"
+_Value = int | float | bytes
+_Message = dict[int, _Value]
 
 
 def _number(data: bytes, place: int) -> tuple[int, int]:
@@ -28,10 +30,6 @@ def _number(data: bytes, place: int) -> tuple[int, int]:
         shift += 7
         if byte < 0x80:
             return value, place
-
-
-_Value = int | float | bytes
-_Message = dict[int, _Value]
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, _Value]]:

@@ -136,7 +136,7 @@ def _best_path(
 def best_counts(
     chars: Ints, ends: Longs, counts: Floats, keys: Longs, nodes: Ints, piece_at: Ints, logs: Floats, num_chars: int
 ) -> Floats:
-    """How often each piece stands in the likeliest segmentation of the words."""
+    """How often each piece occurs in the likeliest segmentation of the words."""
     found = np.zeros(len(logs))
     path = np.zeros(MAX_WORD, np.int32)
     start = 0
@@ -152,7 +152,7 @@ def best_counts(
 def losses(
     chars: Ints, ends: Longs, used: Floats, keys: Longs, nodes: Ints, piece_at: Ints, logs: Floats, num_chars: int
 ) -> Floats:
-    """How much likelihood goes when a piece is spelled by others instead (as in SentencePiece)."""
+    """How much likelihood is lost when a piece is replaced by others (as in SentencePiece)."""
     total = used.sum()
     lost = np.full(len(logs), np.inf)  # a piece that nothing else spells must stay
     path = np.zeros(MAX_WORD, np.int32)

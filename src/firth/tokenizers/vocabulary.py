@@ -1,4 +1,11 @@
-"""Training a tokenizer from a stream of texts, the same vocabulary from the same text every time."""
+"""Training a tokenizer (WordPiece, BPE, Unigram, characters) from a stream of texts; the same text gives the same
+vocabulary.
+
+Unigram (Kudo 2018) is trained here with the kernels of ``unigram_kernels``, since the trainer of the Rust
+``tokenizers`` iterates over hash tables in an order that changes from run to run. Seeds are the frequent substrings
+of the words; then expectation maximisation and pruning by loss of likelihood alternate until the vocabulary has the
+given size.
+"""
 
 import re
 import zlib
@@ -24,8 +31,12 @@ _SHRINK = 0.75
 _SLACK = 1.1
 _LONG = 24
 _STOPS = "，。！？；：、…,.!?;:"
-# Long stretches without spaces (Chinese) are taken apart at their punctuation.
+# Long texts without spaces (Chinese) are split at punctuation.
 _STRETCH = re.compile(f"[^{_STOPS}]{{1,29}}[{_STOPS}]?|[{_STOPS}]")
+# The trie of pieces as the kernels build it (``unigram_kernels``, imported late: Numba takes a second to load).
+_Trie = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
+_ALPHABET_SHARE = 0.9
+Texts = Callable[[], Iterable[str]]
 
 
 def count_words(texts: Iterable[str]) -> dict[str, int]:
@@ -55,10 +66,6 @@ def _thinned(counts: Counter[str], rounds: int) -> Counter[str]:
     """Without half of the rarest words, chosen by their spelling."""
     bit, rare = 1 << rounds % 24, 1 + rounds // 24
     return Counter({word: times for word, times in counts.items() if times > rare or zlib.crc32(word.encode()) & bit})
-
-
-# The trie of pieces as the kernels build it (``unigram_kernels``, imported late: Numba takes a second to load).
-_Trie = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 
 
 @dataclass
@@ -101,7 +108,7 @@ def _seeds(
 ) -> tuple[_Strings, NDArray[np.float64]]:
     """The kept characters, and the substrings seen at least twice that are worth most (count x length).
 
-    Substrings grow by a character a round; one that always goes on in the same way is left out.
+    Substrings grow by a character a round; one that is always followed by the same character is left out.
     """
     from firth.tokenizers.unigram_kernels import MAX_PIECE
 
@@ -201,12 +208,8 @@ class _Trainer:
         return pieces.chosen(kept), logs[kept]
 
 
-_ALPHABET_SHARE = 0.9
-Texts = Callable[[], Iterable[str]]
-
-
 def train_pieces(texts: Texts, config: TokensConfig) -> Pieces:
-    """A tokenizer of the wanted kind; ``texts()`` gives the sample afresh each time."""
+    """A tokenizer of the given kind; each call of ``texts()`` yields the sample again."""
     if not any(text.strip() for text in texts()):
         raise FirthError("no text to learn a vocabulary from: every document is empty")
     trained = {"wordpiece": _wordpiece, "bpe": _bpe, "unigram": _unigram, "characters": _characters}[config.kind](

@@ -1,8 +1,9 @@
 """Checkpoints: whole or absent, checked when read. Every training uses these, whatever it keeps in them.
 
 ``checkpoints/step-N/`` holds the files of the training and ``state.json``: the step, what the training notes there
-(seconds, metrics ...), the checksums of the files, and a seal over all of it. Never pickle. Nothing here needs torch;
-``module_checkpoints`` keeps a network and its optimizer.
+(seconds, metrics ...), the checksums of the files, and a seal over all of it. Never pickle. Nothing here needs
+torch; ``optimizer.save_checkpoint`` adds a network and its optimizer. Also here: the metrics file of a run
+(``History``), and batches computed ahead in a thread.
 """
 
 import hashlib
@@ -68,7 +69,7 @@ def prune(folder: Path, keep: int, best_step: int | None = None, needed: Collect
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """All whole lines; one cut off by a kill is passed over."""
+    """All whole lines; one cut off by a kill is skipped."""
     lines = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         try:

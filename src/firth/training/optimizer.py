@@ -1,4 +1,11 @@
-"""AdamW (or averaged SGD) with decay groups, and learning-rate schedules."""
+"""The optimizer: AdamW or averaged SGD with weight-decay groups, learning-rate schedules, and checkpoints of a
+network with its optimizer (``model.safetensors``, ``optimizer.safetensors``).
+
+Averaged SGD has a non-monotone trigger (Merity et al. 2018, "NT-ASGD", algorithm 1): plain SGD until the
+evaluations stop improving; from then on the mean of all iterates is kept as well (Polyak and Juditsky 1992), is
+what is evaluated, and becomes the finished model. As in the authors' program, averaging begins when an evaluation
+is worse than the best of all but the last ``patience``.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +22,7 @@ from firth.core.registry import TrainingConfig
 from firth.training.checkpoints import read_state, write_checkpoint
 
 _MEAN, _COUNT = "mean", "count"
+_MODEL, _OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 
 
 def stopped_improving(losses: Sequence[float], latest: float, patience: int) -> bool:
@@ -87,9 +95,6 @@ def load_average(folder: Path, steps: Sequence[int], module: nn.Module) -> None:
                 sums[name] = sums[name] + tensor.double() if name in sums else tensor.double()
     means = {name: total / len(steps) if total.is_floating_point() else total for name, total in sums.items()}
     module.load_state_dict(means)
-
-
-_MODEL, _OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 
 
 def save_checkpoint(

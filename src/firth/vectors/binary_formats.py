@@ -1,7 +1,9 @@
-"""Named NumPy arrays in one safetensors file, written as a stream and read as memory maps.
+"""Vectors in binary files: word2vec's ``.bin``, safetensors, fastText's ``.bin``.
 
-(The safetensors library makes a copy of everything on both ways; the format is simple enough:
-the length of a JSON header in 8 bytes, the header, the arrays one after another.)
+The safetensors part writes a stream and reads memory maps, since the safetensors library copies everything both
+ways. The format: the length of a JSON header in 8 bytes, the header, the arrays end to end.
+
+V words, D dimensions, K buckets: a matrix is [V, D], that of fastText [V + K, D].
 """
 
 import json
@@ -23,6 +25,10 @@ from firth.vectors.word_vectors import Matrix, Subwords, WordVectors
 _TYPES = {"F32": "<f4", "F64": "<f8", "I8": "i1", "U8": "u1", "I32": "<i4", "I64": "<i8"}
 _NAMES = {np.dtype(code): name for name, code in _TYPES.items()}
 _COPY_BYTES = 1 << 24
+FASTTEXT_MAGIC = 793712314
+FASTTEXT_VERSION = 12
+_FASTTEXT_ARGS = struct.Struct("<12id")
+_BLOCK = 16_384
 
 
 class _Entry(TypedDict):
@@ -34,7 +40,7 @@ class _Entry(TypedDict):
 
 
 def save_arrays(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> None:
-    """Writes the file whole or not at all; the widest numbers first, so that all are aligned."""
+    """Writes the file whole or not at all; the widest dtypes first, so that all are aligned."""
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
     end = 0
@@ -93,12 +99,6 @@ def _mapped(path: Path, start: int, size: int, entry: _Entry) -> Array:
     if begin == end:
         return np.zeros(shape, dtype)
     return np.memmap(path, dtype, "r", start + begin, shape)
-
-
-FASTTEXT_MAGIC = 793712314
-FASTTEXT_VERSION = 12
-_FASTTEXT_ARGS = struct.Struct("<12id")
-_BLOCK = 16_384
 
 
 # -- word2vec: "count dim\n", then for each word: its bytes, a space, the floats, perhaps a line feed
@@ -170,7 +170,7 @@ def write_word2vec(vectors: WordVectors, path: Path) -> None:
 
 
 def read_safetensors(path: Path) -> WordVectors:
-    """Memory-mapped: opening costs the words only."""
+    """Memory-mapped: only the words are read at once."""
     arrays, metadata = map_arrays(path)
     if "vectors" not in arrays or "words" not in arrays:
         raise FirthError(f"{path}: no word vectors in it (an array 'vectors' and an array 'words' are wanted)")
@@ -285,7 +285,7 @@ def write_fasttext(
     settings: dict[str, Any],
 ) -> None:
     """The published .bin (version 12). ``inputs`` has the words, then the buckets ``used``; all other
-    buckets are zero and take no space on a disk that knows holes (the original has noise there)."""
+    buckets are zero and take no space on a file system with sparse files (the original has noise there)."""
     check_words(words, path)
     dim, bucket = inputs.shape[1], settings["bucket"]
     width = dim * 4

@@ -1,8 +1,12 @@
 """GloVe (Pennington et al. 2014): weighted least squares on log counts, biases learned.
 
 J = sum over cells of f(X_ij) (w_i . c_j + b_i + b_j - log X_ij)^2, f(x) = min(1, (x / x_max)^alpha).
-Cells go in random order; threads take blocks with no row or column in common, so that many threads
-give the same result every time.
+
+``GloveLearner`` trains two matrices [V, 2 P] (see ``glove_matrix``) on the cells (row, column, count) of the
+co-occurrence matrix. ``Counting`` and what follows it count them: pairs of words go into a hash table, full tables
+to disk as sorted runs; the runs are merged, and the cells scattered at random over buckets on disk. Cells are
+trained in random order; threads take blocks with no row or column in common, so that the result does not depend on
+timing.
 """
 
 import shutil
@@ -20,13 +24,17 @@ from firth.core.files import disk_errors, read_json, write_json
 from firth.core.types import Array, Arrays
 from firth.corpus.format import Corpus
 from firth.vectors.configs import GloveConfig
-from firth.vectors.learners import Plan, unit_starts
+from firth.vectors.learners import Plan, padded, unit_starts
 from firth.vectors.vocabulary import Vocabulary
 
-Cells = NDArray[np.void]  # of CELL
-
-_LEGS = 10  # an epoch
+_STEPS = 10  # per epoch
 _CHUNK = 65_536
+ONE = 2**32  # counts are whole numbers of 2^-32
+_FULLNESS = 0.7  # of a hash table
+_MOST_SLOTS = 1 << 22
+Counts = tuple[NDArray[np.int64], NDArray[np.int64]]  # sorted keys (row << 32 | column), values
+CELL = np.dtype([("row", "<i4"), ("column", "<i4"), ("count", "<f4")])
+Cells = NDArray[np.void]  # of CELL
 
 
 def cell_weights(counts: NDArray[np.float32], x_max: float, alpha: float) -> NDArray[np.float32]:
@@ -37,8 +45,6 @@ def cell_weights(counts: NDArray[np.float32], x_max: float, alpha: float) -> NDA
 def glove_matrix(size: int, dim: int, ones_at: int, seed: int, number: int) -> NDArray[np.float32]:
     """[size, 2 P]: vector and bias uniform in +-1/(2 dim), the constant 1, padding, then sums of squares
     that begin at 1."""
-    from firth.vectors.learners import padded
-
     half = (dim + 2 + 7) // 8 * 8
     matrix = padded(size, 2 * half)
     matrix[:, : dim + 2] = (generator(seed, 3, number).random((size, dim + 2), np.float32) - 0.5) / dim
@@ -48,7 +54,7 @@ def glove_matrix(size: int, dim: int, ones_at: int, seed: int, number: int) -> N
 
 
 class GloveLearner:
-    """The counts (on disk, beside the run until it is finished) and the two matrices."""
+    """The counts (on disk, in the run folder until training ends) and the two matrices."""
 
     def __init__(self, corpus: Corpus, vocabulary: Vocabulary, config: GloveConfig, threads: int, out: Path) -> None:
         self.config, self.vocabulary, self.threads = config, vocabulary, threads
@@ -63,7 +69,7 @@ class GloveLearner:
             config.memory_mb * 1_000_000,
             threads,
         )
-        self.num_legs = _LEGS * config.epochs
+        self.num_steps = _STEPS * config.epochs
         self.corpus_tokens = plan.num_tokens
         self.num_tokens = plan.num_tokens * config.epochs
         size, dim = len(vocabulary), config.dim
@@ -71,20 +77,20 @@ class GloveLearner:
         self.outputs = glove_matrix(size, dim, dim, config.seed, 1)
         self._buckets: list[Path] | None = None
 
-    def tokens_before(self, leg: int) -> int:
-        return self.corpus_tokens * leg // _LEGS
+    def tokens_before(self, step: int) -> int:
+        return self.corpus_tokens * step // _STEPS
 
-    def learning_rate(self, leg: int) -> float:
+    def learning_rate(self, step: int) -> float:
         return self.config.learning_rate
 
     @property
     def buckets(self) -> list[Path]:
-        """The shuffled cells; counted on first use unless an earlier try did."""
+        """The shuffled cells; counted on first use, unless an earlier run did."""
         if self._buckets is None:
             done = self.folder / "counted.json"
             if not done.is_file():
                 shutil.rmtree(self.folder, ignore_errors=True)
-                cells = write_buckets(self.counting, self.folder, _LEGS, self.config.seed)
+                cells = write_buckets(self.counting, self.folder, _STEPS, self.config.seed)
                 if not cells:
                     raise FirthError(
                         f"{self.folder.parent}: no two known words stand near each other in this text; lower min_count"
@@ -94,9 +100,9 @@ class GloveLearner:
             self._buckets = sorted(self.folder.glob("bucket-*"), key=lambda path: int(path.name.partition("-")[2]))
         return self._buckets
 
-    def run_leg(self, number: int, pool: ThreadPoolExecutor) -> tuple[float, int]:
-        place = number % _LEGS
-        first, last = (len(self.buckets) * one // _LEGS for one in (place, place + 1))
+    def run_step(self, number: int, pool: ThreadPoolExecutor) -> tuple[float, int]:
+        place = number % _STEPS
+        first, last = (len(self.buckets) * one // _STEPS for one in (place, place + 1))
         loss, count = 0.0, 0
         for path in self.buckets[first:last]:
             cells = np.memmap(path, CELL, "r") if path.stat().st_size else np.zeros(0, CELL)
@@ -148,14 +154,6 @@ class GloveLearner:
     def close(self) -> None:
         """Removes the counts."""
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-ONE = 2**32
-_FULLNESS = 0.7
-_MOST_SLOTS = 1 << 22
-Counts = tuple[NDArray[np.int64], NDArray[np.int64]]  # sorted keys (row << 32 | column), values
-
-CELL = np.dtype([("row", "<i4"), ("column", "<i4"), ("count", "<f4")])
 
 
 def distance_weights(window: int) -> NDArray[np.int64]:
@@ -291,9 +289,9 @@ def _shuffle(path: Path, threads: int, seed: int) -> None:
     """Orders the cells of a bucket by block and at random within; both in one number to sort by."""
     cells = np.fromfile(path, CELL)
     bits = np.uint64((threads * threads).bit_length())
-    luck = hashed(seed, cells["row"].astype(np.int64) << 32 | cells["column"]) >> bits
-    luck |= block_of(cells, threads).astype(np.uint64) << (np.uint64(64) - bits)
-    cells[np.argsort(luck)].tofile(path)
+    order = hashed(seed, cells["row"].astype(np.int64) << 32 | cells["column"]) >> bits
+    order |= block_of(cells, threads).astype(np.uint64) << (np.uint64(64) - bits)
+    cells[np.argsort(order)].tofile(path)
 
 
 def block_of(cells: Cells, threads: int) -> NDArray[np.int64]:

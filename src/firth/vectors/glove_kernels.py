@@ -1,8 +1,9 @@
 """The two kernels of GloVe: counting pairs of words into a hash table, and AdaGrad over the cells of the
 co-occurrence matrix. The tests have plain versions with the same signatures.
 
-Shapes: ``tokens`` [T] word ids, ``starts`` [units+1], ``weights`` [window+1] by distance, ``table`` [slots, 2] of keys and values;
-``rows``, ``columns``, ``logs`` and ``weights`` of ``train_cells`` [cells], ``inputs`` and ``outputs`` [V, 2 * P] (see ``glove.glove_matrix``).
+Shapes: ``tokens`` [T] word ids, ``starts`` [units+1], ``weights`` [window+1] by distance, ``table`` [slots, 2] of
+keys and values; ``rows``, ``columns``, ``logs`` and ``weights`` of ``train_cells`` [cells], ``inputs`` and
+``outputs`` [V, 2 * P] (see ``glove.glove_matrix``).
 """
 
 import numpy as np

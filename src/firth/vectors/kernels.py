@@ -1,22 +1,23 @@
 """The word2vec and fastText kernels: they train two matrices in place on a part of the text.
 
-Skip-gram and CBOW (Mikolov et al. 2013a), negative sampling and hierarchical softmax (2013b), bags of
-character n-grams (Bojanowski et al. 2017). One deviation, for speed: in skip-gram all neighbours of a centre
-word share its noise words (Ji et al. 2016), so that a centre word is a small matrix product; in fastText's
-skip-gram the bag of a centre word is summed once for all its neighbours.
+Skip-gram and CBOW (Mikolov et al. 2013a), negative sampling and hierarchical softmax (2013b), bags of character
+n-grams (Bojanowski et al. 2017). One deviation, for speed: in skip-gram all neighbours of a centre word share its
+noise words (Ji et al. 2016), so that a centre word is a small matrix product; in fastText's skip-gram the bag of a
+centre word is summed once for all its neighbours.
 
-Random numbers are SplitMix64 counted from ``key``: in each unit of text one for each token (subsampling), then
-for each centre word one (its window) and one for each noise word. A kernel returns the sum of the losses of
-one centre word in 64, and how many those were. The tests have plain versions with the same signatures.
+Random numbers are SplitMix64 counted from ``key``: in each unit of text one for each token (subsampling), then for
+each centre word one (its window) and one for each noise word. A kernel returns the sum of the losses of one centre
+word in 64, and how many those were. The tests have plain versions with the same signatures.
 
-The innermost updates stay inside the two kernels, which makes these longer than a screen: as a function of its own that
-block cost CBOW a fifth and skip-gram a seventh of the speed, and with the arrays in named tuples more than half (Numba
-counts references to every array at every call).
+The innermost updates stay inside the two kernels, which makes these longer than a screen: as a function of its own
+that block cost CBOW a fifth and skip-gram a seventh of the speed, and with the arrays in named tuples more than
+half (Numba counts references to every array at every call).
 
-Shapes: V words, R input rows (words and n-grams), D dimensions padded to a multiple of eight.
-``tokens`` [T] word ids, ``starts`` [units+1], ``keep`` [V+1] and ``noise`` [V, 2] (see ``vocabulary.py``), ``path_starts`` [V+1]
-into ``path_nodes`` and ``path_goals``, ``gram_starts`` [V+1] into ``gram_rows``, ``input_matrix`` [R, D], ``output_matrix`` [V, D],
-``touched_inputs`` [R] and ``touched_outputs`` [V] (or both empty: nothing is marked). Offsets are row * D.
+Shapes: V words, R input rows (words and n-grams), D dimensions padded to a multiple of eight. ``tokens`` [T] word
+ids, ``starts`` [units+1], ``keep`` [V+1] and ``noise`` [V, 2] (see ``vocabulary.py``), ``path_starts`` [V+1] into
+``path_nodes`` and ``path_goals``, ``gram_starts`` [V+1] into ``gram_rows``, ``input_matrix`` [R, D],
+``output_matrix`` [V, D], ``touched_inputs`` [R] and ``touched_outputs`` [V] (or both empty: nothing is marked).
+Offsets are row * D.
 """
 
 import numpy as np
@@ -96,7 +97,8 @@ def choose_targets(
     at: int,
 ) -> int:
     """Writes the output rows that a word predicts from ``at`` on, padded to a multiple of six, and returns their end:
-    the word and noise words, or its path in the tree. A noise word equal to the word gets rate 0, as word2vec.c skips it."""
+    the word and noise words, or its path in the tree. A noise word equal to the word gets rate 0 (word2vec.c skips
+    it)."""
     num = at
     if negatives:
         targets[num], goals[num], rates[num] = word, 1.0, rate

@@ -1,13 +1,13 @@
 """Vectors of eight float32, and the operations of the word2vec, fastText and GloVe kernels on them.
 
-Numba vectorises a loop over one row well, but does not keep a block of several rows in registers.
-Here ``LanesType`` is a Numba type of eight float32 (one AVX register; LLVM splits it where registers are
-narrower). With it a kernel states which values stay in registers, and is still Python. The first half
-of the file has the LLVM intrinsics (``load`` to ``total``), the second half what is built from them.
+Numba vectorises a loop over one row well, but does not keep a block of several rows in registers. Here
+``LanesType`` is a Numba type of eight float32 (one AVX register; LLVM splits it where registers are narrower). With
+it a kernel states which values stay in registers, and is still Python. The first half of the file has the LLVM
+intrinsics (``load`` to ``total``), the second half what is built from them.
 
 Arrays are flat: ``inputs`` [V * dim] and ``outputs`` [V * dim] are matrices with rows padded to a multiple of
-eight, and an offset counts floats from the start. ``rows`` and ``targets`` hold offsets of rows; ``goals`` and ``rates``
-have an entry for each target, ``slopes`` eight for each input row. Bounds are not checked.
+eight, and an offset counts floats from the start. ``rows`` and ``targets`` hold offsets of rows; ``goals`` and
+``rates`` have an entry for each target, ``slopes`` eight for each input row. Bounds are not checked.
 """
 
 from collections.abc import Callable

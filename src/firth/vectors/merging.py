@@ -1,9 +1,9 @@
 """Merging the matrices of several threads, with a result that does not depend on timing.
 
 Each thread trains its own copy; then the changes of a row add up, as they would in one shared matrix. Where all
-threads moved a row the same way, the sum would overshoot, more each time: so its squared length is limited to ``MOST``
-times the sum of the squared lengths of the changes. Two threads never reach that limit. A mean would be far too
-slow for rare words. Rows that no thread touched are skipped. The tests have a plain version.
+threads moved a row the same way, the sum would overshoot, more each time: so its squared length is limited to
+``MOST`` times the sum of the squared lengths of the changes. Two threads never reach that limit. A mean would be
+far too slow for rare words. Rows that no thread touched are skipped. The tests have a plain version.
 """
 
 import numpy as np

@@ -1,5 +1,5 @@
 """Vectors as text: word2vec (and fastText .vec) with a first line "count dim", GloVe without, and the
-pair of TSV files of TensorBoard's projector. A mistake is told with file and line."""
+pair of TSV files of TensorBoard's projector. An error names file and line."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ def check_words(words: Sequence[str], path: Path) -> None:
 
 
 def check_rows(path: Path, words: Sequence[str], matrix: NDArray[np.floating], first_line: int | None) -> None:
-    """No word twice, no number that is not finite; told by line, or by the word's number."""
+    """No word twice, no number that is not finite; an error names the line, or the number of the word."""
 
     def place(number: int) -> str:
         return f"{path}, line {number + first_line}" if first_line else f"{path}, word {number + 1}"

@@ -1,4 +1,8 @@
-"""Exact search among rows: blocked products, the best few kept from block to block."""
+"""``WordVectors``: words with their vectors, nearest neighbours and analogies.
+
+The search is exact: products with blocks of rows, the best few kept from block to block. Q queries, V words, D
+dimensions.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -29,7 +33,7 @@ class Rows(Protocol):
 
 
 def unit_rows(vectors: Matrix) -> Matrix:
-    """Rows of length 1 (zeros stay)."""
+    """Rows scaled to length 1 (zeros stay)."""
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(norms == 0, 1, norms), np.float32)
 
@@ -106,7 +110,7 @@ def _best_of(
 
 
 def near_spellings(word: str, words: Sequence[str], count: int = 3) -> list[str]:
-    """Known words that are written almost the same, the most frequent words looked at first."""
+    """Known words with almost the same spelling, among the most frequent ones."""
     import difflib
 
     span = max(1, len(word) // 3)
