@@ -9,9 +9,9 @@ Random numbers are SplitMix64 counted from ``key``: in each unit of text one for
 each centre word one (its window) and one for each noise word. A kernel returns the sum of the losses of one centre
 word in 64, and how many those were. The tests have plain versions with the same signatures.
 
-The innermost updates stay inside the two kernels, which makes these longer than a screen: as a function of its own
-that block cost CBOW a fifth and skip-gram a seventh of the speed, and with the arrays in named tuples more than
-half (Numba counts references to every array at every call).
+The innermost updates stay inside the two kernels, which makes these longer than a screen: with that block as a
+function of its own CBOW took 20 % and skip-gram 14 % longer, and with the arrays in named tuples much longer still
+(Numba counts references to every array at every call).
 
 Shapes: V words, R input rows (words and n-grams), D dimensions padded to a multiple of eight. ``tokens`` [T] word
 ids, ``starts`` [units+1], ``keep`` [V+1] and ``noise`` [V, 2] (see ``vocabulary.py``), ``path_starts`` [V+1] into
