@@ -34,8 +34,12 @@ def evaluate(
     reference: AnyPath | None = None,
     beams: int = 5,
     tokenize: str | None = None,
+    minimal_pairs: AnyPath | None = None,
+    num: int | None = None,
+    scoring: str | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Measures a model by what it is given: held-out text, labelled texts, word pairs, or translations.
+    """Measures a model by what it is given: held-out text, labelled texts, word pairs, translations, or minimal pairs.
 
     Args:
         run: A finished run, a model directory or a file of word vectors.
@@ -51,12 +55,24 @@ def evaluate(
         source, reference: A translator on two line-aligned files (BLEU and chrF of sacrebleu).
         beams: The width of its beam search.
         tokenize: The tokenization of sacrebleu; by default by the language.
+        minimal_pairs: A language model or masked model on pairs of a right and a wrong sentence: a file, or a folder of
+            files, as BLiMP is published or with two sentences a line. The share of pairs whose right sentence is likelier,
+            by set, phenomenon and field, beside floors that know no grammar.
+        num: Of each set of minimal pairs the first so many.
+        scoring: How sentences are scored, where a model can in several ways: ``masked``, ``masked-word`` or ``left-to-right``.
+        progress: Told how far the scoring of minimal pairs is.
 
     Example::
 
         firth.evaluate("runs/mood", data="test.tsv")["accuracy"]
     """
-    _check_one_kind(corpus, data, similarity, analogies, source, reference, examples, template)
+    _check_one_kind(corpus, data, similarity, analogies, source, reference, examples, template, minimal_pairs)
+    if minimal_pairs is None and (num is not None or scoring is not None):
+        raise FirthError("--num and --scoring are for minimal pairs: name their file with --minimal-pairs FILE")
+    if minimal_pairs is not None:
+        from firth.evaluation.minimal_pairs import evaluate_minimal_pairs
+
+        return {**evaluate_minimal_pairs(load(run), Path(minimal_pairs), num, scoring, progress)}
     if data is not None:
         from firth.tasks.data import Reading
 
@@ -85,6 +101,7 @@ def _check_one_kind(
     reference: AnyPath | None,
     examples: AnyPath | None,
     template: str | None,
+    minimal_pairs: AnyPath | None,
 ) -> None:
     """Refuses what does not go together."""
     if examples is not None and data is None:
@@ -98,6 +115,7 @@ def _check_one_kind(
         "--data": data is not None,
         "--similarity or --analogies": bool(similarity or analogies),
         "--source": source is not None,
+        "--minimal-pairs": minimal_pairs is not None,
     }
     given = [name for name, is_given in kinds.items() if is_given]
     if len(given) > 1:
