@@ -229,6 +229,7 @@ def test_ngrams_are_runs_of_whole_words(tmp_path: Path) -> None:
     assert np.allclose(shares, [0.4, 0.3, 0.2, 0.1], atol=0.06)
 
 
+@pytest.mark.slow
 def test_a_tiny_bert_learns_a_hundred_sentences_by_heart(tmp_path: Path) -> None:
     """Static masks and pairs: more than 99 % of masked tokens, more than 98 % of pairs."""
     words = [f"{first}{second}" for first in "bdfgklmnprst" for second in ("a", "e", "i", "o", "u", "an", "en", "in")]
