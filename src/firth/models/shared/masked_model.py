@@ -270,7 +270,9 @@ class MaskedModel(Model):
     ) -> list[NDArray[np.float64]]:
         """log p of each token of each row that belongs to a word."""
         if not self.can_guess or self.pieces.mask_id is None:
-            raise FirthError("this model has no masked-token head, which scores need: pre-train it with masked tokens")
+            raise FirthError(
+                "this model has no masked-token head, which scores need: use one pre-trained with masked tokens, of an ELECTRA run RUN/generator"
+            )
         with torch.inference_mode():
             return score_masked(ids, words, self.pieces.mask_id, self._judge, method == MASKED_WORD)
 

@@ -318,6 +318,9 @@ def test_refused(
             model.score_texts(["A red boat"])
         with pytest.raises(FirthError, match=said):
             model.score("A red boat")
+    electra = unable["no masked-token head"]
+    assert electra.path is not None
+    assert firth.load(electra.path / "generator").score("A red boat") < 0
     bert = firth.load(run_folder)
     with pytest.raises(FirthError, match=r"does not score texts by 'left-to-right': choose masked or masked-word"):
         bert.score_texts(["A red boat"], "left-to-right")
