@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firth.core.errors import FirthError
-from firth.data.sources import PACKINGS, Source, Table, find_sources, open_table
+from firth.data.sources import PACKINGS, Source, find_sources
+from firth.data.tables import Table, open_table
 from firth.tokenizers.words import whole_characters
 
 _NAMES = {
@@ -36,13 +37,13 @@ class MinimalPair:
     field: str = ""
 
 
-def read_minimal_pairs(path: str | Path, num: int | None = None) -> list[MinimalPair]:
+def read_minimal_pairs(path: str | Path, num: int | None = None, encoding: str = "utf-8") -> list[MinimalPair]:
     """The pairs of a file, or of every table in a folder, in order; of each set the first ``num``."""
     pairs: list[MinimalPair] = []
     counts: Counter[str] = Counter()
     for source in _find_tables(Path(path)):
         before = counts.total()
-        for pair in _read(open_table(source)):
+        for pair in _read(open_table(source, encoding)):
             counts[pair.set] += 1
             if num is None or counts[pair.set] <= num:
                 pairs.append(pair)

@@ -61,9 +61,10 @@ def evaluate_minimal_pairs(
     num: int | None = None,
     method: str | None = None,
     progress: Progress | None = None,
+    encoding: str | None = None,
 ) -> PairScores:
     """The share of right pairs by set, phenomenon and field; of each set the first ``num`` pairs."""
-    pairs = read_minimal_pairs(path, num)
+    pairs = read_minimal_pairs(path, num, encoding or "utf-8")
     scores = _score(model, pairs, method, progress)
     counts, unigram_from = unigram_counts(model.path, scores)
     good, bad = scores[::2], scores[1::2]

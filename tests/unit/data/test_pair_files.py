@@ -60,6 +60,8 @@ def test_tables(tmp_path: Path) -> None:
     ]
     (tmp_path / "named.csv").write_text('number,bad,good,set\n1,"Well, no.","Well, yes.",s\n', encoding="utf-8")
     assert read_minimal_pairs(tmp_path / "named.csv") == [MinimalPair("Well, yes.", "Well, no.", "s")]
+    (tmp_path / "gb.tsv").write_bytes("他来。\t来他。\n".encode("gb18030"))
+    assert read_minimal_pairs(tmp_path / "gb.tsv", encoding="gb18030") == [MinimalPair("他来。", "来他。", "gb")]
     (tmp_path / "list.json").write_text(json.dumps([{"good": "A", "bad": "B"}]), encoding="utf-8")
     assert read_minimal_pairs(tmp_path / "list.json") == [MinimalPair("A", "B", "list")]
 

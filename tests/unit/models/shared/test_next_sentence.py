@@ -63,7 +63,8 @@ def many_documents(seed: int = 0) -> list[list[int]]:
 def all_pairs(split: Split, options: MaskedTokensConfig, turn: int = 0) -> tuple[PairRows, Rows]:
     rows = PairRows(split, options.seq_len, options.short_prob, 0)
     numbers = np.arange(len(rows))
-    return rows, build_pairs(split, rows, Turns(numbers, np.full_like(numbers, turn), 0), options, SPECIALS)
+    turns = Turns(numbers, np.full_like(numbers, turn), 0)
+    return rows, build_pairs(split, rows, turns, options, SPECIALS, options.pairs)
 
 
 def test_pairs_by_hand(tmp_path: Path) -> None:

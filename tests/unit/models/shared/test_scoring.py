@@ -15,11 +15,11 @@ from firth.core.run import Run
 from firth.core.types import Inputs
 from firth.corpus.format import Corpus
 from firth.decoding.steps import State, Stepper
-from firth.models.elmo.model import ElmoModel, ElmoPretraining
+from firth.models.elmo.model import ElmoModel
+from firth.models.elmo.objective import ElmoPretraining
 from firth.models.gpt.model import DecoderModel
 from firth.models.recurrent.model import RecurrentModel
-from firth.models.shared.encoder_model import EncoderModel
-from firth.models.shared.masked_model import MaskedModel
+from firth.models.shared.encoder_model import EncoderModel, MaskedModel
 from firth.models.shared.model import Model
 from firth.models.shared.scoring import score_masked, score_next
 from firth.models.unilm.model import ClozeStepper, UnilmModel
