@@ -1,4 +1,6 @@
-"""Errors with a remedy, and which known name a wrong one was meant to be."""
+"""``FirthError``, an error with a remedy, and suggestions for unknown names: by another name that the field uses,
+by words, by letters.
+"""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -133,14 +135,14 @@ def _edits(one: str, two: str) -> int:
 
 
 class FirthError(Exception):
-    """A mistake of input or environment, told in one sentence: what, where (file, line), what to do.
+    """A mistake of input or environment, as one sentence: what, where (file, line), what to do.
 
     The command line prints it without a traceback and leaves with exit code 2.
     """
 
 
 class Interrupted(FirthError):
-    """The user or the system asked to stop; the message says how to go on."""
+    """The user or the system asked to stop; the message says how to continue."""
 
 
 def nearest(word: str, known: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-"""The types in which the rooms meet. Torch is named here only for the type checker.
+"""The types that the packages exchange. Torch is imported here only for the type checker.
 
 B batch, T tokens, D hidden size, L layers.
 """
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+Array = NDArray[Any]  # where the dtype is known only at run time, as in a file of named arrays
+Arrays = dict[str, Array]
+
+
 @dataclass(frozen=True)
 class Encoding:
     """Token ids with their place in the *original* text and the word each belongs to.
@@ -33,7 +37,7 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a network reads. Rows may be packed: several sequences in one row, told apart by ``doc_ids``, each with
+    """What a network reads. Rows may be packed: several sequences in one row, distinguished by ``doc_ids``, each with
     positions of its own. What a network has no use for it passes over."""
 
     ids: torch.Tensor  # [B, T]
@@ -70,7 +74,7 @@ class Layers:
 
 
 class Network(Protocol):
-    """From ids to layers: what all networks have in common, whoever calls them. An nn.Module; ``nn/layers.py`` has
+    """From ids to layers: what all networks have in common. An nn.Module; ``nn/layers.py`` has
     a base class that says everything but ``forward``."""
 
     training: bool
@@ -110,7 +114,7 @@ class Network(Protocol):
 class Batch:
     """Arrays for one step, and how many things each loss will count in them."""
 
-    arrays: Mapping[str, NDArray[Any]]
+    arrays: Mapping[str, Array]
     counts: Mapping[str, int]
     num_tokens: int
     tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
@@ -184,7 +188,7 @@ class Trainable(Protocol):
 
 
 Progress = Callable[[Mapping[str, Any]], None]
-"""Told now and then what happened: a mapping with at least ``event``."""
+"""Called with what happened: a mapping with at least ``event``."""
 
 
 @dataclass(frozen=True)
