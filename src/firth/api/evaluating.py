@@ -47,8 +47,12 @@ def evaluate(
     reference: AnyPath | None = None,
     beams: int = 5,
     tokenize: str | None = None,
+    minimal_pairs: AnyPath | None = None,
+    num: int | None = None,
+    scoring: str | None = None,
+    progress: Progress | None = None,
 ) -> PlainData:
-    """Measures a model by what it is given: held-out text, labelled texts, word pairs, or translations.
+    """Measures a model by what it is given: held-out text, labelled texts, word pairs, translations, or minimal pairs.
 
     Args:
         run: A finished run, a model directory or a file of word vectors.
@@ -56,7 +60,7 @@ def evaluate(
         num_texts: The number of sentences for the pseudo-perplexity.
         data: For tasks: a labelled file; gives all scores, and the 95 % confidence interval of the main one.
         text, second, label: Its columns; by default those of the training file.
-        encoding: Of that file; by default that of the training file.
+        encoding: Of that file, by default that of the training file; or of ``minimal_pairs``, by default UTF-8.
         examples: For decoders on ``data``: labelled texts for a few-shot prompt; nothing is trained.
         template: The format of an example in the prompt; has ``{text}`` and ``{label}``.
         similarity: For static vectors: word-similarity files (Spearman).
@@ -65,6 +69,12 @@ def evaluate(
         source, reference: For translation models: two line-aligned files (BLEU and chrF of sacrebleu).
         beams: The width of its beam search.
         tokenize: The tokenization of sacrebleu; by default chosen by the language.
+        minimal_pairs: For language models and masked models: pairs of an acceptable and an unacceptable sentence, a file or a
+            folder of files, as BLiMP is published or with two sentences per line. Gives the share of pairs whose acceptable
+            sentence is more probable, by set, phenomenon and field, and baselines that know no grammar.
+        num: Use the first ``num`` pairs of each set only.
+        scoring: How sentences are scored, if a model supports several ways: ``masked``, ``masked-word`` or ``left-to-right``.
+        progress: Called with progress events of minimal pairs.
 
     Returns:
         The scores by name; for a task also ``interval``, for word files ``similarity`` and ``analogies``.
@@ -73,7 +83,13 @@ def evaluate(
 
         firth.evaluate("runs/mood", data="test.tsv")["accuracy"]
     """
-    _check_one_kind(corpus, data, similarity, analogies, source, reference, examples, template)
+    _check_one_kind(corpus, data, similarity, analogies, source, reference, examples, template, minimal_pairs)
+    if minimal_pairs is None and (num is not None or scoring is not None):
+        raise FirthError("--num and --scoring are for minimal pairs: name their file with --minimal-pairs FILE")
+    if minimal_pairs is not None:
+        from firth.evaluation.minimal_pairs import evaluate_minimal_pairs
+
+        return {**evaluate_minimal_pairs(load(run), Path(minimal_pairs), num, scoring, progress, encoding)}
     if data is not None:
         from firth.tasks.data import Reading
 
@@ -104,6 +120,7 @@ def _check_one_kind(
     reference: AnyPath | None,
     examples: AnyPath | None,
     template: str | None,
+    minimal_pairs: AnyPath | None,
 ) -> None:
     """Raises an error for arguments that exclude each other."""
     if examples is not None and data is None:
@@ -119,6 +136,7 @@ def _check_one_kind(
         "--data": data is not None,
         "--similarity or --analogies": bool(similarity or analogies),
         "--source": source is not None,
+        "--minimal-pairs": minimal_pairs is not None,
     }
     given = [name for name, is_given in kinds.items() if is_given]
     if len(given) > 1:

@@ -73,6 +73,26 @@ def word_rows(scores: PlainData) -> Rows:
     return rows
 
 
+def pair_lines(found: PlainData) -> list[str]:
+    """Minimal pairs: one line per set, phenomenon and field, the mean, and what must be known to read them."""
+    parts = [("set", found["sets"]), ("phenomenon", found["phenomena"]), ("field", found["fields"])]
+    parts = [*((title, rows) for title, rows in parts if rows), ("", [found["mean"]])]
+    width = max(len(row["name"]) for _, rows in parts for row in rows)
+    lines = []
+    for title, rows in parts:
+        lines.append(f"  {title:<{width}}   pairs  right  unigram  fewer tokens  fewer characters")
+        for row in rows:
+            floors = f"{row['unigram']:>7.3f}  {row['fewer_tokens']:>12.3f}  {row['fewer_characters']:>16.3f}"
+            lines.append(f"  {row['name']:<{width}}  {row['pairs']:>6,}  {row['accuracy']:.3f}  {floors}")
+    share = found["unknown_tokens"] / max(1, found["tokens"])
+    return [
+        *lines,
+        f"scored by {found['method']}; ties count one half: {found['ties']:,} of {found['mean']['pairs']:,} pairs",
+        f"unknown: {found['unknown_tokens']:,} of {found['tokens']:,} tokens ({share:.2%})",
+        f"unigram: by the counts of {found['unigram_from']}",
+    ]
+
+
 def run_rows(record: RunRecord) -> Rows:
     """A run in a few lines."""
     if record.export is not None:
@@ -227,6 +247,8 @@ def _describe(event: Event) -> tuple[str, float, float]:
         return words, event["step"], event["steps"]
     if kind == "pairs":
         return f"{event['pairs']:,} pairs", 0, 0
+    if kind == "scored":
+        return f"{event['pairs']:,} pairs", event["pairs"], event["total"]
     if kind == "block":
         return show_bytes(event["bytes"]), event["bytes"], event["total"]
     return _STAGES.get(kind, kind), 0, 0

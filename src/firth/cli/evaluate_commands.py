@@ -45,6 +45,17 @@ Limit = Annotated[int | None, typer.Option(help="Answer analogies among this man
 SourceFile = Annotated[Path | None, typer.Option(help="For translation models: a file of sentences, one per line.")]
 ReferenceFile = Annotated[Path | None, typer.Option(help="For translation models: the reference translations.")]
 TranslatorBeams = Annotated[int, typer.Option(min=1, help="For translation models: the width of the beam.")]
+MinimalPairs = Annotated[
+    Path | None,
+    typer.Option(
+        help="For language models and masked models: pairs of a right and a wrong sentence, a file or a folder."
+    ),
+]
+NumPairs = Annotated[int | None, typer.Option(min=1, help="Of each set of minimal pairs the first so many.")]
+Scoring = Annotated[
+    str | None,
+    typer.Option(help="How sentences are scored: masked, masked-word or left-to-right, where the model can."),
+]
 
 
 @app.command(rich_help_panel=EVALUATE)
@@ -65,34 +76,44 @@ def evaluate(
     source: SourceFile = None,
     reference: ReferenceFile = None,
     beams: TranslatorBeams = 5,
+    minimal_pairs: MinimalPairs = None,
+    num: NumPairs = None,
+    scoring: Scoring = None,
     as_json: Json = False,
 ) -> None:
-    """Measure a model by what it is given: held-out text, labelled texts (--data), words (--similarity, --analogies) or
-    translations (--source, --reference).
+    """Measure a model by what it is given: held-out text, labelled texts (--data), words (--similarity, --analogies),
+    translations (--source, --reference) or minimal pairs (--minimal-pairs).
 
     Example: firth evaluate runs/bert
     """
     import firth
+    from firth.cli.describe import progress_display
 
-    found = firth.evaluate(
-        run,
-        corpus,
-        num_texts=num_texts,
-        data=data,
-        text=text,
-        second=second,
-        label=label,
-        encoding=encoding,
-        examples=examples,
-        template=written(template),
-        similarity=similarity or (),
-        analogies=analogies or (),
-        limit=limit,
-        source=source,
-        reference=reference,
-        beams=beams,
-    )
-    _say_scores(run, "words" if similarity or analogies else str(data or source or "held-out text"), found, as_json)
+    with progress_display("scoring", as_json or minimal_pairs is None) as progress:
+        found = firth.evaluate(
+            run,
+            corpus,
+            num_texts=num_texts,
+            data=data,
+            text=text,
+            second=second,
+            label=label,
+            encoding=encoding,
+            examples=examples,
+            template=written(template),
+            similarity=similarity or (),
+            analogies=analogies or (),
+            limit=limit,
+            source=source,
+            reference=reference,
+            beams=beams,
+            minimal_pairs=minimal_pairs,
+            num=num,
+            scoring=scoring,
+            progress=progress,
+        )
+    on = "words" if similarity or analogies else str(minimal_pairs or data or source or "held-out text")
+    _say_scores(run, on, found, as_json)
 
 
 def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None:
@@ -103,6 +124,12 @@ def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None
         say_json({"run": str(run), "on": what, **found})
         return
     say(f"{run}: on {what}")
+    if "sets" in found:
+        from firth.cli.describe import pair_lines
+
+        for line in pair_lines(found):
+            say(line)
+        return
     if what == "words":
         table(word_rows(found))
         return

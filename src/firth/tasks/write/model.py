@@ -142,9 +142,9 @@ class WritingModel(Model):
     def score_examples(self, examples: Sequence[WritingExample]) -> dict[str, object]:
         """All scores, with the interval of the main one."""
         sources = [source_text(self.config, example) for example in examples]
-        return self.score_texts(sources, [target_text(self.config, example) for example in examples])
+        return self.score_references(sources, [target_text(self.config, example) for example in examples])
 
-    def score_texts(self, sources: Sequence[str], references: Sequence[str]) -> dict[str, object]:
+    def score_references(self, sources: Sequence[str], references: Sequence[str]) -> dict[str, object]:
         written = self.written(sources)
         scores, name, (low, high) = score_written(self.config, written, references)
         more = score_translations(written, references) if self.config.form == "text" else {}
@@ -154,5 +154,5 @@ class WritingModel(Model):
 def score_heldout(folder: Path, heldout: PairSplit, limit: int) -> dict[str, object]:
     """The scores of a run of writing on the pairs held out."""
     sources, references = (heldout.texts(side)[:limit] for side in ("source", "target"))
-    found = WritingModel.load(folder).score_texts(sources, references)
+    found = WritingModel.load(folder).score_references(sources, references)
     return {name: value for name, value in found.items() if name != "interval"}
