@@ -103,13 +103,13 @@ class PieceVectors:
         """How many tokens fit into the time, from the speed of a training that is thrown away."""
         learner = self._learner(min(self.corpus.info.train.tokens, 2_000_000))
         with ThreadPoolExecutor(self.threads) as pool:
-            learner.run_leg(0, pool)  # the first one waits for the compiler
-            begun, leg = time.perf_counter(), 1
-            while leg < learner.num_legs and (leg == 1 or time.perf_counter() - begun < min(_TIMED_S, seconds)):
-                learner.run_leg(leg, pool)
-                leg += 1
+            learner.run_step(0, pool)  # the first one waits for the compiler
+            begun, step = time.perf_counter(), 1
+            while step < learner.num_steps and (step == 1 or time.perf_counter() - begun < min(_TIMED_S, seconds)):
+                learner.run_step(step, pool)
+                step += 1
             spent = time.perf_counter() - begun
-        read = learner.tokens_before(leg) - learner.tokens_before(1)
+        read = learner.tokens_before(step) - learner.tokens_before(1)
         most = _MOST_EPOCHS * self.corpus.info.train.tokens
         return max(_FEWEST_TOKENS, min(most, int(read / max(spent, 1e-9) * seconds)))
 
@@ -119,18 +119,18 @@ class PieceVectors:
         begun = reported = time.perf_counter()
         loss, count = 0.0, 0
         with ThreadPoolExecutor(self.threads) as pool:
-            for leg in range(learner.num_legs):
-                some_loss, some_count = learner.run_leg(leg, pool)
+            for step in range(learner.num_steps):
+                some_loss, some_count = learner.run_step(step, pool)
                 loss, count, now = loss + some_loss, count + some_count, time.perf_counter()
-                if progress and (now - reported > _REPORT_S or leg == learner.num_legs - 1):
-                    tokens = learner.tokens_before(leg + 1)
+                if progress and (now - reported > _REPORT_S or step == learner.num_steps - 1):
+                    tokens = learner.tokens_before(step + 1)
                     progress(
                         {
                             "event": "train",
-                            "step": leg + 1,
-                            "steps": learner.num_legs,
+                            "step": step + 1,
+                            "steps": learner.num_steps,
                             "loss": loss / max(count, 1),
-                            "learning_rate": learner.learning_rate(leg),
+                            "learning_rate": learner.learning_rate(step),
                             "tokens": tokens,
                             "tokens_per_s": tokens / max(now - begun, 1e-9),
                             "seconds": now - begun,
