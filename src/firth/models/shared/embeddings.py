@@ -37,8 +37,7 @@ from firth.vectors.word_vectors import WordVectors
 
 AUTO, NONE = "auto", "none"
 _SCALE = 2.0  # of the deviation with which the table was drawn
-_USUAL_EPOCHS = 5  # where training has no budget of time
-_MOST_EPOCHS = 15  # more text twice than that teaches nothing new
+_MOST_EPOCHS = 2  # of longer trained vectors the frequent tokens become short, and the network then learned more slowly
 _FEWEST_TOKENS = 10_000
 _TIMED_S = 0.5
 _REPORT_S = 1.0
@@ -143,12 +142,10 @@ class PieceVectors:
 
 
 def plan_vectors(vectors: PieceVectors, budget_s: float | None, share: float) -> EmbeddingsRecord:
-    """How much of the text is read: as much as fits into the share of the budget, else a few epochs. Decided once and kept in the
+    """How much of the text is read: two epochs, or as much as fits into the share of the budget. Decided once and kept in the
     run, so that a run that is begun again begins with the same table."""
     tokens = (
-        _USUAL_EPOCHS * vectors.corpus.info.train.tokens
-        if budget_s is None
-        else vectors.tokens_within(share * budget_s)
+        _MOST_EPOCHS * vectors.corpus.info.train.tokens if budget_s is None else vectors.tokens_within(share * budget_s)
     )
     return EmbeddingsRecord(tokens=tokens, threads=vectors.threads)
 
