@@ -201,11 +201,13 @@ def predict(
     import firth
     from firth.cli.main import is_text, say_json
 
-    if names is not None:
-        _write_names(run, file, text, names, as_json)
-        return
+    if out is not None and (names is not None or examples is not None or template is not None):
+        raise firth.FirthError("--out writes a table: leave out --names, --examples and --template")
     if out is not None:
         _write_table(run, file, out, (text, second, encoding), as_json)
+        return
+    if names is not None:
+        _write_names(run, file, text, names, as_json)
         return
     said = written(template)
     if is_text(file):
