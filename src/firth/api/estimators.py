@@ -117,7 +117,6 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         """``firth.json`` of a finished task that was trained once, on examples that were no file."""
         from firth.core.records import CellSettings, CorpusRecord, LayerMix, TaskRecord, TaskResult
         from firth.core.run import RunRecord, versions
-        from firth.tasks.model import count_trained
 
         model, config = self.model_, self.model_.config
         result = TaskResult(
@@ -132,9 +131,9 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
             interval=None,
             train_s=self.seconds_,
             seconds=self.seconds_,
-            trained_parameters=count_trained(model.network),
+            trained_parameters=model.num_trained,
             parameters=model.num_parameters,
-            mixes={place: LayerMix(**mix) for place, mix in model.network.learned_mixes().items()},
+            mixes={place: LayerMix(**mix) for place, mix in model.mixes().items()},
         )
         return RunRecord(
             kind="task",

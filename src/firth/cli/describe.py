@@ -108,6 +108,7 @@ def task_rows(record: RunRecord, task: TaskRecord) -> Rows:
     rows += [(f"dev {name.replace('_', ' ')}", f"{value:.4f}") for name, value in record.metrics.items()]
     if task.interval is not None:
         rows.append((f"{task.interval.metric}, 95 %", f"{task.interval.low:.4f} to {task.interval.high:.4f}"))
+    rows += _candidate_rows(task)
     rows += _training_rows(task)
     if task.tuned_base is not None:
         before, after = (side.get("loss") for side in (task.tuned_base.before, task.tuned_base.after))
@@ -118,6 +119,18 @@ def task_rows(record: RunRecord, task: TaskRecord) -> Rows:
         for place, mix in task.mixes.items()
     ]
     rows += [("parameters", show_count(record.parameters)), ("training", show_duration(record.seconds))]
+    return rows
+
+
+def _candidate_rows(task: TaskRecord) -> Rows:
+    """What was tried: score, seconds, what was chosen, what was left out and why."""
+    if task.chosen is None or len(task.chosen.candidates) < 2:
+        return []
+    rows = [("tried", f"{task.metric} {'on dev' if task.interval is not None else 'in cross-validation'}")]
+    for one in task.chosen.candidates:
+        shown = "" if one.score is None else f"{one.score:.4f}  {show_duration(one.seconds)}"
+        said = [part for part in (shown, "chosen" if one.chosen else "", one.note) if part]
+        rows.append((f"  {one.name}", "  ".join(said)))
     return rows
 
 

@@ -95,6 +95,16 @@ class TestResult(Record):
     ms_per_text: float
 
 
+class CandidateResult(Record):
+    """What was tried in a training: its score on the dev examples, or without any in cross-validation."""
+
+    name: str
+    score: float | None = None  # none: it was not tried, or is the only one
+    seconds: float = 0.0
+    chosen: bool = False
+    note: str = ""
+
+
 class TaskResult(Record):
     """One training of a task; also ``result.json`` beside its weights."""
 
@@ -111,6 +121,7 @@ class TaskResult(Record):
     parameters: int
     mixes: dict[str, LayerMix]  # by the place where they enter
     test: TestResult | None = None
+    candidates: tuple[CandidateResult, ...] = ()  # none: there was no choice
 
     @property
     def score(self) -> float:

@@ -29,6 +29,7 @@ MODELS = (
     "fasttext",
     "glove",
     "scratch",
+    "counts",
     "recurrent",
     "elmo",
     "seq2seq",

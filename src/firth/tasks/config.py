@@ -5,9 +5,10 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Config, Positive, Probability
+from firth.core.config import Config, Positive, Probability, parse_duration
 from firth.core.errors import FirthError, nearest
 
+CandidateName = Literal["counts", "linear", "tuned"]
 TaskKind = Literal["classify", "score", "tag", "answer"]
 
 
@@ -16,6 +17,10 @@ class TaskConfig(Config):
 
     task: TaskKind = "classify"
     labels: tuple[str, ...] = ()  # in the order of the head's rows; found in the training data
+
+    # what is tried; the best is kept
+    candidates: tuple[CandidateName, ...] = ()  # none: by the base, and "tuned" alone if a setting of training is given
+    budget: str = "10m"  # for all candidates of a training, for example "90s"
 
     # how the representation is used
     tune: bool = True  # false: its weights stay as they are
@@ -29,6 +34,7 @@ class TaskConfig(Config):
     dropout_prob: Probability = 0.1
     crf: bool = False
     scheme: str | None = None  # of tags: bio, bioes, bmes; none for parts of speech
+    pair_reading: Literal["together", "apart"] = "together"  # of two texts by a base that can read them in one row
     characters: bool = False  # tags of Chinese are for single characters; found in the training data
     default_label: str = ""  # the tag of what cannot be read: O, or the most frequent; found in the training data
 
@@ -74,6 +80,12 @@ class TaskConfig(Config):
     def _fits_together(self) -> "TaskConfig":
         if self.crf and self.task != "tag":
             raise ValueError("crf is for tagging: leave it out")
+        if len(set(self.candidates)) != len(self.candidates):
+            raise ValueError("candidates: one of them stands there twice")
+        try:
+            parse_duration(self.budget)
+        except FirthError as error:
+            raise ValueError(f"budget: {error}") from None
         if len(set(self.labels)) != len(self.labels):
             raise ValueError("labels: one of them stands there twice")
         return self

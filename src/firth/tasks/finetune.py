@@ -2,25 +2,26 @@
 
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from firth.core.files import read_json, write_json
-from firth.core.records import CellSettings, LayerMix, ScoreInterval, SharePoint, TaskResult, TestResult
+from firth.core.errors import FirthError
+from firth.core.records import SharePoint
 from firth.core.registry import TrainingConfig
 from firth.core.types import Progress
+from firth.models.counts.model import CountsModel
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors, ScratchModel
 from firth.reports.page import line_chart
-from firth.tasks.config import TaskConfig
+from firth.tasks.config import CandidateName, TaskConfig
 from firth.tasks.data import TaskData, check_shares, take_share, texts_of
 from firth.tasks.distillation import Distillation, Teacher, check_distillation
-from firth.tasks.model import TaskModel, build_model, count_trained, load_base_model
+from firth.tasks.model import TaskModel, build_model, load_base_model
+from firth.tasks.network import Head
 from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
 
@@ -28,7 +29,13 @@ _REHEARSED = 2
 
 
 def load_base(base: str, data: TaskData, config: TaskConfig) -> Model:
-    """The representation below the task; ``scratch`` is none at all."""
+    """The representation below the task; ``scratch`` and ``counts`` are none at all."""
+    if base == COUNTS:
+        if config.task not in ("classify", "score"):
+            raise FirthError(
+                f"counts says something of whole texts, not what {config.task} needs: choose another --base"
+            )
+        return CountsModel.of_texts([text for example in data.train for text in texts_of(example)])
     if base == SCRATCH:
         texts = [
             text for example in data.train for text in ([example.words] if config.task == "tag" else texts_of(example))
@@ -46,6 +53,8 @@ def rehearse(
 ) -> None:
     """The shortest examples all the way from text to score, and the longest to its rows, nothing learned: settings that
     cannot work are refused before anything is made or removed."""
+    if "tuned" not in config.candidates:
+        return
     train, dev = (sorted(some, key=_size)[:_REHEARSED] for some in (data.train, data.dev or data.train))
     model, trainable, loop = _prepared(config, base, data, train, dev, extra_vectors, Path(), None, teacher)
     model.network.eval()
@@ -67,11 +76,14 @@ def train_model(
     progress: Progress | None,
     extra_vectors: ExtraVectors | None = None,
     teacher: Teacher | None = None,
+    head: Head | None = None,
 ) -> tuple[TaskModel, Finetuning, float]:
-    """The network trained on the data, at its best on the dev examples."""
+    """The network trained on the data, at its best on the dev examples; from a ``head`` on where there is one."""
     model, trainable, loop = _prepared(
         config, base, data, data.train, data.dev, extra_vectors, folder, progress, teacher
     )
+    if head is not None:
+        model.network.set_head(head)
     loop.run(trainable.steps, "the same command")
     trainable.take_best()
     if trainable.best and "null_threshold" in trainable.best:
@@ -118,11 +130,24 @@ def _prepared(
     return model, trainable, Loop(trainable, training, folder, progress, saves=False)
 
 
-SCRATCH = "scratch"
+SCRATCH, COUNTS = "scratch", "counts"
+MADE = (SCRATCH, COUNTS)  # bases that are made of the task's own texts
 _RATES = ((192, 1e-3), (256, 4e-4), (384, 1e-4))  # up to a width; the published rate above
 _FEW = 2000  # labelled texts
 _READ = 16_000  # texts that a training reads at least, in at most so many epochs:
 _MOST, _MOST_TAGGED = 20, 100  # a tagger on no Transformer finds nothing at all in its first thousand steps
+
+
+_NOT_OF_TRAINING = {"task", "labels", "candidates", "budget", "max_len", "class_weights", "metric", "seed", "device"}
+
+
+def _usual_candidates(config: TaskConfig, base: Model, given: Set[str]) -> tuple[CandidateName, ...]:
+    """What is tried. Whoever says how to train gets that training."""
+    if base.spec_name == COUNTS:
+        return ("counts",)
+    if config.task not in ("classify", "score") or given - _NOT_OF_TRAINING:
+        return ("tuned",)
+    return ("counts", "tuned") if base.spec_name == SCRATCH else ("counts", "linear", "tuned")
 
 
 def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set[str]) -> TaskConfig:
@@ -130,6 +155,10 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
     texts need none, and an encoder whose first token has not learned to sum up gives the mean; few labels are read more
     often (Mosbach et al. 2021), and a tagger reads a few of them at a time. Found by trying on a few hundred film reviews; the
     tagger on 600 sentences of news."""
+    if not config.candidates:
+        config = config.replace(candidates=_usual_candidates(config, base, given))
+    if base.spec_name == COUNTS:
+        return config
     spec, reader = base.spec, base.reader()
     transformer, whole = spec.is_transformer, config.task in ("classify", "score")
     fewest = 3 if transformer else 10
@@ -213,101 +242,3 @@ def share_chart(curves: Mapping[str, Sequence[SharePoint]], metric: str) -> str:
     series = {name: [(float(point.examples), point.mean) for point in points] for name, points in curves.items()}
     spread = {name: [point.deviation for point in points] for name, points in curves.items()}
     return line_chart(series, "labelled examples", metric, spread=spread, log_x=True)
-
-
-RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.json", "metrics.jsonl"
-Predictions = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One training: its settings, and the share of the examples that it learns from."""
-
-    config: TaskConfig
-    share: float = 1.0
-
-
-@dataclass
-class TaskContext:
-    """What trainings stand on: the examples, word vectors, and a base that none has changed yet; and what the best one
-    so far predicts for the dev examples."""
-
-    base_path: str  # or "scratch"
-    data: TaskData
-    extra_vectors: ExtraVectors | None
-    base: Model | None
-    teacher: Teacher | None = None
-    predictions: dict[Path, Predictions] = field(default_factory=dict)  # by the training's folder; one at most
-    best: tuple[float, float] | None = None  # its share and score
-
-    def note(self, folder: Path, result: TaskResult, predictions: Predictions) -> None:
-        if self.best is None or (result.share, result.score) > self.best:
-            self.best, self.predictions = (result.share, result.score), {folder: predictions}
-
-    def take_base(self, config: TaskConfig, data: TaskData) -> Model:
-        """A base as it was. One that is tuned is read again for the next training."""
-        found = self.base if self.base_path != SCRATCH else None
-        if found is None:
-            return load_base(self.base_path, data, config)
-        if config.tune:
-            self.base = None
-        return found
-
-
-def train_cell(
-    folder: Path,
-    cell: Cell,
-    context: TaskContext,
-    progress: Progress | None,
-    keep: bool = True,
-    judge: Callable[[TaskModel, Path], TestResult] | None = None,
-) -> TaskResult:
-    """One training in a folder; one that is there already is not trained again. ``keep`` its model; ``judge`` tests it
-    on examples that decide nothing."""
-    if (folder / RESULT).is_file():
-        return TaskResult.build(read_json(folder / RESULT), folder / RESULT)
-    folder.mkdir(parents=True, exist_ok=True)
-    started = time.perf_counter()
-    data = with_share(context.data, cell.share, cell.config.seed)
-    base = context.take_base(cell.config, data)
-    model, trainable, train_s = train_model(
-        cell.config, base, data, folder, progress, context.extra_vectors, context.teacher
-    )
-    if keep:
-        model.save(folder, None if context.base_path == SCRATCH else Path(context.base_path))
-    seconds = time.perf_counter() - started
-    result = _result(cell, model, trainable, data, train_s, seconds)
-    if judge is not None:
-        result = result.replace(test=judge(model, folder))
-    write_json(folder / RESULT, result.model_dump(mode="json"))
-    context.note(folder, result, trainable.predictions)
-    return result
-
-
-def _result(
-    cell: Cell, model: TaskModel, trainable: Finetuning, data: TaskData, train_s: float, seconds: float
-) -> TaskResult:
-    config = cell.config
-    assert config.learning_rate is not None
-    return TaskResult(
-        seed=config.seed,
-        share=cell.share,
-        examples=len(data.train),
-        settings=CellSettings(batch_size=config.batch_size, learning_rate=config.learning_rate, epochs=config.epochs),
-        metric=trainable.task.metric,
-        scores=dict(trainable.best or {}),
-        interval=_interval(model, data, trainable.predictions),
-        train_s=train_s,
-        seconds=seconds,
-        trained_parameters=count_trained(model.network),
-        parameters=model.num_parameters,
-        mixes={place: LayerMix(**mix) for place, mix in model.network.learned_mixes().items()},
-    )
-
-
-def _interval(model: TaskModel, data: TaskData, predictions: Predictions) -> ScoreInterval | None:
-    """In which the dev score lies by chance."""
-    if not data.dev:
-        return None
-    metric, (low, high) = model.task.interval(data.dev, predictions)
-    return ScoreInterval(metric=metric, low=low, high=high)

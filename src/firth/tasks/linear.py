@@ -8,14 +8,14 @@ the weights of a linear model with an L2 penalty are a sum of rows.
 N examples, D features, K classes.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.seeds import hashed
+from firth.core.batching import hashed
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -25,6 +25,7 @@ Ints = NDArray[np.int64]
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 NUM_FOLDS = 5
 _MANY = 2500  # examples: beyond, sparse features are not turned into a column an example
+_NEVER = -30.0  # the score of a class that was not there to learn from
 _STREAM = 0xF01D
 
 
@@ -37,12 +38,7 @@ class Linear:
     bias: Floats  # [K]
     strength: float
     outside: Floats
-
-
-class Fit(Protocol):
-    """Weights and bias for some rows of the features."""
-
-    def __call__(self, rows_ND: Floats, strength: float) -> tuple[Floats, Floats]: ...
+    goodness: float  # of what is in ``outside``; the larger, the better
 
 
 def stratified_folds(kinds: Sequence[Hashable], num_folds: int, seed: int) -> Ints:
@@ -68,28 +64,39 @@ def fit_logistic(
     features: "Floats | csr_matrix",
     targets_N: Ints,
     num_classes: int,
+    folds_N: Ints,
     balanced: bool = False,
-    seed: int = 0,
-    num_folds: int = NUM_FOLDS,
     strengths: Sequence[float] = STRENGTHS,
 ) -> Linear:
-    """The strength with the most examples right outside of their fold, of equals the one that gives the true class
-    the higher probability."""
+    """The strength with the most examples right outside of their fold; a little of the log-likelihood decides among
+    those that are nearly equal. Dense features are standardised."""
     space = _Space.of(features)
-    folds_N = stratified_folds(targets_N.tolist(), num_folds, seed)
     by_strength = {strength: np.zeros((len(targets_N), num_classes)) for strength in strengths}
-    weights_K = balanced_weights(targets_N, num_classes) if balanced else np.ones(num_classes)
-    for fold in np.unique(folds_N).tolist():
-        inside_N = folds_N != fold
-        if not inside_N.any():
-            inside_N[:] = True  # a single example
-        fitting = _Logistic(space.rows(inside_N), targets_N[inside_N], num_classes, balanced, 1e-3)
+    for inside_N, outside_N in _splits(folds_N):
+        fitting = _Logistic(space.rows[inside_N], targets_N[inside_N], num_classes, balanced, 1e-3)
         for strength in strengths:
             weights, bias = fitting.fit(strength)
-            by_strength[strength][folds_N == fold] = softmax(space.rows(folds_N == fold) @ weights.T + bias)
-    best = max(strengths, key=lambda strength: _goodness(by_strength[strength], targets_N, weights_K))
-    weights, bias = _Logistic(space.rows(), targets_N, num_classes, balanced, 1e-5).fit(best)
-    return Linear(space.back(weights), bias, best, by_strength[best])
+            by_strength[strength][outside_N] = softmax(space.rows[outside_N] @ weights.T + bias)
+    weights_K = balanced_weights(targets_N, num_classes) if balanced else np.ones(num_classes)
+    goodness = {strength: _goodness(found, targets_N, weights_K) for strength, found in by_strength.items()}
+    best = max(strengths, key=goodness.__getitem__)
+    fitting = _Logistic(space.rows, targets_N, num_classes, balanced, 1e-8)
+    return Linear(*space.back(*fitting.fit(best)), best, by_strength[best], goodness[best])
+
+
+def refit_logistic(
+    features_ND: Floats, targets_N: Ints, num_classes: int, strength: float, balanced: bool = False
+) -> tuple[Floats, Floats]:
+    """Weights and bias at a strength that was chosen before."""
+    space = _Space.of(features_ND)
+    return space.back(*_Logistic(space.rows, targets_N, num_classes, balanced, 1e-3).fit(strength))
+
+
+def _splits(folds_N: Ints) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """What is learned from and what is judged, for each fold."""
+    for fold in np.unique(folds_N).tolist():
+        outside_N = folds_N == fold
+        yield (~outside_N if not outside_N.all() else outside_N), outside_N  # a single fold is judged by itself
 
 
 def _goodness(found_NK: Floats, targets_N: Ints, weights_K: Floats) -> float:
@@ -103,18 +110,20 @@ def _goodness(found_NK: Floats, targets_N: Ints, weights_K: Floats) -> float:
 class _Logistic:
     """Fits at rising strengths, each from where the last one ended."""
 
-    def __init__(self, rows_ND: Floats, targets_N: Ints, num_classes: int, balanced: bool, tolerance: float) -> None:
+    def __init__(
+        self, rows_ND: "Floats | csr_matrix", targets_N: Ints, num_classes: int, balanced: bool, tolerance: float
+    ) -> None:
         from sklearn.linear_model import LogisticRegression
 
         self.rows, self.targets, self.num_classes = rows_ND, targets_N, num_classes
         weight = "balanced" if balanced else None
-        self.model = LogisticRegression(class_weight=weight, warm_start=True, max_iter=1000, tol=tolerance)
+        self.model = LogisticRegression(class_weight=weight, warm_start=True, max_iter=5000, tol=tolerance)
         self.seen = np.unique(targets_N)
 
     def fit(self, strength: float) -> tuple[Floats, Floats]:
         """Weights [K, D] and bias [K]; a class that does not occur gets no chance."""
         weights = np.zeros((self.num_classes, self.rows.shape[1]))
-        bias = np.full(self.num_classes, -30.0)
+        bias = np.full(self.num_classes, _NEVER)
         if len(self.seen) == 1:
             bias[self.seen] = 0.0
             return weights, bias
@@ -135,29 +144,26 @@ def softmax(scores_NK: Floats) -> Floats:
 
 
 def fit_ridge(
-    features: "Floats | csr_matrix",
-    targets_N: Floats,
-    seed: int = 0,
-    num_folds: int = NUM_FOLDS,
-    strengths: Sequence[float] = STRENGTHS,
+    features: "Floats | csr_matrix", targets_N: Floats, folds_N: Ints, strengths: Sequence[float] = STRENGTHS
 ) -> Linear:
-    """The strength with the smallest squared error outside of the folds."""
+    """The strength with the smallest squared error outside of the folds. Dense features are standardised."""
     space = _Space.of(features)
-    folds_N = stratified_folds([0] * len(targets_N), num_folds, seed)
-    by_strength = {strength: np.full((len(targets_N), 1), targets_N.mean()) for strength in strengths}
-    for fold in np.unique(folds_N).tolist():
-        inside_N = folds_N != fold
-        if not inside_N.any():
-            continue
+    by_strength = {strength: np.zeros((len(targets_N), 1)) for strength in strengths}
+    for inside_N, outside_N in _splits(folds_N):
         for strength in strengths:
-            weights, bias = _ridge(space.rows(inside_N), targets_N[inside_N], strength)
-            by_strength[strength][folds_N == fold] = space.rows(folds_N == fold) @ weights.T + bias
-    best = min(strengths, key=lambda strength: float(((by_strength[strength][:, 0] - targets_N) ** 2).mean()))
-    weights, bias = _ridge(space.rows(), targets_N, best)
-    return Linear(space.back(weights), bias, best, by_strength[best])
+            weights, bias = _ridge(space.rows[inside_N], targets_N[inside_N], strength)
+            by_strength[strength][outside_N] = space.rows[outside_N] @ weights.T + bias
+    goodness = {strength: -float(((found[:, 0] - targets_N) ** 2).mean()) for strength, found in by_strength.items()}
+    best = max(strengths, key=goodness.__getitem__)
+    return Linear(*space.back(*_ridge(space.rows, targets_N, best)), best, by_strength[best], goodness[best])
 
 
-def _ridge(rows_ND: Floats, targets_N: Floats, strength: float) -> tuple[Floats, Floats]:
+def refit_ridge(features_ND: Floats, targets_N: Floats, strength: float) -> tuple[Floats, Floats]:
+    space = _Space.of(features_ND)
+    return space.back(*_ridge(space.rows, targets_N, strength))
+
+
+def _ridge(rows_ND: "Floats | csr_matrix", targets_N: Floats, strength: float) -> tuple[Floats, Floats]:
     """min |y - Xw - b|² + |w|² / strength, the bias free."""
     from sklearn.linear_model import Ridge
 
@@ -168,35 +174,32 @@ def _ridge(rows_ND: Floats, targets_N: Floats, strength: float) -> tuple[Floats,
 # -- the space in which they are fitted
 
 
+@dataclass(frozen=True)
 class _Space:
-    """The features as a dense matrix of rows of mean length 1, and the way back."""
+    """Features with rows of mean length 1, and the way back to those that were given."""
 
-    def __init__(self, rows: Floats, to_features: "Floats | csr_matrix | None", scale: float) -> None:
-        self._rows, self.to_features, self.scale = rows, to_features, scale
+    rows: "Floats | csr_matrix"
+    factors: "Floats | csr_matrix"  # a number, one a feature [D], or where there are fewer columns [D, rank]
+    middle: Floats | None = None  # of each feature [D]
 
     @classmethod
     def of(cls, features: "Floats | csr_matrix") -> "_Space":
         if isinstance(features, np.ndarray):
-            scale = _scale(float((features**2).sum(1).mean()))
-            return cls(features * scale, None, scale)
-        scale = _scale(float(features.multiply(features).sum(1).mean()))
+            middle, spread = features.mean(0), features.std(0)
+            factors = np.divide(features.shape[1] ** -0.5, spread, out=np.zeros_like(spread), where=spread > 1e-9)
+            return cls((features - middle) * factors, factors, middle)
+        mean_square = float(features.multiply(features).sum(1).mean())
+        scale = mean_square**-0.5 if mean_square > 0 else 1.0
         scaled = features * scale
         if features.shape[0] > _MANY or features.shape[1] <= features.shape[0]:
-            return cls(scaled, None, scale)
+            return cls(scaled, np.asarray(scale))
         powers, vectors = np.linalg.eigh((scaled @ scaled.T).toarray())
         kept = powers > 1e-10 * max(float(powers[-1]), 1e-10)
         roots = np.sqrt(powers[kept])
-        back = scaled.T @ (vectors[:, kept] / roots)  # [D, rank]
-        return cls(vectors[:, kept] * roots, back, scale)
+        return cls(vectors[:, kept] * roots, scale * (scaled.T @ (vectors[:, kept] / roots)))
 
-    def rows(self, which_N: NDArray[np.bool_] | None = None) -> Floats:
-        return self._rows if which_N is None else self._rows[which_N]
-
-    def back(self, weights_KR: Floats) -> Floats:
-        """Weights for the features as they were given."""
-        found = weights_KR if self.to_features is None else (self.to_features @ weights_KR.T).T
-        return np.asarray(found * self.scale)
-
-
-def _scale(mean_square: float) -> float:
-    return mean_square**-0.5 if mean_square > 0 else 1.0
+    def back(self, weights_KR: Floats, bias_K: Floats) -> tuple[Floats, Floats]:
+        """For the features as they were given."""
+        factors = np.asarray(self.factors)
+        weights = weights_KR @ factors.T if factors.ndim == 2 else weights_KR * factors
+        return weights, bias_K if self.middle is None else bias_K - weights @ self.middle

@@ -6,11 +6,11 @@ whole into ``base/``) with the task's own weights beside it.
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
@@ -72,6 +72,15 @@ class TaskModel(Model):
         return sum(parameter.numel() for parameter in self.network.parameters())
 
     @property
+    def num_trained(self) -> int:
+        """Numbers that the task has changed."""
+        return sum(parameter.numel() for parameter in self.network.parameters() if parameter.requires_grad)
+
+    def mixes(self) -> dict[str, dict[str, Any]]:
+        """By place: the share of each layer, and γ."""
+        return self.network.learned_mixes()
+
+    @property
     def vocab_size(self) -> int | None:
         return self.base.vocab_size
 
@@ -84,8 +93,7 @@ class TaskModel(Model):
 
     def describe(self) -> dict[str, Any]:
         mixes = [
-            {"place": place, "weights": mix["weights"], "scale": mix["gamma"]}
-            for place, mix in self.network.learned_mixes().items()
+            {"place": place, "weights": mix["weights"], "scale": mix["gamma"]} for place, mix in self.mixes().items()
         ]
         return super().describe() | {
             "task": self.config.task,
@@ -247,6 +255,8 @@ def load_base_model(path: Path) -> Model:
 def build_model(config: TaskConfig, base: Model, pairs: bool, extra_vectors: ExtraVectors | None = None) -> TaskModel:
     """Everything in place, the new parts not trained yet."""
     reader = base.reader()
+    if config.pair_reading == "apart":
+        reader = replace(reader, joins_pairs=False)
     if extra_vectors is not None:
         reader = read_with_vectors(reader, extra_vectors.vectors)
     task = build_task(config, reader)
@@ -337,7 +347,3 @@ def tag_example(text: str | list[str], characters: bool = False) -> TagExample:
             else:
                 spans.append((first, last))
     return TagExample([text[start:end] for start, end in spans], None, "", text, spans)
-
-
-def count_trained(network: torch.nn.Module) -> int:
-    return sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)

@@ -21,6 +21,7 @@ from firth.data.tagged import stream_tagged, tag_layout
 from firth.models.gpt.model import TEMPLATE, DecoderModel, PromptedLabel, classify_by_prompt
 from firth.models.shared.encoder_model import load_encoder
 from firth.models.shared.model import Model
+from firth.tasks.counts import CountsTask, is_counts
 from firth.tasks.data import Reading, build_data, read_examples, tag_columns
 from firth.tasks.model import SETTINGS, TaskModel, load_published, tag_example
 from firth.tasks.scores import accuracy, classify_scores, confusion_interval
@@ -51,6 +52,8 @@ def _has_head(path: Path) -> bool:
 
 def load_task(path: Path) -> TaskModel | WritingModel:
     """A run of ``firth finetune``, or a published directory with the head of a task."""
+    if is_counts(path):
+        return CountsTask.load(path)
     if (path / SETTINGS).is_file():
         return TaskModel.load(path)
     if (path / WRITING).is_file():

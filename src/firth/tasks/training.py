@@ -17,7 +17,7 @@ from firth.tasks.network import TaskNetwork
 from firth.tasks.scores import SMALL_IS_GOOD, Interval
 
 Example = TypeVar("Example")
-_MAX_TOKENS, _MAX_ROWS, _CHUNK = 4096, 64, 256
+MAX_TOKENS, MAX_ROWS, _CHUNK = 4096, 64, 256
 
 
 class Task(Protocol):
@@ -70,10 +70,10 @@ def predict_items(
 ) -> list[dict[str, Any]]:
     """A prediction an example."""
     found: list[dict[str, Any]] = [{} for _ in items]
-    most = min(_MAX_TOKENS, network.config.max_batch_tokens)
+    most = min(MAX_TOKENS, network.config.max_batch_tokens)
     network.eval()
     with torch.inference_mode():
-        for numbers in batches_by_length([item_cost(item) for item in items], most, _MAX_ROWS, longest_first=True):
+        for numbers in batches_by_length([item_cost(item) for item in items], most, MAX_ROWS, longest_first=True):
             some = [items[number] for number in numbers]
             batch = (batch_of or task.batch)(some).to(device)
             for number, output in zip(numbers.tolist(), task.outputs(network, batch), strict=True):

@@ -35,7 +35,8 @@ from firth.evaluation.compare.tasks import (
     read_labels,
 )
 from firth.evaluation.floors import floor_rows
-from firth.tasks.finetune import PREDICTIONS, SCRATCH, load_base
+from firth.tasks.cells import PREDICTIONS
+from firth.tasks.finetune import SCRATCH, load_base
 from firth.tasks.run import Source
 
 Stage = Callable[[str], AbstractContextManager[Progress | None]]

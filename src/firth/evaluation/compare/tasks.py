@@ -20,10 +20,11 @@ from firth.core.types import Progress
 from firth.data.readers import ReadingConfig
 from firth.evaluation.compare.ranking import fit_length
 from firth.models.shared.model import Model
+from firth.tasks.cells import HISTORY, PREDICTIONS, RESULT, TaskContext, train_cell
+from firth.tasks.cells import Cell as Training
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, build_data, check_shares, nested_order, read_examples, read_task, strata
-from firth.tasks.finetune import HISTORY, PREDICTIONS, RESULT, TaskContext, default_settings, load_base, train_cell
-from firth.tasks.finetune import Cell as Training
+from firth.tasks.finetune import default_settings, load_base
 from firth.tasks.model import TaskModel, build_model
 from firth.tasks.run import Source, finish_run, task_record
 from firth.tasks.training import Finetuning
@@ -275,6 +276,8 @@ def read_labels(options: CompareConfig, note: Note) -> Labels:
     if len(test) < len(scored):
         note(f"scores are those of {len(test):,} of the {len(scored):,} examples (--max-test)")
     config = data.configured(options.config)
+    if not config.candidates:
+        config = config.replace(candidates=("tuned",))  # a base is compared, not what is chosen in its place
     train = [data.train[number] for number in nested_order(strata(data.train), 0).tolist()]
     ordered = replace(data, train=train, dev=_sample(data.dev, options.max_dev, 0xDE))
     return Labels(ordered, test, config, options.given)

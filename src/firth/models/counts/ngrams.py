@@ -37,8 +37,13 @@ def cut_text(text: str) -> tuple[list[str], list[str]]:
 
 
 def word_ngrams(words: Sequence[str]) -> list[str]:
-    """Every word, and every two that stand together."""
-    return [*words, *(f"{first} {second}" for first, second in pairwise(words))]
+    """Every word, and every two that stand together unless both are Chinese: characters say those better."""
+    pairs = [f"{first} {second}" for first, second in pairwise(words)]
+    return [*words, *(pair for pair in pairs if pair.isascii() or not _both_han(pair))]
+
+
+def _both_han(pair: str) -> bool:
+    return all(map(has_han, pair.split(" ", 1)))
 
 
 def chunk_ngrams(chunk: str) -> list[str]:
