@@ -43,7 +43,16 @@ Sweep = Annotated[bool, typer.Option("--sweep", help="Try BERT's published grid 
 AdaptEpochs = Annotated[
     float | None, typer.Option(help="First let the base read the task's text so often, with its own objective.")
 ]
-Check = Annotated[bool, typer.Option("--check", help="Only look at the files: labels, lengths, problems.")]
+Check = Annotated[
+    bool,
+    typer.Option("--check", help="Only look at the files: labels, lengths, problems and what to do; 2 if refused."),
+]
+Budget = Annotated[
+    str | None, typer.Option(help="Time for all that is tried in a training, such as 90s or 10m.  [default: 10m]")
+]
+Folds = Annotated[
+    int | None, typer.Option(min=2, help="Without --dev: judge by cross-validation in so many folds, with the spread.")
+]
 RepairTags = Annotated[bool, typer.Option("--repair-tags", help="Repair tags that their scheme forbids.")]
 TaskRun = Annotated[Path, typer.Argument(help="A run of firth finetune, or a Hugging Face directory with a task head.")]
 File = Annotated[
@@ -72,6 +81,8 @@ def finetune(
     shares: Shares = None,
     sweep: Sweep = False,
     epochs: Annotated[int | None, typer.Option(help="How often through the examples.")] = None,
+    budget: Budget = None,
+    folds: Folds = None,
     adapt_epochs: AdaptEpochs = None,
     text: Text = None,
     second: Second = None,
@@ -92,7 +103,8 @@ def finetune(
 
     if train is None:
         raise firth.FirthError("finetune needs labelled examples: name a file with --train")
-    given = parse_settings(settings or ())
+    given: dict[str, object] = {**parse_settings(settings or ())}
+    options = {"adapt_epochs": adapt_epochs, "budget": budget, "folds": folds}
     _look_at_files(task, train, dev, (text, second, label, skip_bad), given, check, as_json)
     if check:
         return
@@ -118,7 +130,7 @@ def finetune(
             repair_tags=repair_tags,
             overwrite=overwrite,
             progress=progress,
-            settings=given if adapt_epochs is None else {"adapt_epochs": adapt_epochs, **given},
+            settings={**{name: value for name, value in options.items() if value is not None}, **given},
         )
     _say_finetuned(out, dev is not None, as_json)
 
@@ -137,17 +149,19 @@ def _look_at_files(
     from firth.tasks.check_files import check_files
     from firth.tasks.data import Reading
 
-    lines = check_files(task, train, dev, Reading(*reading), settings)
+    found = check_files(task, train, dev, Reading(*reading), settings, closely=only)
     if as_json and only:
-        say_json({"check": lines})
-    for line in [] if as_json else lines:
+        say_json({"check": found.lines, "refused": found.refused})
+    for line in [] if as_json else found.lines:
         say(line)
+    if only and found.refused:
+        raise typer.Exit(2)
 
 
 def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     """How it went, and what can be done with it."""
     from firth.cli.app import say, say_json, table
-    from firth.cli.describe import run_rows
+    from firth.cli.describe import label_warnings, run_rows
     from firth.core.run import Run
 
     record = Run.open(folder).record
@@ -156,9 +170,14 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
         return
     say(f"{folder}: trained")
     table(run_rows(record))
+    for warning in (
+        [] if record.task is None or record.task.chosen is None else label_warnings(record.task.chosen.by_label)
+    ):
+        say(warning)
     if record.task is None or record.task.interval is not None:
         say(f"report: {folder}/report.html")
-    if not is_measured:
+    judged = record.task is not None and record.task.chosen is not None and record.task.chosen.candidates
+    if not is_measured and not judged:
         say("how good it is was not measured: name labelled texts that it has not seen with --dev")
     say(f"next: firth predict {folder} texts.txt, or try it in a browser: firth serve {folder}")
 

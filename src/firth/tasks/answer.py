@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.batching import Ints
+from firth.core.records import LabelScore
 from firth.core.types import Batch, Encoding, Losses, TextReader
 from firth.data.labelled import AnswerExample
 from firth.nn.layers import pool_tokens
@@ -195,6 +196,12 @@ class AnswerQuestions:
         self, examples: Sequence[AnswerExample], predictions: Sequence[dict[str, Any]]
     ) -> tuple[str, Interval]:
         return "f1", mean_interval(self._each(examples, predictions)[:, 1])
+
+    def by_label(
+        self, examples: Sequence[AnswerExample], predictions: Sequence[dict[str, Any]]
+    ) -> dict[str, LabelScore]:
+        """Answers have no labels."""
+        return {}
 
     def _each(self, examples: Sequence[AnswerExample], predictions: Sequence[dict[str, Any]]) -> NDArray[np.float64]:
         answers = [_texts(example) for example in examples]

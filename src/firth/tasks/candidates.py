@@ -8,6 +8,7 @@ The best on the dev examples is kept; without any, the best in stratified cross-
 what it stands on, as far as its labels can tell. Of equals the cheaper one is kept.
 """
 
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from firth.core.config import parse_duration, show_duration
-from firth.core.records import CandidateResult
+from firth.core.records import CandidateResult, LabelScore
 from firth.core.types import Progress
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors
@@ -50,6 +51,7 @@ class Fitted:
     predictions: Predictions
     scores: dict[str, float]
     train_s: float
+    by_label: dict[str, LabelScore]  # on the dev examples, or in cross-validation
     candidates: tuple[CandidateResult, ...] = ()
 
 
@@ -75,9 +77,9 @@ def fit_best(
     teacher: Teacher | None = None,
 ) -> Fitted:
     """The best of ``config.candidates``; tuning alone is not judged without dev examples."""
-    if config.candidates == ("tuned",):
+    if config.candidates == ("tuned",) and not config.folds:
         return _train(config, take_base(config), data, folder, progress, extra_vectors, teacher)
-    return _Choice(config, take_base, data, folder, progress).best()
+    return _Choice(config, take_base, data, folder, progress, extra_vectors, teacher).best()
 
 
 def _train(
@@ -91,18 +93,27 @@ def _train(
     head: Head | None = None,
 ) -> Fitted:
     model, trainable, seconds = train_model(config, base, data, folder, progress, extra_vectors, teacher, head)
-    return Fitted(model, trainable.predictions, dict(trainable.best or {}), seconds)
+    by_label = model.task.by_label(data.dev, trainable.predictions) if data.dev else {}
+    return Fitted(model, trainable.predictions, dict(trainable.best or {}), seconds, by_label)
 
 
 class _Choice:
     """One choice among candidates."""
 
     def __init__(
-        self, config: TaskConfig, take_base: TakeBase, data: TaskData, folder: Path, progress: Progress | None
+        self,
+        config: TaskConfig,
+        take_base: TakeBase,
+        data: TaskData,
+        folder: Path,
+        progress: Progress | None,
+        extra_vectors: ExtraVectors | None,
+        teacher: Teacher | None,
     ) -> None:
         self.config, self.take_base, self.data = config, take_base, data
-        self.folder, self.progress = folder, progress
-        self.folds_N = stratified_folds(strata(data.train), NUM_FOLDS, config.seed)
+        self.folder, self.progress, self.more = folder, progress, (extra_vectors, teacher)
+        self.num_folds = min(config.folds or NUM_FOLDS, len(data.train))
+        self.folds_N = stratified_folds(strata(data.train), self.num_folds, config.seed)
         self.judged: Sequence[Any] = data.dev or data.train
         self.begun, self.budget_s = time.perf_counter(), parse_duration(config.budget)
         self.task: Task | None = None  # how predictions are scored: that of any candidate
@@ -124,9 +135,21 @@ class _Choice:
         best = max(range(len(tried)), key=lambda place: (scores[place], -place))
         fitted = tried[best].finish()
         results = [
-            CandidateResult(name=one.name, score=score, seconds=one.seconds, chosen=place == best, note=one.note)
+            CandidateResult(
+                name=one.name,
+                score=score,
+                deviation=self._deviation(one),
+                seconds=one.seconds,
+                chosen=place == best,
+                note=one.note,
+            )
             for place, (one, score) in enumerate(zip(tried, scores, strict=True))
         ]
+        assert self.task is not None
+        judged = sorted(tried[best].found)
+        fitted.by_label = self.task.by_label(
+            [self.judged[number] for number in judged], [tried[best].found[number] for number in judged]
+        )
         fitted.candidates, fitted.train_s = (*results, *skipped), time.perf_counter() - self.begun
         return fitted
 
@@ -136,6 +159,14 @@ class _Choice:
         return [
             self._score([self.judged[number] for number in shared], [one.found[n] for n in shared]) for one in tried
         ]
+
+    def _deviation(self, one: _Tried) -> float | None:
+        """Over the folds that it was judged in."""
+        folds: dict[int, list[int]] = {}
+        for number in [] if self.data.dev else sorted(one.found):
+            folds.setdefault(int(self.folds_N[number]), []).append(number)
+        scores = [self._score([self.judged[n] for n in some], [one.found[n] for n in some]) for some in folds.values()]
+        return statistics.stdev(scores) if len(scores) > 1 else None
 
     def _score(self, examples: Sequence[Any], found: Predictions) -> float:
         assert self.task is not None
@@ -166,7 +197,7 @@ class _Choice:
             found = _predictions(model.task, self.data.train, outside_NK)
         scores = model.task.score(self.data.dev, [], found) if self.data.dev else {}
         return _Tried(
-            name, dict(enumerate(found)), lambda: Fitted(build(), found if self.data.dev else [], scores, 0.0)
+            name, dict(enumerate(found)), lambda: Fitted(build(), found if self.data.dev else [], scores, 0.0, {})
         )
 
     def _tune(self) -> _Tried:
@@ -175,18 +206,18 @@ class _Choice:
         note = "" if config.epochs == self.config.epochs else f"{config.epochs} of {self.config.epochs} epochs"
         head = None if self.frozen is None or config.body != "none" or config.layers != "last" else self.frozen.head
         if self.data.dev:
-            fitted = _train(config, self.take_base(config), self.data, self.folder, self.progress, head=head)
+            fitted = _train(config, self.take_base(config), self.data, self.folder, self.progress, *self.more, head)
             self.task = fitted.model.task
             return _Tried("tuned", dict(enumerate(fitted.predictions)), lambda: fitted, note)
         found: dict[int, dict[str, Any]] = {}
         for fold in range(num_folds):
             started = time.perf_counter()
             found |= self._judge_fold(config, fold, head is not None)
-            if self._left() < 2.2 * (time.perf_counter() - started):
+            if not self.config.folds and self._left() < 2.2 * (time.perf_counter() - started):
                 break  # one more and the training on all examples would not fit
 
         def finish() -> Fitted:
-            return _train(config, self.take_base(config), self.data, self.folder, self.progress, head=head)
+            return _train(config, self.take_base(config), self.data, self.folder, self.progress, *self.more, head)
 
         return _Tried("tuned", found, finish, note)
 
@@ -197,7 +228,8 @@ class _Choice:
         data = replace(self.data, train=[self.data.train[number] for number in inside])
         head = self.frozen.head_of(self.folds_N != fold) if self.frozen is not None and from_head else None
         with tempfile.TemporaryDirectory() as folder:
-            model = _train(config, self.take_base(config), data, Path(folder), self.progress, head=head).model
+            base = self.take_base(config)
+            model = _train(config, base, data, Path(folder), self.progress, *self.more, head).model
         self.task = model.task
         found = model.predict_examples([self.data.train[number] for number in outside])
         return dict(zip(outside, found, strict=True))
@@ -209,7 +241,9 @@ class _Choice:
 
     def _why_not(self, tried: Sequence[_Tried]) -> str:
         """Why nothing is tuned; empty if it is."""
-        best = max(self._scores(tried), default=0.0)
+        if not tried:
+            return ""
+        best = max(self._scores(tried))
         if best >= _ENOUGH:
             return f"not tuned: {best:.3f} is reached without"
         if self._plan()[0].epochs < _LEAST <= self.config.epochs:
@@ -224,14 +258,16 @@ class _Choice:
         config = self.config
         if self.frozen is not None and config.body == "none" and config.layers == "last":
             config = config.replace(pool=self.frozen.config.pool, pair_reading=self.frozen.config.pair_reading)
+        if self.config.folds:
+            return config, self.num_folds  # as asked for, however long it takes
         most = next((folds for size, folds in _FOLDS if len(self.data.train) <= size), 1)
         epoch_s = max(self._epoch_s(), 1e-9)
         if self.data.dev:
             trainings, folds = 1 + len(self.data.dev) / len(self.data.train) / _LEARNING, 0
         else:
-            share = 1 - 1 / NUM_FOLDS
+            share = 1 - 1 / self.num_folds
             affordable = int((self._left() / (epoch_s * config.epochs) - 1) / share)
-            folds = max(1, min(most, affordable))
+            folds = max(1, min(most, affordable, self.num_folds))
             trainings = 1 + folds * share
         epochs = min(config.epochs, int(self._left() / (epoch_s * trainings)))
         return config.replace(epochs=max(1, epochs)), folds

@@ -108,6 +108,7 @@ def _result(cell: Cell, fitted: Fitted, data: TaskData, seconds: float) -> TaskR
         parameters=model.num_parameters,
         mixes={place: LayerMix(**mix) for place, mix in model.mixes().items()},
         candidates=fitted.candidates,
+        by_label=fitted.by_label,
     )
 
 

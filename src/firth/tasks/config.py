@@ -20,6 +20,7 @@ class TaskConfig(Config):
 
     # what is tried; the best is kept
     candidates: tuple[CandidateName, ...] = ()  # none: by the base, and "tuned" alone if a setting of training is given
+    folds: Annotated[int, Field(ge=0, le=100)] = 0  # of cross-validation; 0: 5, fewer for what takes long
     budget: str = "10m"  # for all candidates of a training, for example "90s"
 
     # how the representation is used
@@ -70,7 +71,7 @@ class TaskConfig(Config):
     warmup_ratio: Annotated[float, Field(ge=0, le=1)] = 0.1
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0  # each layer below learns that much slower
-    class_weights: bool = False
+    class_weights: bool | None = None  # none: if the most frequent class is 3 times as frequent as the rarest
     patience: Positive | None = None  # epochs without a better dev score before it stops
     metric: str | None = None  # the dev score that decides; none: the task's usual one
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -82,6 +83,8 @@ class TaskConfig(Config):
             raise ValueError("crf is for tagging: leave it out")
         if len(set(self.candidates)) != len(self.candidates):
             raise ValueError("candidates: one of them stands there twice")
+        if self.folds == 1:
+            raise ValueError("folds: at least 2 are needed, one to judge by and one to learn from")
         try:
             parse_duration(self.budget)
         except FirthError as error:

@@ -134,6 +134,7 @@ SCRATCH, COUNTS = "scratch", "counts"
 MADE = (SCRATCH, COUNTS)  # bases that are made of the task's own texts
 _RATES = ((192, 1e-3), (256, 4e-4), (384, 1e-4))  # up to a width; the published rate above
 _FEW = 2000  # labelled texts
+_READ_FROM_HEAD, _FEWEST_FROM_HEAD, _MOST_FROM_HEAD = 2000, 4, 10  # texts read, and epochs, from a linear head on
 _READ = 16_000  # texts that a training reads at least, in at most so many epochs:
 _MOST, _MOST_TAGGED = 20, 100  # a tagger on no Transformer finds nothing at all in its first thousand steps
 
@@ -153,8 +154,8 @@ def _usual_candidates(config: TaskConfig, base: Model, given: Set[str]) -> tuple
 def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set[str]) -> TaskConfig:
     """Transformers are tuned whole, with higher rates if they are small; word vectors get a body to read them, but few
     texts need none, and an encoder whose first token has not learned to sum up gives the mean; few labels are read more
-    often (Mosbach et al. 2021), and a tagger reads a few of them at a time. Found by trying on a few hundred film reviews; the
-    tagger on 600 sentences of news."""
+    often (Mosbach et al. 2021), but less so where a linear head is there to begin with; and a tagger reads a few of them
+    at a time. Found by trying on a few hundred film reviews; the tagger on 600 sentences of news."""
     if not config.candidates:
         config = config.replace(candidates=_usual_candidates(config, base, given))
     if base.spec_name == COUNTS:
@@ -173,6 +174,9 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
         usual["layers"] = "mix"  # Peters et al. 2018, eq. 1
     if whole and transformer and reader.summary == "cls" and reader.pooler is None:
         usual["pool"] = "mean"
+    if transformer and "linear" in config.candidates:  # its head is there already
+        epochs = min(_MOST_FROM_HEAD, max(_FEWEST_FROM_HEAD, round(_READ_FROM_HEAD / max(num_train, 1))))
+        usual |= {"epochs": epochs, "patience": epochs, "batch_size": 16, "layer_decay": 0.9, "dropout_prob": 0.0}
     if config.place != "input":
         usual["body"] = "bilstm"  # there is no other place without one
     elif whole and spec.is_table and num_train < _FEW and not given & {"body", "body_dim"}:
@@ -181,6 +185,8 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
     if config.learning_rate is None:
         tuned = transformer and config.tune and config.body == "none"
         rate = next((rate for dim, rate in _RATES if base.dim <= dim), 5e-5) if tuned else 1e-3
+        if tuned and "linear" in config.candidates:
+            rate /= 2
         config = config.replace(learning_rate=rate)
     return config
 

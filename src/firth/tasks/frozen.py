@@ -50,11 +50,9 @@ class Frozen:
 
 
 def fit_frozen(config: TaskConfig, base: Model, data: TaskData, folds_N: Ints) -> Frozen:
-    """The mean of a text's tokens, or where the base sums up a text in one of them, that one, whichever is better."""
-    reader = base.reader()
-    pools = ["mean"]
-    if reader.summary == "last" or (reader.summary == "cls" and reader.pooler is not None):
-        pools.append(reader.summary)
+    """The mean of a text's tokens, or the last of a base that reads from left to right, whichever is better. Not the
+    first one: what a pooler says of it hardly differs from text to text before it is tuned."""
+    pools = ["mean", "last"] if base.reader().summary == "last" else ["mean"]
     found = [_fit(frozen_config(config, pool), base, data, folds_N) for pool in pools]
     return max(found, key=lambda one: one.linear.goodness)
 

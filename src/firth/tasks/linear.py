@@ -25,6 +25,7 @@ Ints = NDArray[np.int64]
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 NUM_FOLDS = 5
 _MANY = 2500  # examples: beyond, sparse features are not turned into a column an example
+_FLAT = 0.1
 _NEVER = -30.0  # the score of a class that was not there to learn from
 _STREAM = 0xF01D
 
@@ -186,6 +187,7 @@ class _Space:
     def of(cls, features: "Floats | csr_matrix") -> "_Space":
         if isinstance(features, np.ndarray):
             middle, spread = features.mean(0), features.std(0)
+            spread = np.maximum(spread, _FLAT * np.median(spread))  # what hardly differs is not blown up
             factors = np.divide(features.shape[1] ** -0.5, spread, out=np.zeros_like(spread), where=spread > 1e-9)
             return cls((features - middle) * factors, factors, middle)
         mean_square = float(features.multiply(features).sum(1).mean())

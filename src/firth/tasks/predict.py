@@ -109,7 +109,13 @@ def evaluate_task(model: TaskModel | WritingModel, run: Path, data: Path, readin
     items = [model.task.item(example, number) for number, example in enumerate(examples)]
     name, (low, high) = model.task.interval(examples, predictions)
     scores = model.task.score(examples, items, predictions)
-    return {"examples": len(examples), **scores, "interval": {"metric": name, "low": low, "high": high}}
+    by_label = model.task.by_label(examples, predictions)
+    return {
+        "examples": len(examples),
+        **scores,
+        "interval": {"metric": name, "low": low, "high": high},
+        **({"by_label": {label: score.model_dump() for label, score in by_label.items()}} if by_label else {}),
+    }
 
 
 def check_labels(known: Sequence[str], examples: Sequence[Any], data: Path, knows: str = "this model") -> None:

@@ -199,7 +199,13 @@ def start_finetune(
     Everything is looked at before a run that exists is removed."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise FirthError("a task is taught in one process: start firth finetune without torchrun")
+    if config.folds and (source.dev is not None or config.task == "answer"):
+        raise FirthError(
+            "folds judge classes, scores and tags, and only where no dev file does: leave out folds or --dev"
+        )
     data = _read_data(config.task, source, judged=seeds > 1 or sweep or bool(shares))
+    if (sweep or source.extra_vectors is not None or source.teacher is not None) and not config.candidates:
+        config = config.replace(candidates=("tuned",))
     if sweep and shares:
         raise FirthError("a sweep of settings and shares of the examples cannot be had at once: leave out one of them")
     Run.keep_apart(out, source.paths(), overwrite)

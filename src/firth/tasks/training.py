@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from firth.core.batching import batches_by_length
 from firth.core.errors import FirthError
+from firth.core.records import LabelScore
 from firth.core.types import Batch, Inputs, Losses
 from firth.tasks.batches import Item, Row, collate, shuffled_batches
 from firth.tasks.config import TaskConfig
@@ -53,6 +54,8 @@ class Task(Protocol):
     ) -> dict[str, float]: ...
 
     def interval(self, examples: Sequence[Any], predictions: Sequence[dict[str, Any]]) -> tuple[str, Interval]: ...
+
+    def by_label(self, examples: Sequence[Any], predictions: Sequence[dict[str, Any]]) -> dict[str, LabelScore]: ...
 
 
 def item_cost(item: Item) -> int:
