@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from firth.api.using import AnyPath, Settings, collect, load, loaded, optional_path
+from firth.api.using import AnyPath, Settings, collect, load, load_trained_task, loaded, optional_path
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
     from firth.tasks.run import Source
+    from firth.tasks.score_table import Scored
 
 Prediction = dict[str, Any]
 
@@ -28,6 +29,8 @@ def finetune(
     learning_rate: float | None = None,
     batch_size: int | None = None,
     seed: int | None = None,
+    budget: str | None = None,
+    folds: int | None = None,
     extra_vectors: AnyPath | None = None,
     teacher: AnyPath | None = None,
     seeds: int | None = None,
@@ -36,6 +39,7 @@ def finetune(
     text: str | None = None,
     second: str | None = None,
     label: str | None = None,
+    encoding: str | None = None,
     skip_bad: bool = False,
     repair_tags: bool = False,
     overwrite: bool = False,
@@ -49,15 +53,19 @@ def finetune(
         task: ``classify``, ``score``, ``tag``, ``answer`` or (T5, UniLM) ``write``.
         train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.
         out: The run folder to make.
-        base: A run, a Hugging Face directory, a file of word vectors, or ``"scratch"`` for none.
+        base: A run, a Hugging Face directory, a file of word vectors, ``"counts"`` for TF-IDF, or ``"scratch"`` for none.
         dev: Labelled examples on which the best epoch is chosen.
-        epochs, learning_rate, batch_size: By default chosen by the base and the number of examples.
+        epochs, learning_rate, batch_size: By default chosen by the base and the number of examples; if one is given,
+            only that training runs and no other candidate is tried.
+        budget: Time for all candidates of a training, such as ``"90s"``; by default 10 minutes.
+        folds: Without ``dev``: judge by cross-validation in so many folds, with the spread.
         extra_vectors: Word vectors that are read in addition to the base and do not learn.
         teacher: A run of the same task that the new, smaller one learns from.
         seeds: How many trainings with other seeds; the best is kept. By default 1, with ``shares`` 3.
         sweep: Whether BERT's published grid of settings is tried.
         shares: Shares of the examples (``(0.1, 1)``) to learn from; the model is the best of the largest.
-        text, second, label: The columns of the files.
+        text, second, label: The columns of the files, by name or by number from 1.
+        encoding: Of the files; by default UTF-8, or what a byte order mark says.
         skip_bad: Whether answers that do not stand where the file says are left out.
         repair_tags: Whether tags that their scheme forbids are repaired.
         overwrite: Whether a run that exists is replaced.
@@ -73,8 +81,9 @@ def finetune(
     from firth.tasks.run import Source
 
     usual = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size, "seed": seed}
+    usual |= {"budget": budget, "folds": folds}
     given = collect(settings, keywords, **usual)
-    reading = Reading(text, second, label, skip_bad, repair_tags)
+    reading = Reading(text, second, label, skip_bad, repair_tags, encoding)
     source = Source(
         str(base), Path(train), optional_path(dev), reading, optional_path(extra_vectors), optional_path(teacher)
     )
@@ -123,8 +132,10 @@ def predict(
     texts: str | Sequence[Any],
     *,
     file: None = None,
+    out: None = None,
     text: str | None = None,
     second: str | None = None,
+    encoding: str | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
 ) -> list[Prediction]: ...
@@ -136,11 +147,28 @@ def predict(
     texts: None = None,
     *,
     file: AnyPath,
+    out: None = None,
     text: str | None = None,
     second: str | None = None,
+    encoding: str | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
 ) -> Iterator[Prediction]: ...
+
+
+@overload
+def predict(
+    model: AnyPath | Model,
+    texts: None = None,
+    *,
+    file: AnyPath,
+    out: AnyPath,
+    text: str | None = None,
+    second: str | None = None,
+    encoding: str | None = None,
+    examples: None = None,
+    template: None = None,
+) -> Scored: ...
 
 
 def predict(
@@ -148,39 +176,48 @@ def predict(
     texts: str | Sequence[Any] | None = None,
     *,
     file: AnyPath | None = None,
+    out: AnyPath | None = None,
     text: str | None = None,
     second: str | None = None,
+    encoding: str | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
-) -> list[Prediction] | Iterator[Prediction]:
+) -> list[Prediction] | Iterator[Prediction] | Scored:
     """Says what a task says about each text: label and probabilities, tags and entities, or the answer.
 
     Args:
         model: A run of ``firth.finetune``, a Hugging Face directory with a task head, or a loaded model.
         texts: Strings, pairs of strings, or for tags lists of words.
         file: Instead of ``texts``: a file, read in constant memory (``"-"`` is standard input).
-        text, second: The columns of a file; by default those that the task was taught with.
+        out: Of classify and score: write the table ``file`` here (.csv, .tsv, .jsonl, .parquet), every column and row kept,
+            with label and probabilities as new columns.
+        text, second: The columns of a file; by default those that the task was trained with.
+        encoding: Of the file; by default that of the files that the task was trained with.
         examples: For decoders: labelled texts (a file, or pairs of text and label) to show first; nothing is trained.
         template: How an example is written; has ``{text}`` and ``{label}``.
 
     Example::
 
         firth.predict("runs/mood", ["A lovely film."])[0]["label"]
+        firth.predict("runs/mood", file="reviews.csv", text="review", out="scored.csv").rows
     """
     if (texts is None) == (file is None):
         raise FirthError("predict needs something to read: give it texts or a file, one of them")
     if template is not None and examples is None:
         raise FirthError("--template says how examples are written: name them with --examples FILE")
+    if out is not None and (file is None or file == "-" or examples is not None):
+        raise FirthError("--out needs a table: name a csv, tsv, jsonl or parquet file, without --examples")
     if examples is not None:
         return _predict_by_prompt(model, texts, file, text, examples, template)
     if texts is not None:
         return loaded(model).predict(texts)
     if not isinstance(model, str | Path):
         raise FirthError("the columns of a file are known to the run: name that by its path, or give texts")
-    from firth.exporters.loading import load_any_task
     from firth.tasks.predict import predict_source
 
-    return predict_source(load_any_task(Path(model)), Path(model), str(file), text, second)
+    if out is not None:
+        return _score_table(Path(model), str(file), Path(out), (text, second), encoding)
+    return predict_source(load_trained_task(Path(model)), Path(model), str(file), text, second, encoding)
 
 
 def _predict_by_prompt(
@@ -203,3 +240,16 @@ def _predict_by_prompt(
     shown = Path(examples) if isinstance(examples, str | Path) else examples
     found = label_by_prompt(loaded(model), shown, asked, template)
     return [{"text": one, **vars(label)} for one, label in zip(asked, found, strict=True)]
+
+
+def _score_table(
+    run: Path, file: str, out: Path, columns: tuple[str | None, str | None], encoding: str | None
+) -> Scored:
+    from firth.data.labelled import Columns
+    from firth.tasks.model import TaskModel
+    from firth.tasks.score_table import score_table
+
+    task = load_trained_task(run)
+    if not isinstance(task, TaskModel):
+        raise FirthError(f"{run}: a table is scored by classify and score; leave out --out")
+    return score_table(task, run, file, out, Columns(*columns), encoding)

@@ -1,4 +1,5 @@
-"""Labels that are probably wrong, by what cross-validation says of them (confident learning, Northcutt et al. 2021).
+"""A look at labelled files before anything is trained on them; labels that are probably wrong, by what cross-validation
+says of them (confident learning, Northcutt et al. 2021).
 
 An example is suspected if a model that has not seen it gives another class at least the probability that this class gets on
 average where it is the label. Of these the ones with the least probability for their own label come first.
@@ -6,15 +7,19 @@ average where it is the label. Of these the ones with the least probability for 
 N examples, K classes.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from firth.data.labelled import TextExample
-from firth.tasks.config import TaskConfig
+from firth.tasks.checking import Problem, check_lines
+from firth.tasks.config import TaskConfig, task_config, writing_config
 from firth.tasks.counts import fit_counts
+from firth.tasks.data import Reading, TaskData, read_task
 from firth.tasks.linear import NUM_FOLDS, Floats, Ints, stratified_folds
+from firth.tasks.write.data import describe_writing
 
 
 @dataclass(frozen=True)
@@ -60,3 +65,43 @@ def find_suspects(examples: Sequence[TextExample]) -> list[Suspect]:
     right = (linear.outside.argmax(1) == targets_N).mean()
     majority = np.bincount(targets_N).max() / len(targets_N)
     return suspect_labels(linear.outside, targets_N, labels) if right - majority >= (1 - majority) / 2 else []
+
+
+# -- files
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is said of the files, and whether training would refuse them."""
+
+    lines: list[str]
+    refused: bool = False
+
+
+def check_files(
+    task: str, train: Path, dev: Path | None, reading: Reading, settings: Mapping[str, object], closely: bool = False
+) -> Checked:
+    """Labels, counts, lengths and problems, as lines for a terminal; of writing, the first example. ``closely``: labels
+    that are probably wrong as well, which takes a training."""
+    if task == "write":
+        return Checked(describe_writing(writing_config(settings)[0], train, dev, reading))
+    data = read_task(task_config(task).task, train, dev, reading)
+    check, refused = data.check, any(problem.grave for problem in data.check.problems)
+    if closely and task == "classify" and not refused:
+        check = replace(check, problems=[*check.problems, *_wrong_labels(data)])
+    return Checked(check_lines(check), refused)
+
+
+def _wrong_labels(data: TaskData) -> list[Problem]:
+    """The surest ones by name."""
+    found = find_suspects(data.train)
+    if not found:
+        return []
+    shown = [
+        f"{data.train[one.number].where or one.number + 1}: '{one.label}', looks like '{one.likely}' ({one.likely_prob:.2f})"
+        for one in found[:_SHOWN]
+    ]
+    first = data.train[found[0].number].where or str(found[0].number + 1)
+    return [Problem("labels that are probably wrong", len(found), first, remedy=f"look at {'; '.join(shown)}")]
