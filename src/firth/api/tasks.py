@@ -80,7 +80,12 @@ def finetune(
     from firth.tasks.data import Reading
     from firth.tasks.run import Source
 
-    usual = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size, "seed": seed}
+    usual: dict[str, object] = {
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "batch_size": batch_size,
+        "seed": seed,
+    }
     usual |= {"budget": budget, "folds": folds}
     given = collect(settings, keywords, **usual)
     reading = Reading(text, second, label, skip_bad, repair_tags, encoding)
