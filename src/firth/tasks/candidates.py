@@ -39,6 +39,7 @@ Predictions = list[dict[str, Any]]
 TakeBase = Callable[[TaskConfig], Model]
 _ENOUGH = 0.98  # a score from which on nothing is tuned
 _LEARNING = 3.3  # so many times as long as reading a text takes learning from it
+_TRUST, _LEAST_CHANCE = 0.25, 1e-2
 _LEAST = 2  # epochs of tuning that are worth while
 _FOLDS = ((200, NUM_FOLDS), (1000, 3))  # up to so many examples tuning is judged in so many folds; in one beyond
 
@@ -132,7 +133,8 @@ class _Choice:
             tried.append({"counts": self._counts, "linear": self._linear, "tuned": self._tune}[name]())
             tried[-1].seconds = time.perf_counter() - started
         scores = self._scores(tried)
-        best = max(range(len(tried)), key=lambda place: (scores[place], -place))
+        ranks = [score + self._trust(one) for one, score in zip(tried, scores, strict=True)]
+        best = max(range(len(tried)), key=lambda place: (ranks[place], -place))
         fitted = tried[best].finish()
         results = [
             CandidateResult(
@@ -159,6 +161,14 @@ class _Choice:
         return [
             self._score([self.judged[number] for number in shared], [one.found[n] for n in shared]) for one in tried
         ]
+
+    def _trust(self, one: _Tried) -> float:
+        """In cross-validation a part of the mean log-probability of the true label is added to the score: of few labels
+        the score alone says little. Nothing on dev examples, which are there to decide."""
+        if self.data.dev or self.config.task != "classify":
+            return 0.0
+        chances = [found["probabilities"][str(self.judged[number].label)] for number, found in one.found.items()]
+        return _TRUST * float(np.log(np.maximum(chances, _LEAST_CHANCE)).mean())
 
     def _deviation(self, one: _Tried) -> float | None:
         """Over the folds that it was judged in."""

@@ -144,8 +144,6 @@ _NOT_OF_TRAINING = {"task", "labels", "candidates", "budget", "max_len", "class_
 
 def _usual_candidates(config: TaskConfig, base: Model, given: Set[str]) -> tuple[CandidateName, ...]:
     """What is tried. Whoever says how to train gets that training."""
-    if base.spec_name == COUNTS:
-        return ("counts",)
     if config.task not in ("classify", "score") or given - _NOT_OF_TRAINING:
         return ("tuned",)
     return ("counts", "tuned") if base.spec_name == SCRATCH else ("counts", "linear", "tuned")
@@ -156,10 +154,10 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
     texts need none, and an encoder whose first token has not learned to sum up gives the mean; few labels are read more
     often (Mosbach et al. 2021), but less so where a linear head is there to begin with; and a tagger reads a few of them
     at a time. Found by trying on a few hundred film reviews; the tagger on 600 sentences of news."""
+    if base.spec_name == COUNTS:
+        return config.replace(candidates=("counts",))
     if not config.candidates:
         config = config.replace(candidates=_usual_candidates(config, base, given))
-    if base.spec_name == COUNTS:
-        return config
     spec, reader = base.spec, base.reader()
     transformer, whole = spec.is_transformer, config.task in ("classify", "score")
     fewest = 3 if transformer else 10

@@ -18,6 +18,7 @@ from firth.core.files import load_tensors, read_json, save_tensors, write_json
 from firth.core.types import TextReader
 from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.models.bert.format import is_plain, save_bert
+from firth.models.counts.model import VOCABULARY
 from firth.models.elmo.format import OPTIONS, WEIGHTS, find_pair
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_format import load_encoder
@@ -250,6 +251,10 @@ def load_extra_vectors(path: Path) -> ExtraVectors:
 
 def load_base_model(path: Path) -> Model:
     """The model at a path as the base of a task; of a task, what it was learned on."""
+    if (path / VOCABULARY).is_file():
+        raise FirthError(
+            f"{path}: counts of n-grams, made of the texts of one task; name --base counts to make them anew"
+        )
     return TaskModel.load(path).base if (path / SETTINGS).is_file() else load_model(path)
 
 

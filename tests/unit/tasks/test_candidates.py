@@ -84,6 +84,19 @@ def test_the_best_is_kept(dev: bool, vectors: Path, tmp_path: Path) -> None:
     assert isinstance(firth.load(tmp_path / "run"), CountsTask)
 
 
+def test_of_equal_scores_the_surer_one_is_kept() -> None:
+    """In cross-validation, by the log-probability of the true labels; worked out by hand for two examples."""
+    data = build_data("classify", texts(2), [])
+    choice = candidates_file._Choice(
+        data.configured(TaskConfig()), lambda config: Model(), data, Path(), None, None, None
+    )
+    found = [{"label": "en", "probabilities": {"en": chance, "zh": 1 - chance}} for chance in (0.5, 0.0)]
+    one = candidates_file._Tried("linear", dict(enumerate(found)), lambda: None)  # type: ignore[arg-type, return-value]
+    assert choice._trust(one) == pytest.approx(0.25 * (np.log(0.5) + np.log(1.0)) / 2)
+    one.found = {0: {"probabilities": {"en": 0.0, "zh": 1.0}}}
+    assert choice._trust(one) == pytest.approx(0.25 * np.log(0.01))
+
+
 @pytest.mark.parametrize("best", ["counts", "linear", "tuned"])
 @pytest.mark.parametrize("dev", [True, False])
 def test_what_is_chosen_is_saved(

@@ -68,6 +68,31 @@ def test_a_run_on_counts(kind: str, tmp_path: Path) -> None:
         firth.export(tmp_path / "run", tmp_path / "onnx", to="onnx")
 
 
+def test_counts_are_described_and_no_base(tmp_path: Path) -> None:
+    paths = files(tmp_path, "classify", 20, 6)
+    trained = firth.finetune("classify", base="counts", **paths, out=tmp_path / "run")  # type: ignore[arg-type]
+    assert trained.describe()["abilities"] == ["predict"]
+    assert trained.describe()["labels"] == ["en", "zh"]
+    with pytest.raises(FirthError, match="made of the texts of one task"):
+        firth.finetune("classify", base=tmp_path / "run", **paths, out=tmp_path / "more")  # type: ignore[arg-type]
+
+
+def test_counts_are_compared(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("nothing is learned from it\n")
+    paths = files(tmp_path, "classify", 40, 10)
+    found = firth.compare(
+        "classify",
+        corpus=corpus,
+        **paths,
+        recipes=["counts"],
+        budget="20s",
+        seeds=1,
+        out=tmp_path / "out",  # type: ignore[arg-type]
+    )
+    assert [row["name"] for row in found["rows"] if row["kind"] == "scratch"] == ["counts"]
+
+
 def test_counts_read_whole_texts(tmp_path: Path) -> None:
     with pytest.raises(FirthError, match="counts says something of whole texts"):
         firth.finetune("tag", base="counts", **files(tmp_path, "tag", 12, 6), out=tmp_path / "run")  # type: ignore[arg-type]

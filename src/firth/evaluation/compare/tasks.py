@@ -108,6 +108,8 @@ class Labels:
 def fit_to_time(labels: Labels, base: Model, num_train: int, seconds: float) -> dict[str, Any]:
     """How many epochs, and of how many examples, a training may take to keep to its seconds."""
     config = default_settings(labels.config, base, num_train, labels.given)
+    if config.candidates == ("counts",):
+        return {"epochs": config.epochs, "num_train": num_train, "num_dev": len(labels.data.dev)}  # seconds
     sample = labels.some(min(num_train, _TIMED_TRAIN), _TIMED_DEV)
     model = build_model(config, base, sample.pairs)
     model.network.start(torch.Generator().manual_seed(config.seed))
