@@ -20,10 +20,12 @@ import numpy as np
 
 from firth.core.config import parse_duration, show_duration
 from firth.core.records import CandidateResult, LabelScore
-from firth.core.types import Progress
+from firth.core.types import Prediction, Progress
+from firth.data.labelled import TextExample
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors
 from firth.tasks.batches import Item
+from firth.tasks.checking import all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import fit_counts
 from firth.tasks.data import TaskData, strata
@@ -35,7 +37,7 @@ from firth.tasks.model import TaskModel
 from firth.tasks.network import Head
 from firth.tasks.training import Task
 
-Predictions = list[dict[str, Any]]
+Predictions = list[Prediction]
 TakeBase = Callable[[TaskConfig], Model]
 _ENOUGH = 0.98  # a score from which on nothing is tuned
 _LEARNING = 3.3  # so many times as long as reading a text takes learning from it
@@ -62,7 +64,7 @@ class _Tried:
     had."""
 
     name: str
-    found: Mapping[int, dict[str, Any]]
+    found: Mapping[int, Prediction]
     finish: Callable[[], Fitted]
     note: str = ""
     seconds: float = 0.0
@@ -185,7 +187,7 @@ class _Choice:
     # -- the candidates
 
     def _counts(self) -> _Tried:
-        model, linear = fit_counts(self.config, self.data.train, self.data.pairs, self.folds_N)
+        model, linear = fit_counts(self.config, all_of(TextExample, self.data.train), self.data.pairs, self.folds_N)
         return self._fitted("counts", model, linear.outside, lambda: model)
 
     def _linear(self) -> _Tried:
@@ -219,7 +221,7 @@ class _Choice:
             fitted = _train(config, self.take_base(config), self.data, self.folder, self.progress, *self.more, head)
             self.task = fitted.model.task
             return _Tried("tuned", dict(enumerate(fitted.predictions)), lambda: fitted, note)
-        found: dict[int, dict[str, Any]] = {}
+        found: dict[int, Prediction] = {}
         for fold in range(num_folds):
             started = time.perf_counter()
             found |= self._judge_fold(config, fold, head is not None)
@@ -231,7 +233,7 @@ class _Choice:
 
         return _Tried("tuned", found, finish, note)
 
-    def _judge_fold(self, config: TaskConfig, fold: int, from_head: bool) -> dict[int, dict[str, Any]]:
+    def _judge_fold(self, config: TaskConfig, fold: int, from_head: bool) -> dict[int, Prediction]:
         """Trained on all other folds, what it says of this one."""
         outside = np.flatnonzero(self.folds_N == fold).tolist()
         inside = np.flatnonzero(self.folds_N != fold).tolist()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from firth.core.files import read_json, write_json
-from firth.core.records import CellSettings, LayerMix, ScoreInterval, TaskResult, TestResult
+from firth.core.records import CellSettings, ScoreInterval, TaskResult, TestResult
 from firth.core.types import Progress
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors
@@ -106,7 +106,7 @@ def _result(cell: Cell, fitted: Fitted, data: TaskData, seconds: float) -> TaskR
         seconds=seconds,
         trained_parameters=model.num_trained,
         parameters=model.num_parameters,
-        mixes={place: LayerMix(**mix) for place, mix in model.mixes().items()},
+        mixes=model.mixes(),
         candidates=fitted.candidates,
         by_label=fitted.by_label,
     )

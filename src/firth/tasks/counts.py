@@ -3,21 +3,25 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors, read_json, save_tensors, write_json
+from firth.core.records import LayerMix
+from firth.core.types import Prediction
 from firth.data.labelled import TextExample
 from firth.models.counts.model import VOCABULARY, CountsModel
 from firth.models.shared.static import ScratchModel
 from firth.tasks.batches import Item
+from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
 from firth.tasks.linear import Floats, Ints, Linear, fit_logistic, fit_ridge, softmax
 from firth.tasks.model import SETTINGS, TaskModel
+from firth.tasks.training import OneExample
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -48,7 +52,7 @@ class CountsTask(TaskModel):
     def num_trained(self) -> int:
         return self.num_parameters
 
-    def mixes(self) -> dict[str, dict[str, Any]]:
+    def mixes(self) -> dict[str, LayerMix]:
         return {}
 
     def matrix(self, examples: Sequence[TextExample]) -> "csr_matrix":
@@ -60,15 +64,16 @@ class CountsTask(TaskModel):
         scores_NK = np.asarray(self.matrix(examples) @ self.weights.T) + self.bias
         return scores_NK if self.config.task == "score" else softmax(scores_NK)
 
-    def predict_examples(self, examples: Sequence[TextExample]) -> list[dict[str, Any]]:
+    def predict_examples(self, examples: Sequence[AnyExample]) -> list[Prediction]:
         return [found for _, found in self.stream(examples)]
 
-    def stream(self, examples: Iterable[TextExample]) -> Iterator[tuple[TextExample, dict[str, Any]]]:
+    def stream(self, examples: Iterable[OneExample]) -> Iterator[tuple[OneExample, Prediction]]:
         """Pairs of example and prediction, in constant memory."""
         rest = iter(examples)
         while some := list(islice(rest, _CHUNK)):
-            for example, output in zip(some, self.outputs(some), strict=True):
-                yield example, self.task.prediction(example, _NO_ITEM, output)
+            texts = all_of(TextExample, some)
+            for example, text, output in zip(some, texts, self.outputs(texts), strict=True):
+                yield example, self.task.prediction(text, _NO_ITEM, output)
 
     # -- on disk
 

@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -13,10 +12,12 @@ from firth.core.errors import FirthError
 from firth.core.records import SharePoint
 from firth.core.registry import TrainingConfig
 from firth.core.types import Progress
+from firth.data.labelled import TagExample
 from firth.models.counts.model import CountsModel
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors, ScratchModel
 from firth.reports.page import line_chart
+from firth.tasks.checking import AnyExample
 from firth.tasks.config import CandidateName, TaskConfig
 from firth.tasks.data import TaskData, check_shares, take_share, texts_of
 from firth.tasks.distillation import Distillation, Teacher, check_distillation
@@ -38,7 +39,9 @@ def load_base(base: str, data: TaskData, config: TaskConfig) -> Model:
         return CountsModel.of_texts([text for example in data.train for text in texts_of(example)])
     if base == SCRATCH:
         texts = [
-            text for example in data.train for text in ([example.words] if config.task == "tag" else texts_of(example))
+            text
+            for example in data.train
+            for text in ([example.words] if isinstance(example, TagExample) else texts_of(example))
         ]
         return ScratchModel.of_texts(texts, seed=config.seed)
     return load_base_model(Path(base))
@@ -64,7 +67,7 @@ def rehearse(
     model.task.item(max((*data.train, *data.dev), key=_size), 0)
 
 
-def _size(example: Any) -> int:
+def _size(example: AnyExample) -> int:
     return sum(len(getattr(example, name, None) or "") for name in ("text", "second", "words", "question", "passage"))
 
 
@@ -96,8 +99,8 @@ def _prepared(
     config: TaskConfig,
     base: Model,
     data: TaskData,
-    train: list[Any],
-    dev: list[Any],
+    train: list[AnyExample],
+    dev: list[AnyExample],
     extra_vectors: ExtraVectors | None,
     folder: Path,
     progress: Progress | None,
@@ -163,7 +166,7 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
     fewest = 3 if transformer else 10
     most = _MOST_TAGGED if config.task == "tag" and not transformer else _MOST
     epochs = min(most, max(fewest, round(_READ / max(num_train, 1))))
-    usual: dict[str, Any] = {"epochs": epochs, "patience": max(4, epochs // 5)}
+    usual: dict[str, object] = {"epochs": epochs, "patience": max(4, epochs // 5)}
     if not transformer:
         usual |= {"body": "bilstm", "dropout_prob": 0.3, "warmup_ratio": 0.0, "tune": spec.name == SCRATCH}
         if config.task == "tag" and num_train < _FEW:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from firth.core.batching import batches_by_length
 from firth.data.labelled import TextExample
 from firth.models.shared.model import Model
+from firth.tasks.checking import all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import fit_linear, targets_of
 from firth.tasks.data import TaskData
@@ -66,16 +67,17 @@ def frozen_config(config: TaskConfig, pool: str) -> TaskConfig:
 def _fit(config: TaskConfig, base: Model, data: TaskData, folds_N: Ints) -> Frozen:
     model = build_model(config, base, data.pairs)
     started = time.perf_counter()
-    features = text_features(model, data.train)
+    examples = all_of(TextExample, data.train)
+    features = text_features(model, examples)
     read_s = time.perf_counter() - started
     half = features.shape[1] // 2  # of a pair u, v, |u - v|, u * v: what compares is the second half
     fits = {
-        first: fit_linear(config, features[:, first:], data.train, folds_N)
+        first: fit_linear(config, features[:, first:], examples, folds_N)
         for first in ((0, half) if data.pairs else (0,))
     }
     first = max(fits, key=lambda first: fits[first].goodness)
     linear = replace(fits[first], weights=_widened(fits[first].weights, first))
-    return Frozen(config, linear, features, first, targets_of(config, data.train), read_s)
+    return Frozen(config, linear, features, first, targets_of(config, examples), read_s)
 
 
 def _widened(weights_KD: Floats, first: int) -> Floats:

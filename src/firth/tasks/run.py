@@ -1,4 +1,5 @@
-"""A run of ``firth finetune``: files, base and trainings put together; several seeds or shares, the best one kept."""
+"""A run of ``firth finetune``: reads the files, adapts the base to the task's text if asked, trains with several seeds, shares
+or settings, and keeps the best model."""
 
 import json
 import os
@@ -198,7 +199,7 @@ def start_finetune(
 
     Everything is looked at before a run that exists is removed."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise FirthError("a task is taught in one process: start firth finetune without torchrun")
+        raise FirthError("a task is trained in one process: start firth finetune without torchrun")
     if config.folds and (source.dev is not None or config.task == "answer"):
         raise FirthError(
             "folds judge classes, scores and tags, and only where no dev file does: leave out folds or --dev"

@@ -104,7 +104,7 @@ def ranks(values: ArrayLike) -> Floats:
 
 
 def classify_scores(true: ArrayLike, guessed: ArrayLike, num_classes: int) -> dict[str, float]:
-    """What is told of a classifier."""
+    """The scores of a classifier."""
     table = confusion(true, guessed, num_classes)
     scores = class_scores(table)
     found = {
@@ -139,11 +139,11 @@ def never_guessed(by_label: Mapping[str, LabelScore]) -> list[str]:
     return [label for label, score in by_label.items() if score.true and not score.guessed]
 
 
-SMALL_IS_GOOD = ("mean_squared_error",)  # told, but nothing is chosen by them
+SMALL_IS_GOOD = ("mean_squared_error",)  # reported, but no model is chosen by them
 
 
 def number_scores(true: ArrayLike, guessed: ArrayLike) -> dict[str, float]:
-    """What is told of scores such as likeness."""
+    """The scores of a regression, such as text similarity."""
     true_N, guessed_N = np.asarray(true, np.float64), np.asarray(guessed, np.float64)
     return {
         "pearson": float(pearson(true_N, guessed_N)),

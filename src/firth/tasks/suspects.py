@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from firth.data.labelled import TextExample
-from firth.tasks.checking import Problem, check_lines
+from firth.tasks.checking import Problem, all_of, check_lines
 from firth.tasks.config import TaskConfig, task_config, writing_config
 from firth.tasks.counts import fit_counts
 from firth.tasks.data import Reading, TaskData, read_task
@@ -96,7 +96,7 @@ def check_files(
 
 def _wrong_labels(data: TaskData) -> list[Problem]:
     """The surest ones by name."""
-    found = find_suspects(data.train)
+    found = find_suspects(all_of(TextExample, data.train))
     if not found:
         return []
     shown = [

@@ -1,4 +1,5 @@
-"""Tags that mark stretches of words: BIO, IOB1, BIOES and BMES; their spans, check, repair, conversion.
+"""Tag schemes for spans of words (BIO, IOB1, BIOES, BMES): spans, validation, repair, conversion, and the scores of entities
+and tags.
 
 Spans are (type, first word, last word). Read leniently they are those of conlleval and of
 seqeval's default mode; read strictly, those of seqeval's ``mode="strict"``.
