@@ -21,7 +21,7 @@ from transformers import BertConfig, BertForMaskedLM
 import firth
 from firth.cli.quickstart import write_sample
 from firth.core.config import parse_settings
-from firth.core.configs import RunConfig, find_run_recipe
+from firth.core.registry import RunConfig, find_run_recipe
 from firth.core.run import Run
 from firth.corpus.format import Corpus
 from firth.models.bert.config import MaskedTokensConfig

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import firth
-from firth.core.units import parse_duration, show_duration
+from firth.core.config import parse_duration, show_duration
 
 PARTS = ("task", "corpus", "train", "dev", "test")
 

@@ -31,18 +31,17 @@ import numpy as np
 import torch
 
 import firth
-from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.files import write_text
 from firth.core.records import SharePoint
+from firth.core.registry import RunConfig, find_run_recipe
 from firth.core.run import Run
 from firth.corpus.format import Corpus
-from firth.models.elmo.objective import BothDirections, Ids
-from firth.models.elmo.pretraining import ElmoPretraining
+from firth.models.elmo.model import ElmoPretraining
+from firth.models.elmo.network import BothDirections, Ids
 from firth.reports.page import page
 from firth.tasks.config import TaskConfig
-from firth.tasks.curve import learn_from_shares, share_chart
 from firth.tasks.data import Reading, TaskData, build_data, read_examples, take_share
-from firth.tasks.finetune import default_settings, load_base, train_model
+from firth.tasks.finetune import default_settings, learn_from_shares, load_base, share_chart, train_model
 from firth.tasks.model import load_extra_vectors
 from firth.training.optimizer import build_optimizer
 

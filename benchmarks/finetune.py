@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from firth.core.seeds import generator
-from firth.tasks.answer.spans import answer_tokens, find_answers
+from firth.core.batching import generator
+from firth.tasks.answer_spans import answer_tokens, find_answers
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, build_data, nested_order, read_examples, strata, take_share
 from firth.tasks.finetune import default_settings, load_base, train_model

@@ -48,7 +48,7 @@ def documents(files: list[str], column: str):
 
 
 def run_firth(files: list[str], column: str, tokenizer: Path, scratch: Path) -> tuple[float, int]:
-    from firth.core.configs import TokensConfig
+    from firth.core.registry import TokensConfig
     from firth.corpus.prepare import prepare
     from firth.data.readers import ReadingConfig
 
@@ -130,7 +130,7 @@ def family_bytes(pid: int) -> int:
 
 
 def train(files: list[str], column: str, vocab_size: int, folder: Path) -> Path:
-    from firth.core.configs import TokensConfig
+    from firth.core.registry import TokensConfig
     from firth.tokenizers.vocabulary import train_pieces
 
     folder.mkdir()

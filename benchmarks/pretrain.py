@@ -23,17 +23,16 @@ from transformers import BertConfig, BertForMaskedLM
 
 import firth
 from firth.cli.quickstart import write_sample
-from firth.core.configs import TrainingConfig
+from firth.core.registry import TrainingConfig
 from firth.core.types import Batch, Inputs, Losses
-from firth.corpus.format import Corpus, Split
-from firth.corpus.rows import PackedRows
+from firth.corpus.format import Corpus, PackedRows, Split
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.bert.objective import MaskedTokens
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
-from firth.models.shared.encoder_pretraining import specials_of
+from firth.models.shared.encoder_model import specials_of
 from firth.models.shared.rows import Specials
-from firth.nn.init import initialize
+from firth.nn.blocks import initialize
 from firth.training.optimizer import build_optimizer
 
 ROWS, LENGTH = 32, 128

@@ -34,15 +34,14 @@ from torch.nn import functional
 
 import firth
 from firth.core.config import parse_settings
-from firth.core.configs import TrainingConfig
+from firth.core.registry import TrainingConfig
 from firth.core.run import Run
 from firth.models.recurrent.config import RecurrentConfig
 from firth.models.recurrent.model import RecurrentModel
 from firth.models.recurrent.network import Recurrent
-from firth.nn.outputs.sampled import NCEOutput, Noise, noise_shares
-from firth.nn.outputs.softmax import TokenOutput
-from firth.nn.recurrent.stack import RecurrentLayer
-from firth.training.history import read_history
+from firth.nn.recurrent import RecurrentLayer
+from firth.nn.softmax import NCEOutput, Noise, TokenOutput, noise_shares
+from firth.training.checkpoints import read_history
 from firth.training.optimizer import build_optimizer
 
 CELLS = ("rnn_tanh", "lstm", "peephole", "coupled", "gru", "gru_after")

@@ -47,15 +47,14 @@ from transformers import (
 import firth
 from firth.cli.quickstart import write_sample
 from firth.core.config import parse_settings
-from firth.core.configs import RunConfig, find_run_recipe
+from firth.core.registry import RunConfig, find_run_recipe
 from firth.core.run import Run
 from firth.corpus.format import Corpus
 from firth.models.pretrain import configure
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.pretraining import find_pretraining
-from firth.models.t5.objective import choose_spans, corrupt, text_len
-from firth.models.t5.pretraining import pieces_of
-from firth.tokenizers.sentinels import sentinel_ids
+from firth.models.t5.objective import choose_spans, corrupt, pieces_of, text_len
+from firth.tokenizers.pieces import sentinel_ids
 from firth.training.optimizer import build_optimizer
 
 ROWS = 32  # of 128 tokens; longer rows are fewer

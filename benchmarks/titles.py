@@ -19,9 +19,9 @@ from pathlib import Path
 import firth
 from firth.core.config import parse_settings
 from firth.core.run import Run
-from firth.models.shared.bleu import score_translations
+from firth.models.shared.translation_model import score_translations
 from firth.tasks.config import WritingConfig
-from firth.tasks.write.forms import score_written
+from firth.tasks.write.data import score_written
 from firth.tasks.write.model import WritingModel
 
 Pairs = list[tuple[str, str]]

@@ -34,21 +34,18 @@ from transformers import MarianConfig, MarianMTModel
 
 import firth
 from firth.core.config import parse_settings
-from firth.core.configs import TrainingConfig
+from firth.core.registry import TrainingConfig
 from firth.core.run import Run
 from firth.core.types import Batch
 from firth.corpus.pairs import PairsCorpus
 from firth.data.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
 from firth.decoding.steps import Rules
-from firth.exporters.ctranslate2 import load_ctranslate2
-from firth.exporters.ctranslate2_model import CTranslate2Model
-from firth.models.shared.bleu import score_translations
+from firth.exporters.ctranslate2 import CTranslate2Model, load_ctranslate2
 from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
 from firth.models.shared.translation import PairSpecials, Translation, load_translation
-from firth.models.shared.translation_model import TranslationModel
-from firth.models.shared.translator import Translator
-from firth.nn.attention.positions import sinusoids
+from firth.models.shared.translation_model import TranslationModel, Translator, score_translations
+from firth.nn.attention import sinusoids
 from firth.training.optimizer import build_optimizer
 
 DIM, LAYERS, HEADS, FFN = 256, 3, 4, 1024

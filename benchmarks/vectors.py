@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from firth.core.configs import TokensConfig
+from firth.core.registry import TokensConfig
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
 from firth.evaluation.words import score_analogies, score_similarity

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import firth
-from firth.core.configs import RunConfig, find_run_recipe
+from firth.core.registry import RunConfig, find_run_recipe
 from firth.corpus.format import Corpus
 from pair_text import sentence_pairs, write_sides
 from sample_text import write_documents

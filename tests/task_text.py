@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from firth.data.examples import Answer, AnswerExample, TagExample, TextExample
+from firth.data.labelled import Answer, AnswerExample, TagExample, TextExample
 
 PEOPLE = ["doctor", "teacher", "captain", "farmer", "nurse"]
 THINGS = ["boat", "clock", "map", "book", "gate"]

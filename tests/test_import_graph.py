@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "nn": "core",
     "training": "core",
     "decoding": "core",
-    "reports": "core training.history",
+    "reports": "core training.checkpoints",
     "vectors": "core data tokenizers corpus training",
     "models": "core data tokenizers corpus nn training decoding reports vectors",
     "tasks": "core data tokenizers corpus nn training decoding reports models",

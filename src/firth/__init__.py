@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from firth.api.common import load as load
     from firth.api.data import prepare as prepare
     from firth.api.data import prepare_pairs as prepare_pairs
     from firth.api.estimators import Classifier as Classifier
@@ -21,14 +20,15 @@ if TYPE_CHECKING:
     from firth.api.evaluating import compare as compare
     from firth.api.evaluating import evaluate as evaluate
     from firth.api.evaluating import probe as probe
-    from firth.api.exporting import export as export
     from firth.api.tasks import finetune as finetune
     from firth.api.tasks import predict as predict
     from firth.api.training import plan as plan
     from firth.api.training import pretrain as pretrain
     from firth.api.training import recipes as recipes
     from firth.api.using import encode as encode
+    from firth.api.using import export as export
     from firth.api.using import generate as generate
+    from firth.api.using import load as load
     from firth.api.using import occurrences as occurrences
     from firth.core.errors import FirthError as FirthError
     from firth.core.registry import register as register
@@ -36,14 +36,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _MODULES = {  # where each public name is defined; it is loaded when it is asked for
-    "api.common": ("load",),
     "api.data": ("prepare", "prepare_pairs"),
     "api.estimators": ("Classifier", "Tagger"),
     "api.evaluating": ("compare", "evaluate", "probe"),
-    "api.exporting": ("export",),
     "api.tasks": ("finetune", "predict"),
     "api.training": ("plan", "pretrain", "recipes"),
-    "api.using": ("encode", "generate", "occurrences"),
+    "api.using": ("encode", "export", "generate", "load", "occurrences"),
     "core.errors": ("FirthError",),
     "core.registry": ("register",),
     "models.shared.model": ("Model",),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import firth
 from firth.core.config import parse_settings
-from firth.core.configs import find_run_recipe
-from firth.data.examples import Answer, AnswerExample, TagExample, TextExample
+from firth.core.registry import find_run_recipe
+from firth.data.labelled import Answer, AnswerExample, TagExample, TextExample
 from task_text import write
 
 RULERS = [("king", "man", "his", "crown"), ("queen", "woman", "her", "crown"), ("prince", "boy", "his", "horse")]

@@ -8,7 +8,7 @@ import torch
 
 import firth
 from firth.core.config import parse_settings
-from firth.core.configs import find_run_recipe
+from firth.core.registry import find_run_recipe
 from firth.core.types import Inputs
 from task_text import write_vectors
 

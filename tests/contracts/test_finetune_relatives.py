@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import firth
-from firth.core.configs import find_run_recipe
+from firth.core.registry import find_run_recipe
 from firth.core.types import Inputs
-from firth.data.examples import AnswerExample
+from firth.data.labelled import AnswerExample
 from firth.models.shared.masked_model import MaskedModel
-from firth.tasks.answer.answer import AnswerQuestions
+from firth.tasks.answer import AnswerQuestions
 from firth.tasks.batches import collate, frame_row
 from firth.tasks.config import TaskConfig
 from task_text import files

@@ -16,8 +16,8 @@ from compare_text import settings as compare_settings
 from firth.core import registry
 from firth.core.errors import FirthError, Interrupted
 from firth.serve.application import Server
+from firth.serve.guard import ServeSettings
 from firth.serve.models import load_models
-from firth.serve.settings import ServeSettings
 from ngram_model.spec import SPEC
 from task_text import files
 

@@ -7,8 +7,8 @@ import pytest
 
 import firth
 from firth.cli.main import main
-from firth.core.configs import find_run_recipe
 from firth.core.errors import FirthError
+from firth.core.registry import find_run_recipe
 
 SENTENCES = [
     ("The old doctor found a clock .", "DET ADJ NOUN VERB DET NOUN PUNCT"),

@@ -12,9 +12,8 @@ from safetensors.torch import load_file
 
 import firth
 from firth.core.config import parse_settings
-from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.errors import Interrupted
-from firth.core.registry import recipes
+from firth.core.registry import RunConfig, find_run_recipe, recipes
 from firth.core.run import Run
 from firth.core.types import Inputs
 from firth.corpus.format import Corpus

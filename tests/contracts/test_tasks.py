@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import firth
-from firth.core.configs import find_run_recipe
+from firth.core.registry import find_run_recipe
 from firth.tasks.model import TaskModel
 from task_text import files, write_vectors
 

@@ -10,7 +10,7 @@ from transformers import MarianConfig, MarianMTModel
 
 import firth
 from firth.core.config import parse_settings
-from firth.core.tensors import load_tensors
+from firth.core.files import load_tensors
 from firth.core.types import Inputs
 from firth.models.shared.translation_model import SourceReader, TranslationModel
 from pair_text import sentence_pairs, write_sides

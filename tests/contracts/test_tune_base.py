@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import firth
-from firth.core.configs import find_run_recipe
 from firth.core.errors import FirthError, Interrupted
 from firth.core.records import TunedBase
+from firth.core.registry import find_run_recipe
 from firth.core.run import Run, RunRecord
-from firth.tasks import adapt as tune_file
+from firth.tasks import run as tune_file
 from firth.training.loop import Loop
 from task_text import PEOPLE, THINGS, files
 
@@ -146,7 +146,7 @@ def test_a_mistake_later_does_not_cost_the_tuned_base(
         raise FirthError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("firth.tasks.cells.train_model", broken)
+        patch.setattr("firth.tasks.finetune.train_model", broken)
         with pytest.raises(FirthError, match="no space left"):
             finetune(elmo, tmp_path, adapt_epochs=1)
     monkeypatch.setattr(tune_file, "start_run", None)  # it is not begun anew

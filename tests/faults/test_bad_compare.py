@@ -7,7 +7,7 @@ import pytest
 from refusals import refused
 
 from firth.evaluation.compare.compare import Comparison
-from firth.evaluation.compare.config import CompareConfig
+from firth.evaluation.compare.tasks import CompareConfig
 from firth.tasks.config import task_config
 from sample_text import write_documents
 from task_text import files

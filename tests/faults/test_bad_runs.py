@@ -10,8 +10,8 @@ import torch
 from refusals import refused
 
 import firth
-from firth.core.configs import RunConfig
 from firth.core.errors import Interrupted
+from firth.core.registry import RunConfig
 from firth.core.run import Run
 from sample_text import write_documents
 

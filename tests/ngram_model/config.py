@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from firth.core.config import Config, Positive
-from firth.core.configs import ObjectiveConfig
+from firth.core.registry import ObjectiveConfig
 
 
 class NgramConfig(Config):

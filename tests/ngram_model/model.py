@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.files import read_json
-from firth.core.tensors import load_tensors
+from firth.core.files import load_tensors, read_json
 from firth.core.types import Encoding, Frame, Inputs, TextReader
 from firth.models.shared.model import Model, TextLayers, loading, require_layer
 from firth.tokenizers.pieces import Pieces

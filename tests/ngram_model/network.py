@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from firth.core.types import Inputs, Layers
-from firth.nn.network import TokenNetwork
+from firth.nn.layers import TokenNetwork
 from ngram_model.config import NgramConfig
 
 

@@ -5,7 +5,7 @@ from torch import nn
 from firth.core.types import Batch, Inputs, Losses
 from firth.corpus.format import Split
 from firth.corpus.streams import StreamRows, TokenStream
-from firth.nn.outputs.softmax import cross_entropy_sum
+from firth.nn.softmax import cross_entropy_sum
 from ngram_model.config import NgramObjectiveConfig
 from ngram_model.network import NgramNetwork
 

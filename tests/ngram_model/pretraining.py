@@ -4,9 +4,8 @@ from pathlib import Path
 
 from torch import nn
 
-from firth.core.configs import RunConfig
-from firth.core.files import write_json
-from firth.core.tensors import save_tensors
+from firth.core.files import save_tensors, write_json
+from firth.core.registry import RunConfig
 from firth.corpus.format import Corpus
 from firth.models.shared.pretraining import Pretraining
 from ngram_model.config import NgramConfig, NgramObjectiveConfig

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from firth.core.configs import ObjectiveConfig, RunConfig, TrainingConfig
-from firth.core.registry import ModelSpec
+from firth.core.registry import ModelSpec, ObjectiveConfig, RunConfig, TrainingConfig
 from firth.models.shared.model import Model
 from firth.models.shared.pretraining import Pretraining
 from ngram_model.config import NgramConfig, NgramObjectiveConfig

@@ -17,7 +17,7 @@ from transformers import (
 import firth
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
-from firth.data.examples import AnswerExample, TagExample, TextExample
+from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.tasks.model import TaskModel
 
 CLASSES = {

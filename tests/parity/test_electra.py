@@ -9,7 +9,7 @@ from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTrainin
 
 import firth
 from firth.core.config import parse_settings
-from firth.core.configs import find_run_recipe
+from firth.core.registry import find_run_recipe
 from firth.core.types import Inputs
 from firth.tokenizers.pieces import Pieces
 

@@ -7,8 +7,8 @@ import torch
 from transformers import BertForPreTraining, ErnieConfig, ErnieForPreTraining
 
 import firth
-from firth.core.configs import find_run_recipe
 from firth.core.files import read_json
+from firth.core.registry import find_run_recipe
 from firth.core.types import Inputs
 from firth.tokenizers.pieces import Pieces
 

@@ -9,8 +9,7 @@ from seqeval import metrics as peer
 from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import IOB2, IOBES, Entities
 
-from firth.tasks.tag.metrics import entity_counts, entity_scores
-from firth.tasks.tag.schemes import spans_of, strict_spans_of
+from firth.tasks.tag_schemes import entity_counts, entity_scores, spans_of, strict_spans_of
 
 BIO = ["O", "B-A", "I-A", "B-B", "I-B", "B", "I", "B-x-y", "I-x-y"]
 BIOES = ["O", *(f"{prefix}-{name}" for prefix in "BIES" for name in "AB"), "B", "I", "E", "S"]

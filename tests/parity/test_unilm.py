@@ -6,7 +6,7 @@ import torch
 from transformers import BertForMaskedLM
 
 import firth
-from firth.core.configs import find_run_recipe
+from firth.core.registry import find_run_recipe
 from firth.core.types import Inputs
 from firth.models.unilm.model import UnilmModel
 

@@ -8,7 +8,7 @@ import gensim
 import numpy as np
 import pytest
 
-from firth.core.configs import TokensConfig
+from firth.core.registry import TokensConfig
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
 from firth.evaluation.words import score_analogies, score_similarity

@@ -8,8 +8,8 @@ import torch
 from transformers import AutoTokenizer, XLNetConfig, XLNetLMHeadModel, XLNetModel
 
 import firth
-from firth.core.configs import find_run_recipe
-from firth.models.xlnet.format import load_xlnet
+from firth.core.registry import find_run_recipe
+from firth.models.xlnet.model import load_xlnet
 from firth.models.xlnet.network import TwoStream
 from firth.tokenizers.pieces import Pieces, with_class_last
 

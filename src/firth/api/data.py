@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.api.common import AnyPath, as_paths, optional_path
+from firth.api.using import AnyPath, as_paths, optional_path
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def prepare(
 
         firth.prepare("news.txt", "corpora/news", vocab_size=8000)
     """
-    from firth.core.configs import TokensConfig
+    from firth.core.registry import TokensConfig
     from firth.corpus.prepare import prepare as run
     from firth.data.readers import ReadingConfig
 
@@ -133,7 +133,7 @@ def prepare_pairs(
 
         firth.prepare_pairs(["train.en", "train.de"], "corpora/ende")
     """
-    from firth.core.configs import TokensConfig
+    from firth.core.registry import TokensConfig
     from firth.corpus.prepare_pairs import PairFilters
     from firth.corpus.prepare_pairs import prepare_pairs as run
     from firth.data.parallel import PairsReadingConfig

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from firth.api.common import AnyPath
+from firth.api.using import AnyPath
+from firth.core.batching import generator
 from firth.core.errors import FirthError
-from firth.core.seeds import generator
-from firth.data.examples import TagExample, TextExample
+from firth.data.labelled import TagExample, TextExample
 from firth.tasks.config import TaskConfig
 
 if TYPE_CHECKING:
@@ -189,8 +189,8 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, folder: Path) -> None:
         from firth.core.files import read_json
-        from firth.tasks.loading import load_task
         from firth.tasks.model import TaskModel
+        from firth.tasks.predict import load_task
 
         model = load_task(folder)
         if not isinstance(model, TaskModel) or model.config.task != self._task:

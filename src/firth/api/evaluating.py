@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firth.api.common import AnyPath, Settings, as_paths, collect, load, loaded, optional_path
+from firth.api.using import AnyPath, Settings, as_paths, collect, load, loaded, optional_path
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
     from firth.evaluation.compare.compare import Stage
-    from firth.evaluation.compare.table import ComparisonTable
+    from firth.evaluation.compare.ranking import ComparisonTable
     from firth.models.shared.model import Model
 
 
@@ -66,7 +66,7 @@ def evaluate(
 
         return evaluate_words(load(run), as_paths(similarity), as_paths(analogies), limit, str(run))
     if source is not None and reference is not None:
-        from firth.evaluation.translations import evaluate_translations
+        from firth.evaluation.words import evaluate_translations
 
         return evaluate_translations(load(run), Path(source), Path(reference), beams, tokenize, str(run))
     from firth.models.pretrain import evaluate_run
@@ -108,7 +108,7 @@ def _evaluate_labelled(
     run: AnyPath, data: Path, reading: Any, examples: Path | None, template: str | None
 ) -> dict[str, Any]:
     from firth.exporters.loading import load_any_task
-    from firth.tasks.evaluate import evaluate_prompt, evaluate_task
+    from firth.tasks.predict import evaluate_prompt, evaluate_task
 
     if examples is not None:
         return evaluate_prompt(load(run), examples, data, template, reading)
@@ -174,8 +174,8 @@ def compare(
     from firth.data.readers import ReadingConfig
     from firth.evaluation.compare.bases import split_recipes
     from firth.evaluation.compare.compare import Comparison
-    from firth.evaluation.compare.config import CompareConfig
-    from firth.evaluation.compare.table import ComparisonTable
+    from firth.evaluation.compare.ranking import ComparisonTable
+    from firth.evaluation.compare.tasks import CompareConfig
     from firth.tasks.config import task_config
     from firth.tasks.data import Reading
 
@@ -241,8 +241,7 @@ def probe(
 
         firth.probe("runs/bert", pos="train.conllu", pos_test="test.conllu")
     """
-    from firth.evaluation.probe import probe_run
-    from firth.evaluation.probe_config import ProbeConfig
+    from firth.evaluation.probe import ProbeConfig, probe_run
 
     files = {"pos": pos, "pos_test": pos_test, "first_senses": first_senses, "texts": texts}
     several = {"senses": senses, "senses_test": senses_test, "similarity": similarity, "analogies": analogies}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from firth.api.common import AnyPath, Settings, collect, load, loaded, optional_path
+from firth.api.using import AnyPath, Settings, collect, load, loaded, optional_path
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 
@@ -191,9 +191,9 @@ def _predict_by_prompt(
     examples: AnyPath | Sequence[tuple[str, str]],
     template: str | None,
 ) -> list[Prediction]:
-    from firth.core.system import stdin_lines
-    from firth.data.texts import read_texts
-    from firth.tasks.evaluate import label_by_prompt
+    from firth.core.files import stdin_lines
+    from firth.data.readers import read_texts
+    from firth.tasks.predict import label_by_prompt
 
     if texts is None:
         read = (line for _, line in stdin_lines()) if file == "-" else read_texts(str(file), column or "text")

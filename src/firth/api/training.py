@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.api.common import AnyPath, Settings, collect, load, optional_path
+from firth.api.using import AnyPath, Settings, collect, load, optional_path
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
-    from firth.core.configs import RunConfig
+    from firth.core.registry import RunConfig
     from firth.core.run import Run
     from firth.models.shared.model import Model
     from firth.vectors.configs import AnyVectorsConfig
@@ -93,8 +93,7 @@ def _start(
     progress: Progress | None,
 ) -> Run:
     """A new run of either kind."""
-    from firth.core.configs import RunConfig
-    from firth.core.registry import find_recipe
+    from firth.core.registry import RunConfig, find_recipe
 
     name = recipe if isinstance(recipe, str) else ""
     config = find_recipe(recipe) if isinstance(recipe, str) else recipe
@@ -102,7 +101,7 @@ def _start(
         from firth.models.pretrain import start_run
 
         return start_run(config.update(settings), corpus, out, base, overwrite, progress)
-    from firth.models.shared.vectors_run import start_vectors
+    from firth.models.pretrain import start_vectors
     from firth.vectors.configs import FastTextConfig, GloveConfig, Word2VecConfig
 
     assert isinstance(config, Word2VecConfig | FastTextConfig | GloveConfig)
@@ -114,7 +113,7 @@ def _resume(folder: Path, progress: Progress | None) -> Run:
 
     run = Run.open(folder)
     if run.record.kind == "vectors":
-        from firth.models.shared.vectors_run import resume_vectors
+        from firth.models.pretrain import resume_vectors
 
         return resume_vectors(run, progress)
     if (run.folder / "write.json").is_file():
@@ -147,8 +146,7 @@ def plan(
 
         firth.plan("bert-mini", corpus="corpora/news", budget="1h")["tokens_per_s"]
     """
-    from firth.core.configs import RunConfig
-    from firth.core.registry import find_recipe
+    from firth.core.registry import RunConfig, find_recipe
     from firth.models.pretrain import plan_run
 
     config = find_recipe(recipe) if isinstance(recipe, str) else recipe

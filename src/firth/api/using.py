@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firth.api.common import AnyPath, loaded
 from firth.core.errors import FirthError
 
 if TYPE_CHECKING:
@@ -16,6 +15,49 @@ if TYPE_CHECKING:
     from firth.evaluation.occurrences import Occurrence
     from firth.models.shared.generation import Continuation
     from firth.models.shared.model import Model
+
+
+AnyPath = str | Path
+Settings = Mapping[str, object]
+
+
+def load(path: AnyPath) -> Model:
+    """Loads a trained model.
+
+    Args:
+        path: A run, a Hugging Face directory, an exported folder, or a file of word vectors.
+
+    Example::
+
+        model = firth.load("runs/bert")
+        model.encode(["A sentence.", "Another one."])  # float32 [2, dim]
+    """
+    from firth.exporters.loading import load_any
+
+    return load_any(Path(path))
+
+
+def loaded(model: AnyPath | Model) -> Model:
+    """The model itself, or the one at a path."""
+    return load(model) if isinstance(model, str | Path) else model
+
+
+def optional_path(path: AnyPath | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def as_paths(paths: AnyPath | Sequence[AnyPath]) -> list[str]:
+    """One path or several, as strings."""
+    return [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+
+
+def collect(settings: Settings | None, keywords: Settings, **usual: object) -> dict[str, object]:
+    """All settings of a call: ``usual`` keywords count where they are not None, the others as they are."""
+    if settings is not None and not isinstance(settings, Mapping):
+        raise FirthError('settings are names with values, for example {"model.num_layers": 2}: give a dictionary')
+    given = {name: value for name, value in usual.items() if value is not None}
+    return {**given, **keywords, **(settings or {})}
+
 
 _TOGETHER = 512  # texts that are encoded before their vectors are written
 
@@ -183,3 +225,60 @@ def occurrences(
     from firth.evaluation.occurrences import find_occurrences
 
     return find_occurrences(loaded(model), Path(corpus), sentence, word, top, layer, num_sentences, same_word)
+
+
+def export(
+    model: AnyPath,
+    out: AnyPath,
+    *,
+    to: str | None = None,
+    int8: bool = False,
+    verify: bool = False,
+    data: AnyPath | None = None,
+) -> dict[str, Any]:
+    """Writes a model for other programs: ONNX, CTranslate2, or a format of word vectors.
+
+    Args:
+        model: A run or file of static vectors, an encoder, a task on one, or a translator.
+        out: The file to write (.bin, .vec, .txt, .tsv, .safetensors), or for onnx and ctranslate2 the folder.
+        to: ``onnx``, ``ctranslate2``, or a vector format where the ending of ``out`` does not say it.
+        int8: Whether weights are stored as bytes.
+        verify: Whether the exported model is compared with the original.
+        data: Labelled examples on which both are scored, or sentences to translate.
+
+    Returns:
+        What is known of the result: the record of the exported model, with ``export.verified`` if it was.
+
+    Example::
+
+        firth.export("runs/bert", "exported", to="onnx", int8=True, verify=True)
+    """
+    if to == "onnx":
+        from firth.exporters.onnx import export_onnx
+
+        return export_onnx(Path(model), Path(out), int8, verify, optional_path(data)).record.model_dump(mode="json")
+    if to == "ctranslate2":
+        from firth.exporters.ctranslate2 import export_ctranslate2
+
+        run = export_ctranslate2(Path(model), Path(out), int8, verify, optional_path(data))
+        return run.record.model_dump(mode="json")
+    if verify or data is not None:
+        raise FirthError(
+            "only exported models are verified: add --to onnx or --to ctranslate2, or leave out --verify and --data"
+        )
+    return _export_vectors(model, Path(out), to, int8)
+
+
+def _export_vectors(model: AnyPath, out: Path, to: str | None, int8: bool) -> dict[str, Any]:
+    from firth.models.shared.static import StaticModel
+    from firth.vectors.formats import save_vectors
+
+    loaded = load(model)
+    if not isinstance(loaded, StaticModel):
+        raise FirthError(
+            f"{model}: an {loaded.kind}, which is no static vectors; write it with --to onnx or --to ctranslate2"
+        )
+    if out.exists():
+        raise FirthError(f"{out}: exists already; choose another name")
+    save_vectors(loaded.vectors.quantized() if int8 else loaded.vectors, out, to)
+    return {"bytes": out.stat().st_size}

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from firth.cli.app import app
-from firth.cli.options import (
+from firth.cli.app import (
     EVALUATE,
     AnyModel,
     Dev,
@@ -20,6 +19,7 @@ from firth.cli.options import (
     Template,
     Text,
     Train,
+    app,
     parse_shares,
     written,
 )
@@ -156,7 +156,7 @@ def compare(
     """
     import firth
     from firth.cli.app import say
-    from firth.cli.progress import progress_display
+    from firth.cli.describe import progress_display
     from firth.core.config import parse_settings
 
     if not corpus or train is None or dev is None:
@@ -249,7 +249,7 @@ def probe(
     """
     import firth
     from firth.cli.app import say, say_json
-    from firth.cli.progress import progress_display
+    from firth.cli.describe import progress_display
     from firth.evaluation.probe_report import table_lines
 
     with progress_display("probing", as_json) as progress:

@@ -17,7 +17,6 @@ COMMANDS = (  # files whose commands join the application, in the order of the h
     "train_commands",
     "task_commands",
     "use_commands",
-    "write_commands",
     "evaluate_commands",
     "serve_commands",
 )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.app import app
-from firth.cli.options import PREPARE, START, Json, Overwrite
+from firth.cli.app import PREPARE, START, Json, Overwrite, app
 
 if TYPE_CHECKING:
     from firth.corpus.format import CorpusInfo
@@ -106,7 +105,7 @@ def prepare(
     Example: firth prepare news/*.txt --out corpora/news
     """
     import firth
-    from firth.cli.progress import progress_display
+    from firth.cli.describe import progress_display
 
     with progress_display("prepare", as_json) as progress:
         info = firth.prepare(
@@ -175,8 +174,7 @@ def prepare_pairs(
     """
     import firth
     from firth.cli.app import say, say_json, table
-    from firth.cli.describe import pairs_rows
-    from firth.cli.progress import progress_display
+    from firth.cli.describe import pairs_rows, progress_display
 
     with progress_display("prepare-pairs", as_json) as progress:
         info = firth.prepare_pairs(

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from firth.cli.app import say, say_json
-from firth.cli.progress import progress_display
+from firth.cli.describe import progress_display
+from firth.core.config import show_duration
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file
-from firth.core.units import show_duration
 
 RECIPES = ("word2vec", "fasttext", "elmo-tiny", "bert-tiny-modern", "scratch")
 _SENTENCES = {
@@ -60,7 +60,7 @@ _TABLE = {
 def run_quickstart(folder: Path, lang: str, budget: str, as_json: bool = False) -> None:
     """Compare on the sample, then fill in; finished steps are not done again."""
     import firth
-    from firth.core.units import show_bytes
+    from firth.core.config import show_bytes
 
     if lang not in _WORDS:
         raise FirthError(f"there is no sample in '{lang}': choose en or zh")

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.app import app
-from firth.cli.options import SERVE, Json
+from firth.cli.app import SERVE, Json, app
 from firth.core.errors import FirthError
 
 if TYPE_CHECKING:
     import socket
 
+    from firth.serve.guard import ServeSettings
     from firth.serve.models import ServedModels
-    from firth.serve.settings import ServeSettings
 
 Runs = Annotated[
     list[Path] | None,
@@ -66,8 +65,8 @@ def serve(
         from firth.serve.running import listen, run_server
     except ModuleNotFoundError as error:
         raise FirthError(f"serving needs the package {error.name}: pip install 'firth[serve]'") from None
+    from firth.serve.guard import ServeSettings
     from firth.serve.models import find_runs, load_models
-    from firth.serve.settings import ServeSettings
 
     settings = ServeSettings.build(
         {

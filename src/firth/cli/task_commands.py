@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from firth.cli.app import app
-from firth.cli.options import (
+from firth.cli.app import (
     TRAIN,
     USE,
     Dev,
@@ -23,6 +22,7 @@ from firth.cli.options import (
     Template,
     Text,
     Train,
+    app,
     parse_shares,
     written,
 )
@@ -87,7 +87,7 @@ def finetune(
     Example: firth finetune classify --base runs/bert --train train.tsv --dev dev.tsv --out runs/mood
     """
     import firth
-    from firth.cli.progress import progress_display
+    from firth.cli.describe import progress_display
     from firth.core.config import parse_settings
 
     if train is None:

@@ -1,6 +1,135 @@
-"""The one kind of error that the user can fix, and hints for it."""
+"""Errors with a remedy, and which known name a wrong one was meant to be."""
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
+
+_GENERIC = frozenset({"num", "max", "min", "prob", "dim", "size", "len", "ratio"})  # they say what kind of number it is
+_WORDS = {  # other forms of the words that names are made of
+    "accum": "accumulation",
+    "attn": "attention",
+    "dimension": "dim",
+    "emb": "embed",
+    "embedding": "embed",
+    "epsilon": "eps",
+    "eval": "evaluation",
+    "feedforward": "ffn",
+    "grad": "gradient",
+    "hid": "hidden",
+    "length": "len",
+    "lr": "learning_rate",
+    "n": "num",
+    "number": "num",
+    "p": "prob",
+    "probability": "prob",
+    "scheduler": "schedule",
+    "sequence": "seq",
+    "vocabulary": "vocab",
+}
+_NAMES = {  # other programs' names of a setting, by its words: ours, the likeliest first
+    "alpha": ("learning_rate",),
+    "block_size": ("seq_len", "max_positions"),
+    "bptt": ("seq_len",),
+    "bs": ("batch_size",),
+    "context_len": ("seq_len", "max_positions"),
+    "d_ff": ("ffn_dim",),
+    "d_model": ("hidden_dim",),
+    "depth": ("num_layers",),
+    "dim": ("hidden_dim",),
+    "hidden_dropout_prob": ("dropout_prob",),
+    "intermediate_size": ("ffn_dim",),
+    "iter": ("steps", "epochs"),
+    "iteration": ("steps", "epochs"),
+    "max_len": ("seq_len", "max_len", "max_positions"),
+    "max_seq_len": ("seq_len", "max_len", "max_positions"),
+    "mlm_prob": ("mask_prob",),
+    "num_attention_head": ("num_heads",),
+    "num_embd": ("hidden_dim",),
+    "num_hidden_layer": ("num_layers",),
+    "num_inner": ("ffn_dim",),
+    "num_train_epoch": ("epochs",),
+    "vector_size": ("dim", "embed_dim"),
+    "wd": ("weight_decay",),
+    "width": ("hidden_dim",),
+}
+
+
+def closest(word: str, known: Collection[str]) -> list[str]:
+    """The names that a word may have meant, several where they are equally near; none rather than a far one."""
+    wanted = _words(word)
+    same = [name for name in known if _words(name) == wanted]
+    if same:
+        return same
+    given = [name for name in _NAMES.get("_".join(wanted), ()) if name in known]
+    return (
+        given[:1] or _by_words(word, known, _is_wider) or _by_letters(word, known) or _by_words(word, known, _is_part)
+    )
+
+
+def _parts(name: str) -> list[str]:
+    """``maskProbabilities`` as mask, probabilities."""
+    return re.findall(r"[^\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+
+
+def _words(name: str) -> list[str]:
+    """And in our own words: mask, prob."""
+    parts = [_singular(part) for part in _parts(name)]
+    return [word for part in parts for word in _WORDS.get(part, part).split("_")]
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies"):
+        return f"{word[:-3]}y"
+    if word.endswith(("ches", "shes", "xes")):
+        return word[:-2]
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+def _is_wider(wanted: set[str], words: set[str]) -> bool:
+    """All the words that were wanted, and at most one more."""
+    return bool(wanted) and wanted <= words and len(words) <= len(wanted) + 1
+
+
+def _is_part(wanted: set[str], words: set[str]) -> bool:
+    """At least half of the words that were wanted, and no other."""
+    return bool(words) and words <= wanted and 2 * len(words) >= len(wanted)
+
+
+def _by_words(word: str, known: Collection[str], fits: Callable[[set[str], set[str]], bool]) -> list[str]:
+    """The names whose telling words fit those of the word, as near to it as any."""
+    wanted, spelt = set(_words(word)), set(_parts(word))
+    found: dict[str, tuple[int, ...]] = {}
+    for name in known:
+        words = set(_words(name))
+        if fits(wanted - _GENERIC, words - _GENERIC):
+            telling = (wanted ^ words) - _GENERIC
+            alike = spelt & set(_parts(name))  # "heads" is rather num_heads than head_dim
+            found[name] = (len(telling), len(wanted ^ words), -len(alike))
+    least = min(found.values(), default=())
+    return [name for name, far in found.items() if far == least]
+
+
+def _by_letters(word: str, known: Collection[str]) -> list[str]:
+    """The first name that is a slip of the keyboard away: a letter in four may be wrong."""
+    allowed = max(1, len(word) // 4) if len(word) > 2 else 0
+    found = {name: _edits(word.lower(), name.lower()) for name in known if abs(len(name) - len(word)) <= allowed}
+    nearest = min(found.values(), default=allowed + 1)
+    return [name for name, edits in found.items() if edits == nearest <= allowed][:1]
+
+
+def _edits(one: str, two: str) -> int:
+    """How many letters must be changed, added, left out or swapped with their neighbours (optimal string alignment)."""
+    before: list[int] = []
+    last = list(range(len(two) + 1))
+    for row, (previous, letter) in enumerate(pairwise(f" {one}"), 1):
+        now = [row]
+        for column, (second, other) in enumerate(pairwise(f" {two}"), 1):
+            best = min(last[column] + 1, now[-1] + 1, last[column - 1] + (letter != other))
+            if row > 1 and column > 1 and (letter, previous) == (second, other):
+                best = min(best, before[column - 2] + 1)
+            now.append(best)
+        before, last = last, now
+    return last[-1]
 
 
 class FirthError(Exception):
@@ -16,7 +145,6 @@ class Interrupted(FirthError):
 
 def nearest(word: str, known: Collection[str]) -> str:
     """A hint such as ``did you mean 'hidden_dim'?``, or the list of what there is."""
-    from firth.core.suggestions import closest
 
     return did_you_mean(closest(word, known)) or f"known: {', '.join(sorted(known))}"
 

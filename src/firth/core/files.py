@@ -1,17 +1,26 @@
-"""Atomic files and folders, JSON, checksums, and clear messages for disk errors."""
+"""Files that appear whole or not at all, tensors on disk, standard input."""
+
+from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
+import gc
 import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from firth.core.errors import FirthError
+
+if TYPE_CHECKING:
+    import torch
+
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -151,3 +160,63 @@ _NOT_MODEL = ("checkpoints", "probe", "report.html", "metrics.jsonl")
 
 def _ignored(path: Path) -> bool:
     return any(part.startswith(".") or part in _NOT_MODEL for part in path.parts)
+
+
+def release_memory() -> None:
+    """Returns freed heap memory to the system (glibc's malloc_trim); does nothing elsewhere."""
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError):
+        return
+
+
+def stdin_lines() -> Iterator[tuple[int, str]]:
+    """Yields (line number from 1, line without its newline) as lines arrive."""
+    for number, raw in enumerate(sys.stdin.buffer, 1):
+        try:
+            line = raw.decode()
+        except UnicodeDecodeError:
+            raise FirthError(f"standard input:{number}: not utf-8; convert it to UTF-8 first") from None
+        yield number, line.rstrip("\r\n")
+
+
+def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Writes the file atomically; equal tensors give equal bytes."""
+    from safetensors.torch import save_file
+
+    temporary = path.with_name(f".{path.name}.tmp")
+    with disk_errors(path):
+        try:
+            ready = {name: tensors[name].detach().cpu().contiguous() for name in sorted(tensors)}
+            save_file(ready, temporary, {"format": "pt"})
+            with open(temporary, "rb") as handle:
+                os.fsync(handle.fileno())
+            os.replace(temporary, path)
+            sync_folder(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def load_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """Reads ``.safetensors``, or a PyTorch ``.bin`` that holds plain tensors only."""
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise FirthError(f"{path}: no such file") from None
+    except (SafetensorError, RuntimeError, ValueError, EOFError) as error:
+        reason = str(error).partition("\n")[0]
+        raise FirthError(f"{path}: not a complete weights file ({reason}); copy it again") from None
+    except Exception as error:
+        raise FirthError(
+            f"{path}: contains more than plain tensors, so it is not loaded ({type(error).__name__}); convert it to safetensors"
+        ) from None
+    if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
+        raise FirthError(f"{path}: not a plain dict of named tensors; convert it to safetensors")
+    return dict(found)

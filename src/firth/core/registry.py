@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from firth.core.config import Config
+from pydantic import Field, SerializeAsAny, model_validator
+
+from firth.core.config import Config, Positive, Probability
 from firth.core.errors import FirthError, nearest
 
 if TYPE_CHECKING:
-    from firth.core.configs import ObjectiveConfig
     from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
+
 
 MODELS = (
     "word2vec",
@@ -128,3 +130,152 @@ def spec_of_model_type(model_type: str) -> ModelSpec | None:
 
 def model_types() -> list[str]:
     return [kind for spec in specs().values() for kind in spec.model_types]
+
+
+_BPE_SAMPLE_BYTES = 10_000_000
+
+
+class TokensConfig(Config):
+    """What a token is (prepare)."""
+
+    kind: Literal["wordpiece", "bpe", "unigram", "words", "characters"] = "wordpiece"
+    vocab_size: Annotated[int, Field(ge=300, le=1_000_000)] = 8000
+    lowercase: bool = True
+    byte_fallback: bool = False
+    word_split: Literal["words", "whitespace"] = "words"
+    sample_bytes: Positive = 48_000_000
+
+    @property
+    def vocabulary_bytes(self) -> int:
+        """Of text by which a vocabulary is learned. The trainer of BPE holds every stretch of letters, which in Chinese is
+        half a sentence, so it is given less."""
+        return min(self.sample_bytes, _BPE_SAMPLE_BYTES) if self.kind == "bpe" else self.sample_bytes
+
+    @model_validator(mode="after")
+    def _bytes_have_pieces(self) -> TokensConfig:
+        if self.byte_fallback and self.kind in ("words", "characters"):
+            raise ValueError(f"byte_fallback is for pieces, not for {self.kind}: leave it out")
+        return self
+
+
+class TrainingConfig(Config):
+    """The one loop: how long, how fast, what is kept."""
+
+    batch_size: Positive = 32
+    gradient_accumulation: Positive = 1
+    steps: Annotated[int, Field(gt=0)] | None = None
+    epochs: Annotated[float, Field(gt=0)] | None = None
+    budget: str | None = None
+    optimizer: Literal["adamw", "averaged_sgd"] = "adamw"
+    learning_rate: Annotated[float, Field(gt=0)] = 5e-4
+    schedule: Literal["linear", "cosine", "inverse_sqrt", "constant"] = "linear"
+    warmup_ratio: Annotated[float, Field(ge=0, le=1)] = 0.06
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    beta1: Probability = 0.9
+    beta2: Probability = 0.98
+    adam_eps: Annotated[float, Field(gt=0)] = 1e-6
+    clip_norm: Annotated[float, Field(ge=0)] = 1.0
+    evaluations: Annotated[int, Field(ge=0)] = 8
+    evaluation_batches: Positive = 16
+    checkpoints: Annotated[int, Field(ge=0)] = 8
+    keep: Positive = 2
+    average_patience: Positive = 5  # of averaged_sgd: tests without a better score before averaging begins
+    average: Positive = 1  # the finished model is the mean of so many last checkpoints
+    finish: Literal["last", "best"] = "last"  # the finished model; best: the one with the best test on held-out text
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    device: str = "cpu"
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+
+    @model_validator(mode="after")
+    def _one_length(self) -> TrainingConfig:
+        given = [name for name in ("steps", "epochs", "budget") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} were given: say how long to train in one way only")
+        if self.optimizer == "averaged_sgd" and not self.evaluations:
+            raise ValueError("optimizer=averaged_sgd waits for tests on held-out text: set evaluations above 0")
+        if self.optimizer == "averaged_sgd" and self.average > 1:
+            raise ValueError("optimizer=averaged_sgd averages by itself: leave out average")
+        if self.finish == "best" and (self.average > 1 or self.optimizer == "averaged_sgd"):
+            raise ValueError("finish=best takes one checkpoint, an average several: leave out one of them")
+        if self.finish == "best" and not self.evaluations:
+            raise ValueError("finish=best waits for tests on held-out text: set evaluations above 0, or finish=last")
+        if self.budget is not None:
+            from firth.core.config import parse_duration
+
+            try:
+                parse_duration(self.budget)
+            except FirthError as error:
+                raise ValueError(str(error)) from None
+        return self
+
+
+class ObjectiveConfig(Config):
+    """What is predicted from what; ``kind`` says which."""
+
+    kind: str = ""
+
+
+class RunConfig(Config):
+    """Everything a pre-training run is made of; stored whole in the run. ``spec`` names the ``ModelSpec`` whose settings
+    ``model`` and ``objective`` are."""
+
+    recipe: str
+    spec: str
+    model: SerializeAsAny[Config]
+    objective: SerializeAsAny[ObjectiveConfig]
+    training: TrainingConfig = TrainingConfig()
+
+    @classmethod
+    def build(cls, data: Any, where: str | Path, section: str = "") -> Self:
+        """From plain data, the sections by the classes that the spec names."""
+        if isinstance(data, Mapping):
+            data = {**data, **_sections(data, where)}
+        return super().build(data, where, section)
+
+    @model_validator(mode="after")
+    def _positions_reach(self) -> RunConfig:
+        most, needed = getattr(self.model, "max_positions", None), getattr(self.objective, "seq_len", None)
+        if most is not None and needed is not None and needed > most:
+            raise ValueError(
+                f"objective.seq_len ({needed}) is longer than model.max_positions ({most}): lower one or raise the other"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _output_fits(self) -> RunConfig:
+        if getattr(self.objective, "output", None) == "adaptive" and getattr(self.model, "tied", False):
+            raise ValueError("objective.output=adaptive has matrices of its own shape: set model.tied=false with it")
+        if self.objective.kind == "next_token_streams" and getattr(self.model, "bidirectional", False):
+            raise ValueError(
+                "a bidirectional model has already read the token that is to be predicted: set model.bidirectional=false"
+            )
+        return self
+
+
+def _sections(data: Mapping[str, Any], where: str | Path) -> dict[str, Config]:
+    """``model`` and ``objective`` of a run's settings, checked by the classes of its spec."""
+    spec = find_spec(str(data.get("spec")))
+    found: dict[str, Config] = {}
+    if isinstance(data.get("model"), Mapping) and spec.network is not None:
+        found["model"] = spec.network.build(data["model"], where, "model")
+    objective = data.get("objective")
+    if isinstance(objective, Mapping):
+        kinds = [one.model_fields["kind"].default for one in spec.objectives]
+        kind = str(objective.get("kind", kinds[0] if len(kinds) == 1 else None))
+        chosen = spec.objective(kind)
+        if chosen is None:
+            raise FirthError(
+                f"{where}: {spec.name} is not trained with objective.kind={kind}: choose {' or '.join(kinds)}"
+            )
+        found["objective"] = chosen.build(objective, where, "objective")
+    return found
+
+
+def find_run_recipe(name: str) -> RunConfig:
+    """A recipe that the training loop runs; static vectors have a training of their own."""
+    config = find_recipe(name)
+    if not isinstance(config, RunConfig):
+        raise FirthError(
+            f"{name}: a recipe of static vectors, which the training loop does not run: choose another one"
+        )
+    return config

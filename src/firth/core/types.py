@@ -70,7 +70,7 @@ class Layers:
 
 
 class Network(Protocol):
-    """From ids to layers: what all networks have in common, whoever calls them. An nn.Module; ``nn/network.py`` has
+    """From ids to layers: what all networks have in common, whoever calls them. An nn.Module; ``nn/layers.py`` has
     a base class that says everything but ``forward``."""
 
     training: bool

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.sentences import split_sentences
-from firth.tokenizers.words import WORD, cut, has_han, split_words
+from firth.tokenizers.words import WORD, cut, has_han, split_sentences, split_words
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,21 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.batching import cut_batches
+from firth.core.batching import cut_batches, generator
 from firth.core.config import Config
-from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.core.files import check_files, read_json
-from firth.core.seeds import generator
-from firth.corpus.format import FORMAT, MappedFiles, SourceInfo, fingerprint_of, read_facts
-from firth.corpus.rows import each_epoch
+from firth.core.registry import TokensConfig
+from firth.corpus.format import (
+    FORMAT,
+    Corpus,
+    CorpusInfo,
+    MappedFiles,
+    SourceInfo,
+    each_epoch,
+    fingerprint_of,
+    read_facts,
+)
 from firth.tokenizers.pieces import Pieces
 
 SIDES = ("source", "target")
@@ -174,3 +181,10 @@ class PairBatches:
         pairs, batches = self._order(epoch)
         batch = batches[place]
         return pairs[self.first[batch] : self.first[batch + 1]]
+
+
+def corpus_info(path: Path, verify: bool = True) -> CorpusInfo | PairsInfo:
+    """The content of ``corpus.json``; ``verify`` compares every file with its checksum."""
+    if is_pairs(path):
+        return PairsCorpus.open(path, verify).info
+    return Corpus.open(path, verify).info

@@ -16,25 +16,25 @@ from typing import Any
 
 import numpy as np
 
-from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
-from firth.core.files import atomic_folder, checksum, write_json
-from firth.core.system import release_memory
+from firth.core.files import atomic_folder, checksum, release_memory, write_json
+from firth.core.registry import TokensConfig
 from firth.core.types import Progress
 from firth.corpus.encoded import WordRules
 from firth.corpus.format import CorpusInfo, SourceInfo, SplitInfo
 from firth.corpus.parts import (
     Block,
     PartMaker,
+    SeenHashes,
     begin,
     check_goal,
     has_part,
     hash_bytes,
     merge_parts,
+    merge_types,
     publish,
     working_folder,
 )
-from firth.corpus.types import SeenHashes, merge_types
 from firth.corpus.worker import Worker
 from firth.data.readers import Document, ReadingConfig, read_documents
 from firth.data.sources import Source, find_sources

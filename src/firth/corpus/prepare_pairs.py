@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from firth.core.config import Config
-from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
 from firth.core.files import checksum, disk_errors, write_json
+from firth.core.registry import TokensConfig
 from firth.core.types import Progress
 from firth.corpus.format import SourceInfo
 from firth.corpus.pairs import SIDES, PairsInfo, PairSplitInfo

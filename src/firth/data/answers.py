@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from firth.core.errors import FirthError
-from firth.data.examples import Answer, AnswerExample
-from firth.data.sources import Source, find_sources
-from firth.data.tables import first_line, json_lines, load_json, open_table
-from firth.tokenizers.characters import whole_characters
+from firth.data.labelled import Answer, AnswerExample
+from firth.data.sources import Source, find_sources, first_line, json_lines, load_json, open_table
+from firth.tokenizers.words import whole_characters
 
 _NO_ANSWER = "ANSWERNOTFOUND"  # SubjQA's marker for unanswerable questions, also appended to each review
 _RANGE = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)")

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
-from firth.data.sources import MAX_LINE_CHARS, Source, numbered_lines, seekable, text_blocks
-from firth.data.tables import json_values
-from firth.tokenizers.characters import whole_characters
+from firth.data.sources import MAX_LINE_CHARS, Source, find_sources, json_values, numbered_lines, seekable, text_blocks
+from firth.tokenizers.words import whole_characters
 
 
 class Document(NamedTuple):
@@ -203,3 +202,13 @@ def _each(sources: list[Source], config: ReadingConfig, num_texts: int) -> Itera
             yield from {"jsonl": _jsonl, "csv": _table, "tsv": _table, "parquet": _parquet}[source.format](
                 source, config
             )
+
+
+def read_texts(path: str, column: str = "text") -> Iterator[str]:
+    """Every line of a text file, also an empty one, so that results stay beside their lines; of a table or jsonl, the
+    rows of the column that hold something."""
+    for source in find_sources([path]):
+        if source.format == "txt":
+            yield from (line for _, line in numbered_lines(source, "utf-8"))
+        else:
+            yield from (document.text for document in read_documents([source], ReadingConfig(column=column)))

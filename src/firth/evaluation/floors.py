@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 
 from firth.core.files import write_json
-from firth.data.examples import AnswerExample, TagExample, TextExample
+from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.evaluation.compare.ranking import Row
 from firth.evaluation.compare.tasks import Labels
 from firth.models.shared.static import ScratchModel
 from firth.tasks.config import TaskConfig
 from firth.tasks.model import build_task
-from firth.tasks.predicting import Task
-from firth.tokenizers.sentences import split_sentences
-from firth.tokenizers.words import has_han, split_words
+from firth.tasks.training import Task
+from firth.tokenizers.words import has_han, split_sentences, split_words
 
 Predictions = list[dict[str, Any]]
 _STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)

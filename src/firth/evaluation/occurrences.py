@@ -5,7 +5,7 @@ read one after another and only the best are kept, so the corpus may be of any s
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,8 +18,9 @@ from firth.corpus.format import Corpus
 from firth.data.readers import ReadingConfig, read_documents
 from firth.data.sources import find_sources
 from firth.models.shared.model import Model, TextLayers, require_layer
-from firth.tokenizers.sentences import split_sentences
+from firth.reports.page import principal_plane
 from firth.tokenizers.word_tokens import join_words
+from firth.tokenizers.words import split_sentences
 from firth.vectors.vocabulary import read_words
 
 _TOGETHER = 64
@@ -147,3 +148,47 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     """Without the space that some tokenizers count to a word."""
     word = text[start:end]
     return start + len(word) - len(word.lstrip()), end - len(word) + len(word.rstrip())
+
+
+@dataclass(frozen=True)
+class WordMap:
+    """Known words with their places in the plane, and words without a vector."""
+
+    words: list[str]
+    places: NDArray[np.float64]  # [N, 2]
+    missing: list[str]
+
+
+@dataclass(frozen=True)
+class ContextMap:
+    """One word in each sentence: where it stands, its place in the plane, and how like the others it is (cosine)."""
+
+    spans: list[tuple[int, int]]
+    places: NDArray[np.float64]  # [N, 2]
+    similarity: NDArray[np.float64]  # [N, N]
+
+
+def map_words(model: Model, words: Sequence[str]) -> WordMap:
+    """Words by the principal components of their vectors, each brought to length 1."""
+    distinct = list(dict.fromkeys(words))
+    vectors = model.encode(distinct)
+    lengths = np.linalg.norm(vectors, axis=1)
+    known = np.flatnonzero(lengths > 0)
+    if len(known) < 2:
+        raise FirthError("a map needs at least two words that the model knows: give other words")
+    units = vectors[known] / lengths[known, None]
+    missing = [distinct[place] for place in np.flatnonzero(lengths == 0)]
+    return WordMap([distinct[place] for place in known], principal_plane(units), missing)
+
+
+def map_context(model: Model, sentences: Sequence[tuple[str, str]], layer: int = -1) -> ContextMap:
+    """The same, or another, word in several sentences, given as (text, word)."""
+    spans, units = [], []
+    for (text, word), layers in zip(sentences, model.layers_of([text for text, _ in sentences]), strict=True):
+        found = words_in(text, layers, layer)
+        place = found.find(word)
+        spans.append(found.spans[place])
+        units.append(found.units[place])
+    units_ND = np.stack(units)
+    similarity = units_ND.astype(np.float64) @ units_ND.T.astype(np.float64)
+    return ContextMap(spans, principal_plane(units_ND), similarity)

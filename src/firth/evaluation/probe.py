@@ -4,27 +4,53 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from firth.core.config import Config
 from firth.core.errors import FirthError
 from firth.core.files import disk_errors, write_json
 from firth.core.types import Progress
-from firth.data.examples import SenseExample, TagExample
+from firth.data.labelled import SenseExample, TagExample
 from firth.data.readers import ReadingConfig, read_documents
-from firth.data.senses import read_first_senses, read_senses
 from firth.data.sources import find_sources
-from firth.data.tagged import TagColumns, read_tagged
-from firth.evaluation.heads import HeadMeasures, measure_heads
-from firth.evaluation.probe_config import ProbeConfig
-from firth.evaluation.probe_report import write_probe_report
-from firth.evaluation.senses import SensedWord, leave_one_out, sample_senses, sample_texts, score_senses
-from firth.evaluation.tags import TaggedWords, of_words, score_tags
+from firth.data.tagged import TagColumns, read_first_senses, read_senses, read_tagged
+from firth.evaluation.probe_report import HeadMeasures, measure_heads, write_probe_report
+from firth.evaluation.senses import (
+    SensedWord,
+    TaggedWords,
+    leave_one_out,
+    of_words,
+    sample_senses,
+    sample_texts,
+    score_senses,
+    score_tags,
+)
 from firth.models.shared.model import Model
 from firth.tasks.model import TaskModel
-from firth.tokenizers.sentences import split_sentences
+from firth.tokenizers.words import split_sentences
+
+
+class ProbeConfig(Config):
+    """Files of data, all optional; without a test file every fifth sentence is held out."""
+
+    pos: str | None = None  # words with parts of speech
+    pos_test: str | None = None
+    tag: Literal["upos", "xpos"] = "upos"  # of CoNLL-U
+    senses: tuple[str, ...] = ()  # words with senses
+    senses_test: tuple[str, ...] = ()
+    first_senses: str | None = None
+    texts: str | None = None
+    similarity: tuple[str, ...] = ()
+    analogies: tuple[str, ...] = ()
+    language: Literal["en", "zh"] = "en"  # of the sample that is used where files are missing
+    most: int = Field(20_000, gt=0)  # training words that a probe reads; test words are as many at the most
+    num_texts: int = Field(100, gt=0)  # sentences for perplexity and attention
+    seed: int = 0
+
 
 _TOGETHER = 64
 _HELD_OUT = 5  # every fifth

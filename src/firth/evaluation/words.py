@@ -13,8 +13,10 @@ from typing import Any, Literal
 import numpy as np
 
 from firth.core.errors import FirthError
+from firth.data.parallel import PairsReadingConfig, find_pair_sources, read_pairs
 from firth.models.shared.model import Model
 from firth.models.shared.static import StaticModel
+from firth.models.shared.translation_model import Translator, score_translations
 from firth.vectors.word_vectors import WordVectors
 
 
@@ -166,3 +168,15 @@ def evaluate_words(
             for found in questions
         ],
     }
+
+
+def evaluate_translations(
+    model: Model, source: Path, reference: Path, beams: int, tokenize: str | None, where: str
+) -> dict[str, Any]:
+    """BLEU and chrF (sacrebleu, with their signatures) on two line-aligned files."""
+    if not isinstance(model, Translator):
+        raise FirthError(f"{where}: source and reference files are for translators; this is an {model.kind}")
+    pairs = list(read_pairs(find_pair_sources([str(source), str(reference)]), PairsReadingConfig()))
+    found = model.translate([pair.source for pair in pairs], beams)
+    scores = score_translations(found, [pair.target for pair in pairs], model.languages[1], tokenize)
+    return {"sentences": len(pairs), **scores}

@@ -4,10 +4,9 @@ from pathlib import Path
 
 from firth.core.errors import FirthError
 from firth.core.run import Run
-from firth.models.loading import load_model
-from firth.models.shared.model import Model
-from firth.tasks.loading import is_task, load_task
+from firth.models.shared.model import Model, load_model
 from firth.tasks.model import TaskModel
+from firth.tasks.predict import is_task, load_task
 from firth.tasks.write.model import WritingModel
 
 

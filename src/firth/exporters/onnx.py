@@ -7,23 +7,21 @@ import numpy as np
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.files import atomic_folder, checksum
+from firth.core.files import atomic_folder, checksum, save_tensors
 from firth.core.records import ExportRecord, LayerMix, OutputCheck
 from firth.core.run import Run, RunRecord, versions
-from firth.core.tensors import save_tensors
 from firth.exporters.loading import load_any
-from firth.exporters.onnx_encoder import EncoderWriter, loudness
-from firth.exporters.onnx_graph import GraphWriter
+from firth.exporters.onnx_graph import EncoderWriter, GraphWriter, loudness
 from firth.exporters.onnx_model import CRF_WEIGHTS, GRAPH
 from firth.exporters.onnx_task import Head, write_head
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.model import Model
-from firth.tasks.answer.apart import ComparingNetwork
+from firth.tasks.answer import ComparingNetwork
 from firth.tasks.data import Reading
-from firth.tasks.evaluate import evaluate_task
 from firth.tasks.model import TaskModel
-from firth.tasks.tag.tag import TagNetwork
+from firth.tasks.predict import evaluate_task
+from firth.tasks.tag import TagNetwork
 
 SAMPLES = (
     "The doctor found an old map in the library.",

@@ -9,15 +9,19 @@ row would make all others coarse; therefore each row is divided by its largest n
 (as the per-token scales of ZeroQuant, Yao et al. 2022).
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.files import write_bytes
+from firth.core.types import Inputs
+from firth.models.shared.encoder import Encoder
 
 OPSET, IR_VERSION = 20, 10
 _OWN = "com.microsoft"  # the domain of onnxruntime's own operators
@@ -164,3 +168,204 @@ class GraphWriter:
             raise FirthError(f"{path}: the model is larger than the 2 GB that one ONNX file holds; export with --int8")
         self.onnx.checker.check_model(model, full_check=not self.int8)
         write_bytes(path, model.SerializeToString(deterministic=True))
+
+
+IDS, MASK, SEGMENTS, LAST = "input_ids", "attention_mask", "token_type_ids", "last_hidden_state"
+_HIDDEN_AWAY = -1e9  # added to the scores of padding: its weight is then exactly 0
+_LEAST = {"gelu": 0.17, "gelu_tanh": 0.171, "relu": 1e-9}  # no output of the activation is below its negative
+
+_QUIETEST, _FACTORS = 1e-4, (1 / 8, 16.0)  # a channel that no sample text reaches must not become very loud on another
+
+
+def layer_name(layer: int, num_layers: int) -> str:
+    """The name of a layer among the outputs; 0 is the token layer."""
+    return LAST if layer == num_layers else f"layer_{layer}"
+
+
+def loudness(encoder: Encoder, texts: Sequence[NDArray[np.int64]]) -> dict[str, NDArray[np.float32]]:
+    """The largest absolute number of each channel that enters a matrix after a norm, over the tokens of these texts."""
+    found: dict[str, NDArray[np.float32]] = {}
+
+    def hear(name: str) -> Any:
+        def hook(module: torch.nn.Module, inputs: tuple[torch.Tensor]) -> None:
+            top_D = inputs[0].abs().flatten(0, -2).amax(0).numpy()
+            found[name] = np.maximum(found.get(name, 0.0), top_D)
+
+        return hook
+
+    hooks = [
+        module.register_forward_pre_hook(hear(name))
+        for name, module in encoder.named_modules()
+        if name.endswith(("attention.qkv", "ffn.inner"))
+    ]
+    try:
+        with torch.inference_mode():
+            for ids in texts:
+                encoder.last(Inputs(torch.from_numpy(ids[: encoder.config.max_positions])[None]))
+    finally:
+        for handle in hooks:
+            handle.remove()
+    return found
+
+
+class EncoderWriter:
+    """Writes one encoder into a graph; ``layers`` are the names of its layers inside. ``loud`` is read by int8 alone."""
+
+    def __init__(
+        self, graph: GraphWriter, encoder: Encoder, loud: Mapping[str, NDArray[np.float32]] | None = None
+    ) -> None:
+        self.graph, self.encoder, self.config = graph, encoder, encoder.config
+        self.loud = loud or {}
+        self.weights = {name: tensor.detach().float().numpy() for name, tensor in encoder.state_dict().items()}
+        self.head_dim = self.config.hidden_dim // self.config.num_heads
+        for name in (IDS, MASK, SEGMENTS):
+            graph.input(name, ["B", "T"])
+        self.length = graph.op("Shape", IDS, start=1, end=2)
+        self.bias = self._bias()
+        self.angles = self._angles()
+        self.layers = [self._embed()]
+        for block in range(self.config.num_layers):
+            self.layers.append(self._block(block, self.layers[-1]))
+        self.before_last = self.layers[-2]
+        self.layers[-1] = self._final(self.layers[-1])
+
+    def outputs(self) -> None:
+        """Every layer under its name."""
+        for layer, value in enumerate(self.layers):
+            self.graph.output(layer_name(layer, self.config.num_layers), value, ["B", "T", self.config.hidden_dim])
+
+    def first_of_last(self) -> str:
+        """The last layer at the first token only, [B, 1, D]: its block is computed nowhere else beyond keys and values."""
+        return self._final(self._block(self.config.num_layers - 1, self.before_last, first_only=True))
+
+    # -- what all blocks read
+
+    def _table(self, name: str, array: NDArray[np.float32]) -> str:
+        """The first T rows of a table of positions."""
+        graph = self.graph
+        return graph.op("Slice", graph.constant(name, array), graph.ints(0), self.length, graph.ints(0))
+
+    def _bias(self) -> str:
+        """Added to the scores, [B, 1, 1, T] or [B, H, T, T]."""
+        graph = self.graph
+        absent = graph.op("Sub", graph.number(1.0), graph.cast(MASK))
+        bias = graph.op("Unsqueeze", graph.op("Mul", absent, graph.number(_HIDDEN_AWAY)), graph.ints(1, 2))
+        if self.encoder.relative is None:
+            return bias
+        most = self.config.max_positions
+        places = torch.arange(most)[None]
+        with torch.no_grad():
+            near_HTT = self.encoder.relative(places, places)[0].numpy()
+        by_distance_HN = np.concatenate((near_HTT[:, :0:-1, 0], near_HTT[:, 0]), 1)  # from -(most - 1) to most - 1
+        zero, one = (graph.constant(f"int_{number}", np.asarray(number, np.int64)) for number in (0, 1))
+        end = graph.op("Squeeze", self.length, graph.ints(0))
+        places_T = graph.op("Range", zero, end, one)
+        distance = graph.op(
+            "Sub", graph.op("Unsqueeze", places_T, graph.ints(0)), graph.op("Unsqueeze", places_T, graph.ints(1))
+        )
+        index = graph.op("Add", distance, graph.ints(most - 1))
+        table = graph.constant("relative", by_distance_HN.astype(np.float32))
+        return graph.op("Add", bias, graph.op("Gather", table, index, axis=1))
+
+    def _angles(self) -> tuple[str, str] | None:
+        """cos and sin [T, K] of rotary positions (Su et al. 2021)."""
+        if self.config.positions != "rotary":
+            return None
+        frequencies = 10000.0 ** (-torch.arange(0, self.head_dim, 2, dtype=torch.float32) / self.head_dim)
+        angles = torch.arange(self.config.max_positions)[:, None].float() * frequencies
+        angles = torch.cat((angles, angles), 1)
+        return self._table("cos", angles.cos().numpy()), self._table("sin", angles.sin().numpy())
+
+    def _norm(self, value: str, name: str) -> str:
+        weight, bias = self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias")
+        return self.graph.norm(value, name, self.config.norm, weight, bias, self.config.norm_eps)
+
+    def _linear(self, value: str, name: str, row_max: str = "") -> str:
+        weight, bias = self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias")
+        return self.graph.linear(value, name, weight, bias, row_max)
+
+    def _read(self, hidden: str, name: str) -> str:
+        """A matrix over what comes from a norm."""
+        graph, weight_KD, bias = self.graph, self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias")
+        if graph.int8 and name in self.loud:
+            reach_D, weight_D = (np.maximum(top, _QUIETEST) for top in (self.loud[name], np.abs(weight_KD).max(0)))
+            factor_D = np.sqrt(reach_D / weight_D)
+            factor_D = np.clip(factor_D / np.median(factor_D), *_FACTORS).astype(np.float32)
+            hidden = graph.op("Mul", hidden, graph.constant(f"{name}.quieter", 1 / factor_D))
+            weight_KD = weight_KD * factor_D
+        return graph.linear(hidden, name, weight_KD, bias, graph.row_max(hidden))
+
+    def _embed(self) -> str:
+        graph, weights = self.graph, self.weights
+        hidden = graph.lookup(weights["embeddings.tokens.weight"], "embeddings.tokens.weight", IDS)
+        segments = graph.constant("embeddings.segments.weight", weights["embeddings.segments.weight"])
+        hidden = graph.op("Add", hidden, graph.op("Gather", segments, SEGMENTS, axis=0))
+        if "embeddings.positions.weight" in weights:
+            positions = self._table("embeddings.positions.weight", weights["embeddings.positions.weight"])
+            hidden = graph.op("Add", hidden, positions)
+        if "embeddings.tasks.weight" in weights:
+            task = graph.constant("embeddings.tasks.weight", weights["embeddings.tasks.weight"][0])
+            hidden = graph.op("Add", hidden, task)
+        hidden = self._norm(hidden, "embeddings.norm")
+        return self._linear(hidden, "project") if "project.weight" in weights else hidden
+
+    def _final(self, hidden: str) -> str:
+        return self._norm(hidden, "final_norm") if "final_norm.weight" in self.weights else hidden
+
+    # -- a block
+
+    def _block(self, number: int, hidden: str, first_only: bool = False) -> str:
+        graph, name = self.graph, f"blocks.{number}"
+        read = self._norm(hidden, f"{name}.attention_norm") if self.config.norm_first else hidden
+        mixed = self._attention(read, f"{name}.attention", first_only)
+        if first_only:
+            hidden = graph.op("Slice", hidden, graph.ints(0), graph.ints(1), graph.ints(1))
+        hidden = graph.op("Add", hidden, mixed)
+        if self.config.norm_first:
+            fed = self._feed(self._norm(hidden, f"{name}.ffn_norm"), f"{name}.ffn")
+            return graph.op("Add", hidden, fed)
+        hidden = self._norm(hidden, f"{name}.attention_norm")
+        return self._norm(graph.op("Add", hidden, self._feed(hidden, f"{name}.ffn")), f"{name}.ffn_norm")
+
+    def _attention(self, hidden: str, name: str, first_only: bool) -> str:
+        graph = self.graph
+        shape = graph.ints(0, 0, self.config.num_heads, self.head_dim)
+        both = self._read(hidden, f"{name}.qkv")
+        parts = [graph.op("Reshape", part, shape) for part in graph.split(both, 3)]
+        query, key, value = (graph.op("Transpose", part, perm=[0, 2, 1, 3]) for part in parts)
+        query, key = self._rotate(query), self._rotate(key)
+        bias = self.bias
+        if first_only:
+            query = graph.op("Slice", query, graph.ints(0), graph.ints(1), graph.ints(2))
+            bias = graph.op("Slice", bias, graph.ints(0), graph.ints(1), graph.ints(2))
+        scores = graph.op("MatMul", query, graph.op("Transpose", key, perm=[0, 1, 3, 2]))
+        scores = graph.op("Mul", scores, graph.number(self.head_dim**-0.5))
+        weights = graph.op("Softmax", graph.op("Add", scores, bias), axis=-1)
+        mixed = graph.op("Transpose", graph.op("MatMul", weights, value), perm=[0, 2, 1, 3])
+        mixed = graph.op("Reshape", mixed, graph.ints(0, 0, self.config.hidden_dim))
+        return self._linear(mixed, f"{name}.out")
+
+    def _rotate(self, heads: str) -> str:
+        """Turns each pair (i, i + K/2) by its angle."""
+        if self.angles is None:
+            return heads
+        graph, (cos, sin) = self.graph, self.angles
+        first, second = graph.split(heads, 2)
+        turned = graph.op("Concat", graph.op("Neg", second), first, axis=-1)
+        return graph.op("Add", graph.op("Mul", heads, cos), graph.op("Mul", turned, sin))
+
+    def _feed(self, hidden: str, name: str) -> str:
+        graph = self.graph
+        inner = self._read(hidden, f"{name}.inner")
+        if not self.config.gated:
+            inner = self._activation(inner)
+            return self._linear(inner, f"{name}.outer", graph.row_max(inner, _LEAST[self.config.activation]))
+        gate, value = graph.split(inner, 2)
+        inner = graph.op("Mul", self._activation(gate), value)
+        return self._linear(inner, f"{name}.outer", graph.row_max(inner))
+
+    def _activation(self, value: str) -> str:
+        kind = self.config.activation
+        if kind == "relu":
+            return self.graph.op("Relu", value)
+        return self.graph.op("Gelu", value, approximate="tanh" if kind == "gelu_tanh" else "none")

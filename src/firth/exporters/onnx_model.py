@@ -15,20 +15,20 @@ from torch import nn
 
 from firth.core.batching import Ints
 from firth.core.errors import FirthError
+from firth.core.files import load_tensors
 from firth.core.records import LayerMix
 from firth.core.run import Run
-from firth.core.tensors import load_tensors
 from firth.core.types import Frame, Inputs, Layers, TextReader
-from firth.exporters.onnx_encoder import IDS, MASK, SEGMENTS, layer_name
+from firth.exporters.onnx_graph import IDS, MASK, SEGMENTS, layer_name
 from firth.exporters.onnx_task import ENDS, LOGITS, OWNER, STARTS
-from firth.models.shared.batching import Floats, padded_batches, pool_windows, window_places
 from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.masked_model import Floats, padded_batches, pool_windows, window_places
 from firth.models.shared.model import Model, TextLayers, require_room
-from firth.nn.network import TokenNetwork
-from firth.nn.outputs.crf import CRF
+from firth.nn.crf import CRF
+from firth.nn.layers import TokenNetwork
 from firth.tasks.config import TaskConfig
 from firth.tasks.model import TaskModel, build_task
-from firth.tasks.tag.schemes import transitions
+from firth.tasks.tag_schemes import transitions
 from firth.tokenizers.pieces import Pieces
 
 BATCH_TOKENS = 256  # what one batch works on stays in a processor's cache: twice as many cost a tenth more each

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.exporters.onnx_encoder import MASK, EncoderWriter
-from firth.exporters.onnx_graph import GraphWriter
+from firth.exporters.onnx_graph import MASK, EncoderWriter, GraphWriter
 
 LOGITS, STARTS, ENDS, OWNER = "logits", "start_logits", "end_logits", "owner"
 _LOWEST = -3.0e38

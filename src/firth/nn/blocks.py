@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.nn.attention.cache import KeyValues, Past
-from firth.nn.attention.self_attention import Angles, Groups, SelfAttention
+from firth.nn.attention import Angles, Groups, RelativeBias, SelfAttention, attend, attention_weights
+from firth.nn.cache import KeyValues, Past
 from firth.nn.layers import build_norm, dropout
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -166,3 +166,174 @@ class Block(nn.Module):
         if self.norm_first:
             return hidden + self._drop(self.ffn(self.ffn_norm(hidden)))
         return self.ffn_norm(hidden + self._drop(self.ffn(hidden)))
+
+
+class CrossAttention(nn.Module):
+    """Queries from the target, keys and values from the source."""
+
+    def __init__(
+        self,
+        hidden_dim: int,
+        num_heads: int,
+        dropout_prob: float,
+        bias: bool = True,
+        head_dim: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.dropout_prob = dropout_prob
+        inner_dim = num_heads * head_dim if head_dim else hidden_dim
+        self.query = nn.Linear(hidden_dim, inner_dim, bias=bias)
+        self.kv = nn.Linear(hidden_dim, 2 * inner_dim, bias=bias)
+        self.out = nn.Linear(inner_dim, hidden_dim, bias=bias)
+
+    def _heads(self, hidden_BTD: torch.Tensor) -> torch.Tensor:
+        return hidden_BTD.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def remember(self, source_BSD: torch.Tensor) -> Past:
+        """Keys and values [B, H, S, K] of the source: computed once for all target tokens."""
+        key, value = self.kv(source_BSD).chunk(2, dim=-1)
+        return self._heads(key), self._heads(value)
+
+    def forward(self, hidden_BTD: torch.Tensor, memory: Past, mask: torch.Tensor | None) -> torch.Tensor:
+        """``mask`` as in self-attention, broadcast to [B, H, T, S]."""
+        query = self._heads(self.query(hidden_BTD))
+        mixed = attend(query, *memory, mask, self.dropout_prob if self.training else 0.0)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+    def weights(self, hidden_BTD: torch.Tensor, memory: Past, mask: torch.Tensor | None) -> torch.Tensor:
+        """The attention itself, [B, H, T, S], to be looked at."""
+        return attention_weights(self._heads(self.query(hidden_BTD)), memory[0], mask)
+
+
+class DecoderBlock(nn.Module):
+    """Self-attention, attention to the source, feed-forward, each with dropout, residual and norm."""
+
+    def __init__(self, config: DecoderBlockConfig) -> None:
+        super().__init__()
+        self.norm_first = config.norm_first
+        self.dropout_prob = config.dropout_prob
+        shape = (config.hidden_dim, config.num_heads, config.attention_dropout_prob, config.bias)
+        self.attention = SelfAttention(*shape, config.head_dim)
+        self.attention_norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
+        self.cross = CrossAttention(*shape, config.head_dim)
+        self.cross_norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
+        self.ffn = FeedForward(
+            config.hidden_dim,
+            config.ffn_dim,
+            config.activation,
+            config.gated,
+            config.bias,
+            config.activation_dropout_prob,
+        )
+        self.ffn_norm = build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias)
+
+    def _drop(self, hidden: torch.Tensor) -> torch.Tensor:
+        return dropout(hidden, self.dropout_prob, self.training)
+
+    def _before(self, norm: nn.Module, hidden: torch.Tensor) -> torch.Tensor:
+        """What a sub-layer reads."""
+        return norm(hidden) if self.norm_first else hidden
+
+    def _after(self, norm: nn.Module, hidden: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+        """The residual around a sub-layer."""
+        hidden = hidden + self._drop(found)
+        return hidden if self.norm_first else norm(hidden)
+
+    def forward(
+        self, hidden_BTD: torch.Tensor, memory: Past, mask: torch.Tensor | None, source_mask: torch.Tensor | None
+    ) -> torch.Tensor:
+        """All target tokens at once; ``mask`` None means that each sees itself and those before it."""
+        read = self._before(self.attention_norm, hidden_BTD)
+        hidden_BTD = self._after(self.attention_norm, hidden_BTD, self.attention(read, mask, None, causal=True))
+        return self._rest(hidden_BTD, memory, source_mask)
+
+    def step(
+        self,
+        hidden_N1D: torch.Tensor,
+        cache: KeyValues,
+        layer: int,
+        memory: Past,
+        mask: torch.Tensor | None,
+        source_mask: torch.Tensor | None,
+        first: int,
+    ) -> torch.Tensor:
+        """One more token a row, which sees those from ``first`` on. The rows of a sentence ask its memory together,
+        so that it is kept once."""
+        read = self._before(self.attention_norm, hidden_N1D)
+        found = self.attention.cached(read, cache, layer, mask, first)
+        hidden_N1D = self._after(self.attention_norm, hidden_N1D, found)
+        grouped = hidden_N1D.view(len(memory[0]), -1, hidden_N1D.shape[-1])
+        return self._rest(grouped, memory, source_mask).view_as(hidden_N1D)
+
+    def _rest(self, hidden_BTD: torch.Tensor, memory: Past, source_mask: torch.Tensor | None) -> torch.Tensor:
+        read = self._before(self.cross_norm, hidden_BTD)
+        hidden_BTD = self._after(self.cross_norm, hidden_BTD, self.cross(read, memory, source_mask))
+        read = self._before(self.ffn_norm, hidden_BTD)
+        return self._after(self.ffn_norm, hidden_BTD, self.ffn(read))
+
+    def weights(
+        self, hidden_BTD: torch.Tensor, memory: Past, mask: torch.Tensor | None, source_mask: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Self-attention [B, H, T, T] and attention to the source [B, H, T, S], to be looked at."""
+        read = self._before(self.attention_norm, hidden_BTD)
+        own = self.attention.weights(read, mask, None)
+        hidden_BTD = self._after(self.attention_norm, hidden_BTD, self.attention(read, mask, None, causal=True))
+        return own, self.cross.weights(self._before(self.cross_norm, hidden_BTD), memory, source_mask)
+
+
+def initialize(module: nn.Module, std: float, generator: torch.Generator) -> None:
+    """Normal weights for matrices and tables, zeros for biases; norms stay at one."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear | nn.Embedding):
+            nn.init.normal_(part.weight, std=std, generator=generator)
+        if isinstance(part, nn.Linear) and part.bias is not None:
+            nn.init.zeros_(part.bias)
+
+
+def initialize_xavier(module: nn.Module, table_std: float, generator: torch.Generator) -> None:
+    """Matrices by their widths (Glorot & Bengio 2010), tables normal, zeros for biases; norms stay at one.
+    What Transformers with the norm after each sub-layer train well from."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.xavier_uniform_(part.weight, generator=generator)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+        if isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=table_std, generator=generator)
+
+
+def initialize_by_width(module: nn.Module, hidden_dim: int, generator: torch.Generator) -> None:
+    """T5's start (Raffel et al. 2020): every matrix normal with a variance of one over the width that it reads; tables of
+    variance one. There queries are smaller by the root of a head's width, here scores are divided by it.
+
+    Two things are given that a short training is slow to find: heads look near, each in its own measure (after Press et al.
+    2022, where that is fixed and by distance, not by bucket), and attention to the source begins with keys that are its
+    queries, so that a token of the target, a sentinel above all, finds itself there."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.normal_(part.weight, std=part.in_features**-0.5, generator=generator)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+        elif isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=1.0, generator=generator)
+        elif isinstance(part, RelativeBias):
+            nn.init.normal_(part.weight, std=hidden_dim**-0.5, generator=generator)
+            prefer_near(part)
+    for part in module.modules():
+        if isinstance(part, CrossAttention):
+            part.kv.weight.data[: len(part.query.weight)] = part.query.weight.data
+
+
+@torch.no_grad()
+def prefer_near(bias: RelativeBias) -> None:
+    """Every bucket further away costs the first head 1, the others less and less, the last about a sixteenth."""
+    num_heads = bias.weight.shape[1]
+    sides_SNH = bias.weight.view(1 + bias.bidirectional, -1, num_heads)
+    sides_SNH -= torch.arange(sides_SNH.shape[1])[:, None] * 2.0 ** (-4 * torch.arange(num_heads) / num_heads)
+
+
+def initialize_uniform(module: nn.Module, bound: float, generator: torch.Generator) -> None:
+    """All weights and biases even in (-bound, bound), as recurrent translators begin (Sutskever et al. 2014)."""
+    for parameter in module.parameters():
+        nn.init.uniform_(parameter, -bound, bound, generator=generator)

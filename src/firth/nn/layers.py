@@ -1,8 +1,13 @@
 """Normalisation layers by name."""
 
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
 import torch
 from torch import nn
 from torch.nn import functional
+
+from firth.core.types import Inputs, Layers
 
 
 class RMSNorm(nn.Module):
@@ -77,3 +82,109 @@ def _packs(weight: torch.Tensor) -> bool:
     there = all(hasattr(torch.ops.mkldnn, name) for name in ("_reorder_linear_weight", "_linear_pointwise"))
     plain = weight.device.type == "cpu" and weight.dtype == torch.float32
     return there and plain and torch.backends.mkldnn.is_available()
+
+
+def pool_tokens(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> torch.Tensor:
+    """A vector per row, [B, D], from its tokens (where the mask is true); mean and max of an empty row are 0."""
+    if pool == "cls":
+        return hidden_BTD[:, 0]
+    if pool == "last":
+        places_T = torch.arange(mask_BT.shape[1], device=mask_BT.device)
+        return hidden_BTD[torch.arange(len(mask_BT), device=mask_BT.device), (places_T * mask_BT).amax(1)]
+    if pool == "max":
+        found = hidden_BTD.masked_fill(~mask_BT[:, :, None], float("-inf")).amax(1)
+        return found.masked_fill(~mask_BT.any(1)[:, None], 0.0)
+    assert pool == "mean", pool
+    weights = mask_BT[:, :, None].to(hidden_BTD.dtype)
+    return (hidden_BTD * weights).sum(1) / weights.sum(1).clamp(min=1)
+
+
+def pool_packed(hidden_ND: torch.Tensor, lens: Sequence[int], pool: str) -> torch.Tensor:
+    """A vector per sequence, [S, D], of sequences that stand end to end; zeros for an empty one."""
+    lens_S = torch.tensor(lens)
+    found = hidden_ND.new_zeros(len(lens), hidden_ND.shape[1])
+    if pool in ("cls", "last"):
+        ends_S, there_S = torch.cumsum(lens_S, 0), lens_S > 0
+        places_S = ends_S - lens_S if pool == "cls" else ends_S - 1
+        found[there_S] = hidden_ND[places_S[there_S]]
+        return found
+    owner_N = torch.repeat_interleave(torch.arange(len(lens)), lens_S)
+    if pool == "max":
+        return pool_owned(hidden_ND, owner_N, len(lens), pool)
+    assert pool == "mean", pool
+    return found.index_add(0, owner_N, hidden_ND) / lens_S.clamp(min=1)[:, None]
+
+
+def pool_owned(rows_BD: torch.Tensor, owner_B: torch.Tensor, num_owners: int, pool: str) -> torch.Tensor:
+    """The mean or max of the rows of each owner, [owners, D]; zeros for one without any."""
+    assert pool in ("mean", "max"), pool
+    found = rows_BD.new_zeros(num_owners, rows_BD.shape[1])
+    index = owner_B[:, None].expand_as(rows_BD)
+    return found.scatter_reduce(0, index, rows_BD, "mean" if pool == "mean" else "amax", include_self=False)
+
+
+_EPS = 1e-12
+
+
+class ScalarMix(nn.Module):
+    """One number a layer and one for all. With ``layer_norm`` each layer is first brought to mean 0 and
+    variance 1 over all numbers of the batch's real tokens, as the paper's own code does. ``l2`` is the λ on
+    the scalars: 1 keeps the mix near the mean of the layers, 0.001 sets it free."""
+
+    def __init__(self, num_layers: int, layer_norm: bool = False, l2: float = 0.0) -> None:
+        super().__init__()
+        self.layer_norm = layer_norm
+        self.l2 = l2
+        self.scalars = nn.Parameter(torch.zeros(num_layers))
+        self.gamma = nn.Parameter(torch.ones(()))
+
+    def forward(self, hidden_LBTD: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
+        """[B, T, D]; the mask is read by the norm alone."""
+        if len(hidden_LBTD) != len(self.scalars):
+            raise ValueError(f"{len(hidden_LBTD)} layers for a mix of {len(self.scalars)}")
+        if self.layer_norm:
+            hidden_LBTD = _normed(hidden_LBTD, mask_BT)
+        return self.gamma * torch.einsum("l,lbtd->btd", self.scalars.softmax(0), hidden_LBTD)
+
+    def penalty(self) -> torch.Tensor:
+        """λ Σ w², to be added to the task's loss."""
+        return self.l2 * self.scalars.square().sum()
+
+    def weights(self) -> list[float]:
+        """The share of each layer."""
+        found: list[float] = self.scalars.detach().softmax(0).tolist()
+        return found
+
+
+def _normed(hidden_LBTD: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
+    real = mask_BT[:, :, None].to(hidden_LBTD.dtype)
+    count = real.sum() * hidden_LBTD.shape[-1]
+    mean = (hidden_LBTD * real).sum((1, 2, 3), keepdim=True) / count
+    variance = ((hidden_LBTD - mean) * real).square().sum((1, 2, 3), keepdim=True) / count
+    return (hidden_LBTD - mean) / torch.sqrt(variance + _EPS)
+
+
+class TokenNetwork(nn.Module):
+    """A ``Network`` (core/types.py): whoever extends it says ``forward``, and what it can do with less work."""
+
+    if TYPE_CHECKING:  # nn.Module's own takes and gives anything
+
+        def __call__(self, inputs: Inputs) -> Layers: ...
+
+    def last(self, inputs: Inputs) -> torch.Tensor:
+        """The last layer only, [B, T, D]."""
+        return self(inputs).last
+
+    def picked(self, inputs: Inputs, picks_BP: torch.Tensor) -> torch.Tensor:
+        """The last layer at some tokens of each row only, [B, P, D]."""
+        hidden_BTD = self.last(inputs)
+        return hidden_BTD.gather(1, picks_BP[:, :, None].expand(-1, -1, hidden_BTD.shape[-1]))
+
+    @property
+    def can_pack(self) -> bool:
+        """Whether ``packed`` is possible."""
+        return False
+
+    def packed(self, inputs: Inputs, lens: Sequence[int]) -> Iterator[torch.Tensor]:
+        """The layers, one after another, [N, D], of sequences that stand end to end."""
+        raise NotImplementedError(f"{type(self).__name__} reads rows: ask can_pack before packed")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from firth.api.using import generate_traced, occurrences
 from firth.core.errors import FirthError
-from firth.evaluation.maps import map_context, map_words
+from firth.evaluation.occurrences import map_context, map_words
 from firth.serve import schemas as answers
 from firth.serve import schemas as bodies
+from firth.serve.guard import Problem
 from firth.serve.models import Served
-from firth.serve.settings import Problem
 from firth.serve.worker import Job, Work
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import uvicorn
 
 from firth.core.errors import FirthError
 from firth.serve.application import Server
+from firth.serve.guard import ServeSettings
 from firth.serve.models import ServedModels
-from firth.serve.settings import ServeSettings
 
 _LAST_CALLS_S = 0.2  # for connections that the system has taken already
 

@@ -8,9 +8,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.batching import Ints, cut_batches
+from firth.core.batching import Ints, cut_batches, hashed
 from firth.core.errors import FirthError, nearest
-from firth.core.seeds import hashed
 from firth.core.types import Frame
 
 _POOL = 4  # batches that share out their rows by length

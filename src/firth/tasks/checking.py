@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from firth.core.errors import FirthError
-from firth.data.examples import AnswerExample, TagExample, TextExample
-from firth.tasks.tag.schemes import bad_tags, detect_scheme
-from firth.tokenizers.characters import HAN_CLASS
+from firth.data.labelled import AnswerExample, TagExample, TextExample
+from firth.tasks.tag_schemes import bad_tags, detect_scheme
+from firth.tokenizers.words import HAN_CLASS
 
 AnyExample = TextExample | TagExample | AnswerExample
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)

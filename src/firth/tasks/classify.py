@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from firth.core.types import Batch, Losses, TextReader
-from firth.data.examples import TextExample
+from firth.data.labelled import TextExample
 from firth.tasks.batches import Item, Row, collate, cut_pair, frame_row, pieces_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.core.batching import hashed, uniform
 from firth.core.errors import FirthError
-from firth.core.seeds import hashed, uniform
 from firth.data.answers import read_answers
-from firth.data.examples import AnswerExample, TagExample
-from firth.data.labelled import Columns, read_texts
+from firth.data.labelled import AnswerExample, Columns, TagExample, read_texts
 from firth.data.tagged import TagColumns, read_tagged
 from firth.tasks.checking import Check, check_examples
 from firth.tasks.config import TaskConfig
-from firth.tasks.tag.schemes import convert, repair
+from firth.tasks.tag_schemes import convert, repair
 from firth.tokenizers.word_tokens import join_words
 from firth.tokenizers.words import has_han
 

@@ -1,20 +1,26 @@
 """Fine-tuning: base, network and loop put together for one training; ``firth.tasks.run`` makes a run of it."""
 
-from collections.abc import Set
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from firth.core.configs import TrainingConfig
+from firth.core.files import read_json, write_json
+from firth.core.records import CellSettings, LayerMix, ScoreInterval, SharePoint, TaskResult, TestResult
+from firth.core.registry import TrainingConfig
 from firth.core.types import Progress
-from firth.models.shared.extra_vectors import ExtraVectors
 from firth.models.shared.model import Model
-from firth.models.shared.static import ScratchModel
+from firth.models.shared.static import ExtraVectors, ScratchModel
+from firth.reports.page import line_chart
 from firth.tasks.config import TaskConfig
-from firth.tasks.data import TaskData, texts_of
+from firth.tasks.data import TaskData, check_shares, take_share, texts_of
 from firth.tasks.distillation import Distillation, Teacher, check_distillation
-from firth.tasks.model import TaskModel, build_model, load_base_model
+from firth.tasks.model import TaskModel, build_model, count_trained, load_base_model
 from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
 
@@ -148,3 +154,160 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
         rate = next((rate for dim, rate in _RATES if base.dim <= dim), 5e-5) if tuned else 1e-3
         config = config.replace(learning_rate=rate)
     return config
+
+
+def with_share(data: TaskData, share: float, seed: int) -> TaskData:
+    """The same dev examples with a share of the training ones."""
+    return data if share == 1 else replace(data, train=take_share(data.train, share, seed))
+
+
+def learn_from_shares(
+    settings: Callable[[int], TaskConfig],
+    base: str,
+    data: TaskData,
+    shares: Sequence[float],
+    seeds: int = 3,
+    extra_vectors: ExtraVectors | None = None,
+    progress: Progress | None = None,
+) -> list[SharePoint]:
+    """A point a share, the smallest first.
+
+    ``settings`` for so many examples are complete (``TaskData.configured``, ``default_settings``), so the labels are those of
+    all the data, and few examples are read more often. Each seed draws shares of its own, so that the spread is also that of which examples were labelled.
+    """
+    results = []
+    for share in check_shares(shares):
+        config = settings(round(share * len(data.train)))
+        for number in range(seeds):
+            chosen = config.replace(seed=config.seed + number)
+            part = with_share(data, share, chosen.seed)
+            with tempfile.TemporaryDirectory() as folder:
+                _, trainable, _ = train_model(
+                    chosen, load_base(base, part, chosen), part, Path(folder), progress, extra_vectors
+                )
+            assert trainable.best is not None, "sample efficiency needs dev examples"
+            results.append((share, len(part.train), trainable.best[trainable.task.metric]))
+    return points_of(results)
+
+
+def points_of(results: Sequence[tuple[float, int, float]]) -> list[SharePoint]:
+    """Trainings, each as (share, examples, score), put together by their share."""
+    points = []
+    for share in sorted({share for share, _, _ in results}):
+        own = [(examples, score) for other, examples, score in results if other == share]
+        scores = tuple(score for _, score in own)
+        points.append(
+            SharePoint(
+                share=share,
+                examples=own[0][0],
+                scores=scores,
+                mean=statistics.mean(scores),
+                deviation=statistics.stdev(scores) if len(scores) > 1 else 0.0,
+            )
+        )
+    return points
+
+
+def share_chart(curves: Mapping[str, Sequence[SharePoint]], metric: str) -> str:
+    """The mean score by the number of labelled examples, a line a name, bars for the spread over seeds."""
+    series = {name: [(float(point.examples), point.mean) for point in points] for name, points in curves.items()}
+    spread = {name: [point.deviation for point in points] for name, points in curves.items()}
+    return line_chart(series, "labelled examples", metric, spread=spread, log_x=True)
+
+
+RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.json", "metrics.jsonl"
+Predictions = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training: its settings, and the share of the examples that it learns from."""
+
+    config: TaskConfig
+    share: float = 1.0
+
+
+@dataclass
+class TaskContext:
+    """What trainings stand on: the examples, word vectors, and a base that none has changed yet; and what the best one
+    so far predicts for the dev examples."""
+
+    base_path: str  # or "scratch"
+    data: TaskData
+    extra_vectors: ExtraVectors | None
+    base: Model | None
+    teacher: Teacher | None = None
+    predictions: dict[Path, Predictions] = field(default_factory=dict)  # by the training's folder; one at most
+    best: tuple[float, float] | None = None  # its share and score
+
+    def note(self, folder: Path, result: TaskResult, predictions: Predictions) -> None:
+        if self.best is None or (result.share, result.score) > self.best:
+            self.best, self.predictions = (result.share, result.score), {folder: predictions}
+
+    def take_base(self, config: TaskConfig, data: TaskData) -> Model:
+        """A base as it was. One that is tuned is read again for the next training."""
+        found = self.base if self.base_path != SCRATCH else None
+        if found is None:
+            return load_base(self.base_path, data, config)
+        if config.tune:
+            self.base = None
+        return found
+
+
+def train_cell(
+    folder: Path,
+    cell: Cell,
+    context: TaskContext,
+    progress: Progress | None,
+    keep: bool = True,
+    judge: Callable[[TaskModel, Path], TestResult] | None = None,
+) -> TaskResult:
+    """One training in a folder; one that is there already is not trained again. ``keep`` its model; ``judge`` tests it
+    on examples that decide nothing."""
+    if (folder / RESULT).is_file():
+        return TaskResult.build(read_json(folder / RESULT), folder / RESULT)
+    folder.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    data = with_share(context.data, cell.share, cell.config.seed)
+    base = context.take_base(cell.config, data)
+    model, trainable, train_s = train_model(
+        cell.config, base, data, folder, progress, context.extra_vectors, context.teacher
+    )
+    if keep:
+        model.save(folder, None if context.base_path == SCRATCH else Path(context.base_path))
+    seconds = time.perf_counter() - started
+    result = _result(cell, model, trainable, data, train_s, seconds)
+    if judge is not None:
+        result = result.replace(test=judge(model, folder))
+    write_json(folder / RESULT, result.model_dump(mode="json"))
+    context.note(folder, result, trainable.predictions)
+    return result
+
+
+def _result(
+    cell: Cell, model: TaskModel, trainable: Finetuning, data: TaskData, train_s: float, seconds: float
+) -> TaskResult:
+    config = cell.config
+    assert config.learning_rate is not None
+    return TaskResult(
+        seed=config.seed,
+        share=cell.share,
+        examples=len(data.train),
+        settings=CellSettings(batch_size=config.batch_size, learning_rate=config.learning_rate, epochs=config.epochs),
+        metric=trainable.task.metric,
+        scores=dict(trainable.best or {}),
+        interval=_interval(model, data, trainable.predictions),
+        train_s=train_s,
+        seconds=seconds,
+        trained_parameters=count_trained(model.network),
+        parameters=model.num_parameters,
+        mixes={place: LayerMix(**mix) for place, mix in model.network.learned_mixes().items()},
+    )
+
+
+def _interval(model: TaskModel, data: TaskData, predictions: Predictions) -> ScoreInterval | None:
+    """In which the dev score lies by chance."""
+    if not data.dev:
+        return None
+    metric, (low, high) = model.task.interval(data.dev, predictions)
+    return ScoreInterval(metric=metric, low=low, high=high)

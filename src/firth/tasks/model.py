@@ -14,26 +14,21 @@ import torch
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.files import read_json, write_json
-from firth.core.tensors import load_tensors, save_tensors
+from firth.core.files import load_tensors, read_json, save_tensors, write_json
 from firth.core.types import TextReader
-from firth.data.examples import AnswerExample, TagExample, TextExample
+from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.models.bert.format import is_plain, save_bert
 from firth.models.elmo.format import OPTIONS, WEIGHTS, find_pair
-from firth.models.loading import load_model
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder_format import load_encoder
-from firth.models.shared.encoder_model import EncoderModel
-from firth.models.shared.extra_vectors import ExtraVectors, read_with_vectors
-from firth.models.shared.model import Attention, Model, TextLayers
-from firth.models.shared.static import ScratchModel, StaticModel
-from firth.tasks.answer.answer import AnswerQuestions
-from firth.tasks.answer.apart import AnswerApart, ComparingNetwork
+from firth.models.shared.encoder_model import EncoderModel, load_encoder
+from firth.models.shared.model import Attention, Model, TextLayers, load_model
+from firth.models.shared.static import ExtraVectors, ScratchModel, StaticModel, read_with_vectors
+from firth.tasks.answer import AnswerApart, AnswerQuestions, ComparingNetwork
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork
-from firth.tasks.predicting import Task, predict_items, predict_stream
-from firth.tasks.tag.tag import Tag
+from firth.tasks.tag import Tag
+from firth.tasks.training import Task, predict_items, predict_stream
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.words import has_han, is_border, split_words
 
@@ -296,7 +291,7 @@ def _published_config(folder: Path, heads: dict[str, Any]) -> TaskConfig:
     count = len(heads["classifier"]["weight"])
     labels = tuple(names.get(place, f"LABEL_{place}") for place in range(count))
     if kind == _TAGGER:
-        from firth.tasks.tag.schemes import detect_scheme
+        from firth.tasks.tag_schemes import detect_scheme
 
         return TaskConfig(task="tag", labels=labels, scheme=detect_scheme([labels]) and "bio")
     if data.get("problem_type") == "multi_label_classification":

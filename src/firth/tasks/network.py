@@ -15,11 +15,9 @@ from torch.utils.checkpoint import checkpoint
 
 from firth.core.errors import FirthError
 from firth.core.types import Inputs, Layers, TextReader
-from firth.models.shared.extra_vectors import WithExtraVectors
-from firth.models.shared.heads import Pooler
-from firth.nn.layers import dropout
-from firth.nn.pooling import pool_owned, pool_tokens
-from firth.nn.scalar_mix import ScalarMix
+from firth.models.shared.encoder import Pooler
+from firth.models.shared.static import WithExtraVectors
+from firth.nn.layers import ScalarMix, dropout, pool_owned, pool_tokens
 from firth.tasks.config import TaskConfig
 
 Tensors = Mapping[str, torch.Tensor]

@@ -1,23 +1,163 @@
 """Predictions for a file or standard input, one after the other, in constant memory."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
 from firth.core.errors import FirthError
-from firth.core.system import stdin_lines
+from firth.core.files import read_json, stdin_lines
+from firth.core.registry import spec_of_model_type
+from firth.core.run import Run, is_run
 from firth.data.answers import read_answers
-from firth.data.examples import AnswerExample, TextExample
-from firth.data.labelled import Columns, stream_texts
-from firth.data.sources import Source, find_sources, numbered_lines
-from firth.data.tables import table_format
+from firth.data.labelled import AnswerExample, Columns, TextExample, stream_texts
+from firth.data.sources import Source, find_sources, numbered_lines, table_format
 from firth.data.tagged import stream_tagged, tag_layout
-from firth.tasks.data import tag_columns
-from firth.tasks.evaluate import check_pair, stored_reading
-from firth.tasks.model import TaskModel, tag_example
+from firth.models.gpt.model import TEMPLATE, DecoderModel, PromptedLabel, classify_by_prompt
+from firth.models.shared.encoder_model import load_encoder
+from firth.models.shared.model import Model
+from firth.tasks.data import Reading, build_data, read_examples, tag_columns
+from firth.tasks.model import SETTINGS, TaskModel, load_published, tag_example
+from firth.tasks.scores import accuracy, classify_scores, confusion_interval
+from firth.tasks.write.data import read_writing
+from firth.tasks.write.model import SETTINGS as WRITING
 from firth.tasks.write.model import WritingModel
+
+_PRETRAINED = ("Model", "ForPreTraining", "ForMaskedLM", "ForNextSentencePrediction")  # classes without a task
+
+
+def is_task(path: Path) -> bool:
+    """Whether a task was learned here: by Firth, or by the head of a published directory."""
+    if (path / SETTINGS).is_file() or (path / WRITING).is_file():
+        return True
+    return not is_run(path) and (path / "config.json").is_file() and _has_head(path)
+
+
+def _has_head(path: Path) -> bool:
+    data = read_json(path / "config.json")
+    spec = spec_of_model_type(str(data.get("model_type"))) if isinstance(data, dict) else None
+    if spec is None or not spec.has_task_heads:
+        return False
+    classes = data.get("architectures")
+    if classes:
+        return not str(classes[0]).endswith(_PRETRAINED)
+    return bool({"classifier", "spans"} & load_encoder(path)[2].keys())
+
+
+def load_task(path: Path) -> TaskModel | WritingModel:
+    """A run of ``firth finetune``, or a published directory with the head of a task."""
+    if (path / SETTINGS).is_file():
+        return TaskModel.load(path)
+    if (path / WRITING).is_file():
+        return WritingModel.load(path)
+    return load_published(path)
+
+
+def stored_reading(run: Path) -> Reading:
+    """How the files that a run learned from were read."""
+    found = Run.find(run)
+    if found is None or found.record.made_from is None:
+        return Reading()
+    try:
+        return TypeAdapter(Reading).validate_python(found.record.made_from.reading)
+    except ValidationError as error:
+        name = ".".join(map(str, error.errors()[0]["loc"]))
+        raise FirthError(f"{found.path}: damaged ('made_from.reading.{name}'); train it again") from None
+
+
+def check_pair(example: TextExample, pairs: bool) -> None:
+    """What compares two texts wants two, and what reads one wants one."""
+    if (example.second is not None) != pairs:
+        there, wanted = ("one text", "two") if pairs else ("two texts", "one")
+        raise FirthError(
+            f"{example.where}: {there} where this model reads {wanted}; give another file, or name its columns with --text and --second"
+        )
+
+
+def evaluate_task(model: TaskModel | WritingModel, run: Path, data: Path, reading: Reading) -> dict[str, Any]:
+    """All scores of the model of ``run``, and the interval in which the main one lies 95 times in 100. What ``reading``
+    does not say is read as it was to learn."""
+    given = {name: value for name, value in vars(reading).items() if value}
+    reading = replace(stored_reading(run), **given)
+    if isinstance(model, WritingModel):
+        written = read_writing(model.config, data, None, reading, learning=False).train
+        if model.config.form == "classify":
+            for example in written:
+                check_pair(example, model.config.pairs)
+            check_labels(model.config.labels, written, data)
+        return {"examples": len(written), **model.score_examples(written)}
+    examples = read_examples(model.config.task, data, reading, for_scoring=True)
+    if not examples:
+        raise FirthError(f"{data}: no examples in it; check the file")
+    build_data(model.config.task, examples, []).check.refuse(learning=False)
+    if model.config.task in ("classify", "score") and not model.either:
+        for example in examples:
+            check_pair(example, model.pairs)
+    if model.config.scheme == "bio":
+        examples = build_data(model.config.task, examples, []).train
+    if model.config.task == "classify":
+        check_labels(model.config.labels, examples, data)
+    predictions = model.predict_examples(examples)
+    items = [model.task.item(example, number) for number, example in enumerate(examples)]
+    name, (low, high) = model.task.interval(examples, predictions)
+    scores = model.task.score(examples, items, predictions)
+    return {"examples": len(examples), **scores, "interval": {"metric": name, "low": low, "high": high}}
+
+
+def check_labels(known: Sequence[str], examples: Sequence[Any], data: Path, knows: str = "this model") -> None:
+    for example in examples:
+        if str(example.label) not in known:
+            raise FirthError(
+                f"{example.where or data}: the label '{example.label}' is unknown to {knows} ({', '.join(known[:8])}); mend the file or train again"
+            )
+
+
+Shown = Sequence[tuple[str, str]]
+
+
+def read_shown(path: Path, reading: Reading) -> list[TextExample]:
+    """Examples to be shown or to be scored: one text and its label each."""
+    found: list[TextExample] = [example for example in read_examples("classify", path, reading) if example.label]
+    if not found:
+        raise FirthError(f"{path}: no labelled texts in it; check the file")
+    for example in found:
+        check_pair(example, pairs=False)
+    return found
+
+
+def label_by_prompt(model: Model, shown: Path | Shown, texts: Sequence[str], template: str | None) -> Any:
+    """The label of each text after the examples of a file, or after pairs of text and label."""
+    if not isinstance(model, DecoderModel):
+        raise FirthError(f"a model of kind '{model.kind}' cannot classify by prompt: use a decoder such as gpt-mini")
+    if isinstance(shown, Path):
+        shown = [(example.text, str(example.label)) for example in read_shown(shown, Reading())]
+    found: list[PromptedLabel] = classify_by_prompt(model, list(shown), list(texts), template or TEMPLATE)
+    return found
+
+
+def evaluate_prompt(model: Model, shown: Path, data: Path, template: str | None, reading: Reading) -> dict[str, Any]:
+    """The scores that ``firth evaluate`` gives for a classifier, so that both can be compared."""
+    examples = [(example.text, str(example.label)) for example in read_shown(shown, reading)]
+    asked = read_shown(data, reading)
+    labels = list(dict.fromkeys(label for _, label in examples))
+    check_labels(labels, asked, data, "these examples")
+    found = label_by_prompt(model, examples, [example.text for example in asked], template)
+    true = np.asarray([labels.index(str(example.label)) for example in asked])
+    guessed = np.asarray([labels.index(one.label) for one in found])
+    low, high = confusion_interval(true, guessed, len(labels), accuracy)
+    scores = classify_scores(true, guessed, len(labels))
+    return {
+        "examples": len(asked),
+        "shown": len(examples),
+        **scores,
+        "interval": {"metric": "accuracy", "low": low, "high": high},
+    }
+
 
 _TAGGED = (".conll", ".conllu", ".bio", ".bioes", ".bmes", ".iob", ".iob2")
 _HEAD_LINES = 200

@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
 from firth.core.records import TaskRecord, TunedBase
 from firth.core.run import Run, RunRecord
-from firth.core.units import show_count, show_duration
-from firth.reports.charts import line_chart
-from firth.reports.page import cards, page, settings_table
+from firth.reports.page import cards, line_chart, page, settings_table
 from firth.tasks.config import TaskConfig
-from firth.tasks.curve import share_chart
 from firth.tasks.data import TaskData
+from firth.tasks.finetune import share_chart
 from firth.tasks.scores import confusion
-from firth.training.history import read_history
+from firth.training.checkpoints import read_history
 
 _WORST = 25
 _MOST_CLASSES = 40

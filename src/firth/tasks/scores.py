@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from firth.core.seeds import generator
+from firth.core.batching import generator
 
 Floats = NDArray[np.float64]
 

@@ -6,6 +6,8 @@ It is read from and saved as the files that others read too: ``tokenizer.json``,
 import hashlib
 import itertools
 import json
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,8 +18,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json, write_text
 from firth.core.types import Encoding
-from firth.tokenizers.characters import close_gaps
-from firth.tokenizers.words import split_words
+from firth.tokenizers.words import close_gaps, split_words
 
 SPECIALS = {
     "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
@@ -284,3 +285,65 @@ def with_class_last(pieces: Pieces) -> Pieces:
         special_tokens=[(cls, pieces.cls_id), (sep, pieces.sep_id)],
     )
     return Pieces(backend)
+
+
+PATTERN = re.compile(r"<extra_id_(\d+)>")
+
+
+def sentinel(number: int) -> str:
+    """How sentinel ``number`` is written."""
+    return f"<extra_id_{number}>"
+
+
+def sentinel_ids(pieces: Pieces) -> list[int]:
+    """The ids of sentinels 0, 1, 2, ...; empty where the vocabulary has none."""
+    found: list[int] = []
+    while (number := pieces.id(sentinel(len(found)))) is not None:
+        found.append(number)
+    return found
+
+
+def with_sentinels(pieces: Pieces, count: int) -> Pieces:
+    """The same pieces with ``count`` sentinels behind them, and texts that end with the token that ends texts.
+    Pieces that have sentinels already are left as they are."""
+    there = len(sentinel_ids(pieces))
+    if there:
+        if there < count:
+            raise FirthError(f"the tokenizer has {there} sentinels, not {count}: set num_sentinels={there}")
+        return pieces
+    assert pieces.eos_id is not None
+    backend = Tokenizer.from_str(pieces.backend.to_str())
+    # White space before one belongs to what it stands for, as in the pieces of a running text.
+    backend.add_special_tokens(
+        [AddedToken(sentinel(number), special=True, normalized=False, lstrip=True) for number in reversed(range(count))]
+    )
+    end = pieces.token(pieces.eos_id)
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"$A:0 {end}:0", pair=f"$A:0 {end}:0 $B:1 {end}:1", special_tokens=[(end, pieces.eos_id)]
+    )
+    found = Pieces(backend)
+    assert sentinel_ids(found) == list(range(pieces.vocab_size + count - 1, pieces.vocab_size - 1, -1))
+    return found
+
+
+def spans_of(ids: Sequence[int], sentinels: Sequence[int]) -> dict[int, list[int]]:
+    """What follows each sentinel (by its number) up to the next; of one that comes twice, the first."""
+    number_of = {token: number for number, token in enumerate(sentinels)}
+    found: dict[int, list[int]] = {}
+    into: list[int] = []
+    for token in ids:
+        if token in number_of:
+            into = []
+            found.setdefault(number_of[token], into)
+        else:
+            into.append(token)
+    return found
+
+
+def merged(ids: Sequence[int], spans: Mapping[int, Sequence[int]], sentinels: Sequence[int]) -> list[int]:
+    """A text with every sentinel replaced by its span."""
+    number_of = {token: number for number, token in enumerate(sentinels)}
+    found: list[int] = []
+    for token in ids:
+        found += spans.get(number_of[token], ()) if token in number_of else (token,)
+    return found

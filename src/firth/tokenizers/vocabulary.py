@@ -1,16 +1,204 @@
 """Training a tokenizer from a stream of texts, the same vocabulary from the same text every time."""
 
+import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
-from firth.tokenizers.characters import joins
+from firth.core.registry import TokensConfig
 from firth.tokenizers.pieces import BYTE_TOKENS, SPECIALS, Pieces, bert_tokenizer
-from firth.tokenizers.unigram import count_words, train_unigram
+from firth.tokenizers.words import joins
+
+SPACE = "\u2581"
+_MAX_WORDS = 300_000
+_MAX_CHARS = 3_500_000
+_SEEDS_A_PIECE = 15
+_MIN_SEEDS = 100_000
+_SHRINK = 0.75
+_SLACK = 1.1
+_LONG = 24
+_STOPS = "，。！？；：、…,.!?;:"
+# Long stretches without spaces (Chinese) are taken apart at their punctuation.
+_STRETCH = re.compile(f"[^{_STOPS}]{{1,29}}[{_STOPS}]?|[{_STOPS}]")
+
+
+def count_words(texts: Iterable[str]) -> dict[str, int]:
+    """Counts of the words of normalised texts, spelled with the mark of the space before them.
+
+    Memory is bounded: when there are too many, half of those seen once are forgotten.
+    """
+    counts: Counter[str] = Counter()
+    rounds = 0
+    for text in texts:
+        for word in text.split():
+            marked = SPACE + word
+            if len(marked) <= _LONG:
+                counts[marked] += 1
+            else:
+                counts.update(_STRETCH.findall(marked))
+        while len(counts) > _MAX_WORDS:
+            counts = _thinned(counts, rounds)
+            rounds += 1
+    while sum(map(len, counts)) > _MAX_CHARS:
+        counts = _thinned(counts, rounds)
+        rounds += 1
+    return dict(sorted(counts.items()))
+
+
+def _thinned(counts: Counter[str], rounds: int) -> Counter[str]:
+    """Without half of the rarest words, chosen by their spelling."""
+    bit, rare = 1 << rounds % 24, 1 + rounds // 24
+    return Counter({word: times for word, times in counts.items() if times > rare or zlib.crc32(word.encode()) & bit})
+
+
+def _kernels() -> Any:
+    """Numba takes a moment to load: only when a vocabulary is trained."""
+    from firth.tokenizers import unigram_kernels
+
+    return unigram_kernels
+
+
+@dataclass
+class _Strings:
+    """Strings of small numbers, one after another."""
+
+    chars: NDArray[np.int32]
+    ends: NDArray[np.int64]
+
+    def chosen(self, which: NDArray[Any]) -> "_Strings":
+        starts = np.append(0, self.ends[:-1])[which]
+        lens = self.ends[which] - starts
+        ends = np.cumsum(lens)
+        index = np.repeat(starts - (ends - lens), lens) + np.arange(lens.sum())
+        return _Strings(self.chars[index], ends)
+
+
+def train_unigram(counts: dict[str, int], num_pieces: int, max_chars: int) -> list[tuple[str, float]]:
+    """(piece, log probability), the likeliest first; every character (up to ``max_chars``) is one."""
+    words = list(counts)
+    times = np.fromiter(counts.values(), np.float64, len(counts))
+    codes = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32)
+    word_of = np.repeat(np.arange(len(words)), [len(word) for word in words])
+    alphabet, chars = np.unique(codes, return_inverse=True)
+    char_counts = np.bincount(chars, times[word_of], len(alphabet))
+    kept = np.sort(np.lexsort((alphabet, -char_counts))[:max_chars])
+    text = _Strings(chars.astype(np.int32), np.cumsum([len(word) for word in words]))
+    seeds, weights = _seeds(text, times, max(_SEEDS_A_PIECE * num_pieces, _MIN_SEEDS), len(alphabet), kept)
+    pieces, logs = _Trainer(text, times, len(alphabet)).train(seeds, weights, num_pieces)
+    spelled = "".join(map(chr, alphabet[pieces.chars]))
+    starts = np.append(0, pieces.ends[:-1])
+    found = [
+        (spelled[start:end], round(float(log), 6)) for start, end, log in zip(starts, pieces.ends, logs, strict=True)
+    ]
+    return sorted(found, key=lambda entry: (-entry[1], entry[0]))
+
+
+def _seeds(
+    text: _Strings, times: NDArray[np.float64], wanted: int, num_chars: int, kept: NDArray[np.int64]
+) -> tuple[_Strings, NDArray[np.float64]]:
+    """The kept characters, and the substrings seen at least twice that are worth most (count x length).
+
+    Substrings grow by a character a round; one that always goes on in the same way is left out.
+    """
+    max_piece: int = _kernels().MAX_PIECE
+    word_of = np.repeat(np.arange(len(text.ends), dtype=np.int32), np.diff(text.ends, prepend=0))
+    room = (text.ends[word_of] - np.arange(len(text.chars))).astype(np.int32)  # characters to the word's end
+    places = np.flatnonzero(np.isin(text.chars, kept))
+    numbers = text.chars[places].astype(np.int64)
+    total = np.bincount(numbers, times[word_of[places]], num_chars)
+    first_place = np.zeros(num_chars, np.int64)
+    first_place[numbers[::-1]] = places[::-1]
+    found_places, found_lens, found_counts = [first_place[kept]], [np.ones(len(kept), np.int64)], [total[kept]]
+    where = first_place
+    is_kept = np.isin(np.arange(num_chars), kept)
+    for length in range(2, max_piece + 1):
+        go_on = room[places] >= length
+        go_on[go_on] = is_kept[text.chars[places[go_on] + length - 1]]
+        places, numbers = places[go_on], numbers[go_on]
+        keys = numbers * num_chars + text.chars[places + length - 1]
+        unique, first, longer = np.unique(keys, return_index=True, return_inverse=True)
+        longer_total = np.bincount(longer, times[word_of[places]], len(unique))
+        always = np.zeros(len(total))
+        np.maximum.at(always, unique // num_chars, longer_total)
+        if length > 2:
+            worth = (total >= 2) & (always < total)
+            found_places.append(where[worth])
+            found_lens.append(np.full(int(worth.sum()), length - 1))
+            found_counts.append(total[worth])
+        often = longer_total >= 2
+        kept_places = often[longer]
+        where, total = places[first[often]], longer_total[often]
+        numbers = (np.cumsum(often) - 1)[longer[kept_places]]
+        places = places[kept_places]
+    lens, counts = np.concatenate(found_lens), np.concatenate(found_counts)
+    starts = np.concatenate(found_places)
+    value = np.asarray(counts * lens, np.float64)
+    order = np.argsort(-value[len(kept) :], kind="stable")[: max(0, wanted - len(kept))] + len(kept)
+    chosen = np.concatenate((np.arange(len(kept)), order))
+    ends = np.cumsum(lens[chosen])
+    index = np.repeat(starts[chosen] - (ends - lens[chosen]), lens[chosen]) + np.arange(ends[-1])
+    return _Strings(text.chars[index], ends), value[chosen]
+
+
+class _Trainer:
+    """Expectation maximisation over the lattices of all words, and pruning."""
+
+    def __init__(self, text: _Strings, times: NDArray[np.float64], num_chars: int) -> None:
+        self.text = text
+        self.times = times
+        self.num_chars = num_chars
+
+    def train(
+        self, pieces: _Strings, weights: NDArray[np.float64], wanted: int
+    ) -> tuple[_Strings, NDArray[np.float64]]:
+        logs = np.log(weights / weights.sum())
+        while True:
+            for _ in range(2):
+                pieces, logs = self._maximise(pieces, logs)
+            if len(logs) <= wanted * _SLACK:
+                break
+            pieces, logs = self._prune(pieces, logs, max(int(wanted * _SLACK), int(len(logs) * _SHRINK)))
+        return self._first(pieces, logs, logs, wanted)
+
+    def _trie(self, pieces: _Strings) -> tuple[Any, ...]:
+        num_slots = 1 << (2 * len(pieces.chars)).bit_length()
+        trie: tuple[Any, ...] = _kernels().build_trie(pieces.chars, pieces.ends, self.num_chars, num_slots)
+        return trie
+
+    def _maximise(self, pieces: _Strings, logs: NDArray[np.float64]) -> tuple[_Strings, NDArray[np.float64]]:
+        """One step; the digamma makes rare pieces rarer (Bayesian EM, as SentencePiece does it)."""
+        from scipy.special import digamma
+
+        used = _kernels().expected_counts(
+            self.text.chars, self.text.ends, self.times, *self._trie(pieces), np.exp(logs), self.num_chars
+        )
+        single = np.diff(pieces.ends, prepend=0) == 1
+        kept = np.flatnonzero(single | (used >= 0.5))
+        used = np.maximum(used[kept], 0.5)
+        return pieces.chosen(kept), digamma(used) - digamma(used.sum())
+
+    def _prune(self, pieces: _Strings, logs: NDArray[np.float64], size: int) -> tuple[_Strings, NDArray[np.float64]]:
+        trie = self._trie(pieces)
+        used = _kernels().best_counts(self.text.chars, self.text.ends, self.times, *trie, logs, self.num_chars)
+        lost = _kernels().losses(pieces.chars, pieces.ends, used, *trie, logs, self.num_chars)
+        return self._first(pieces, logs, lost, size)
+
+    def _first(
+        self, pieces: _Strings, logs: NDArray[np.float64], worth: NDArray[np.float64], size: int
+    ) -> tuple[_Strings, NDArray[np.float64]]:
+        """The pieces of most worth, all characters among them, in the order they had."""
+        single = np.diff(pieces.ends, prepend=0) == 1
+        order = np.lexsort((np.arange(len(logs)), -worth, ~single))
+        kept = np.sort(order[:size])
+        return pieces.chosen(kept), logs[kept]
+
 
 _ALPHABET_SHARE = 0.9
 Texts = Callable[[], Iterable[str]]

@@ -1,9 +1,108 @@
-"""What a reader sees as one character may be several: marks, joined emoji, flags are not cut apart."""
+"""Characters, words and sentences."""
 
+import functools
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TypeVar
 
-from firth.tokenizers.characters import HAN_CLASS
+import numpy as np
+from numpy.typing import NDArray
+
+_HAN = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B920, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+HAN_CLASS = "".join(f"{chr(first)}-{chr(last)}" for first, last in _HAN)
+# White space for Python's str.split() that BERT deletes as control characters instead.
+DELETED_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
+_WIDE = f"{HAN_CLASS}\u3001-\u303f\uff01-\uff65"
+_GAP = re.compile(rf"(?<=[{_WIDE}])[ ]+(?=[{_WIDE}])")
+
+
+def whole_characters(text: str) -> str:
+    """JSON can spell half a surrogate pair, which is no character: U+FFFD stands in its place."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def is_han(char: str) -> bool:
+    """The ideographs that BERT sets apart."""
+    code = ord(char)
+    return code >= 0x3400 and any(first <= code <= last for first, last in _HAN)
+
+
+def spaced(words: Iterable[str]) -> str:
+    """Words with spaces between, except between Chinese characters."""
+    out = ""
+    for word in words:
+        gap = bool(out and word) and not (is_han(out[-1]) and is_han(word[0]))
+        out += f" {word}" if gap else word
+    return out
+
+
+def close_gaps(text: str) -> str:
+    """Chinese without the spaces between its characters that pieces put there."""
+    return _GAP.sub("", text)
+
+
+@functools.cache
+def joins(char: str) -> bool:
+    """Whether a border beside this character may be inside a word.
+
+    No for ideographs, white space and plain punctuation; yes, to be safe, for everything else
+    (letters, digits, marks, and control characters, which vanish and so join their neighbours).
+    """
+    if is_han(char) or (char.isspace() and char not in DELETED_SPACES):
+        return False
+    code = ord(char)
+    settled = code < 0x3100 or 0xFF00 <= code <= 0xFFEF
+    ascii_mark = 33 <= code <= 126 and not char.isalnum()
+    mark = ascii_mark or (settled and unicodedata.category(char).startswith("P"))
+    return not (mark and unicodedata.normalize("NFD", char) == char)
+
+
+MAX_CHARS = 50
+BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = range(256, 261)
+NUM_IDS = PADDING + 2  # with the shift
+Integer = TypeVar("Integer", bound=np.integer)
+
+
+def character_ids(words: Sequence[str], max_chars: int = MAX_CHARS) -> NDArray[np.int64]:
+    """[words, max_chars]; long words lose their last bytes."""
+    ids = np.full((len(words), max_chars), PADDING, np.int64)
+    ids[:, 0] = BEGIN_WORD
+    for row, word in zip(ids, words, strict=True):
+        data = word.encode("utf-8", "ignore")[: max_chars - 2]
+        row[1 : len(data) + 1] = np.frombuffer(data, np.uint8)
+        row[len(data) + 1] = END_WORD
+    return ids + 1
+
+
+def border_ids(max_chars: int = MAX_CHARS) -> NDArray[np.int64]:
+    """[2, max_chars]: the words that begin and end a sentence."""
+    ids = np.full((2, max_chars), PADDING, np.int64)
+    ids[:, 0] = BEGIN_WORD
+    ids[:, 1] = BEGIN_SENTENCE, END_SENTENCE
+    ids[:, 2] = END_WORD
+    return ids + 1
+
+
+def used_len(ids: NDArray[np.integer]) -> int:
+    """How many characters the longest word has with its borders, before padding begins."""
+    return int((ids != PADDING + 1).any(axis=0).nonzero()[0][-1]) + 1 if ids.size else 0
+
+
+def trimmed(ids: NDArray[Integer], widest: int) -> NDArray[Integer]:
+    """The same words with only as much padding as a convolution of that width can tell apart."""
+    return np.ascontiguousarray(ids[:, : used_len(ids) + widest])
+
 
 _JOINER = "\u200d"
 
@@ -42,7 +141,7 @@ def is_border(text: str, place: int) -> bool:
     return True
 
 
-def whole_characters(text: str, start: int, end: int) -> tuple[int, int]:
+def widen_to_characters(text: str, start: int, end: int) -> tuple[int, int]:
     """The range widened to whole characters; an empty range stays empty."""
     if start >= end:
         return start, end
@@ -53,7 +152,7 @@ def whole_characters(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-_HAN = re.compile(f"[{HAN_CLASS}]")
+_HAN_RE = re.compile(f"[{HAN_CLASS}]")
 _LEADS = re.compile(rb"[\xe3-\xe9\xef\xf0]")
 WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 
@@ -64,7 +163,7 @@ def has_han(text: str) -> bool:
     return (
         not text.isascii()
         and _LEADS.search(text.encode("utf-8", "surrogatepass")) is not None
-        and _HAN.search(text) is not None
+        and _HAN_RE.search(text) is not None
     )
 
 
@@ -87,3 +186,115 @@ def split_words(text: str, chinese: bool | None = None) -> list[tuple[int, int]]
             spans.append((start, end))
         start = end
     return spans
+
+
+_WIDE_ENDS = frozenset("。！？｡")
+_CLOSERS = "\"'”’」』】》）)]"
+_BORDER = re.compile(rf"([.!?…。！？｡]+|\n)(?:(?<!\n)[{re.escape(_CLOSERS)}]+)?(\s*)")
+_ABBREVIATIONS = frozenset(
+    """mr mrs ms mx dr prof rev hon st sr jr gen col lt capt sgt cpl maj cmdr adm gov sen rep pres vs etc eg ie viz cf al
+    ca approx inc ltd co corp plc dept univ assn bros est ed eds jan feb apr jun jul aug sep sept oct nov dec mon tue
+    wed thu fri ave blvd rd hwy mt ft oz lb lbs hr hrs a.m p.m i.e e.g u.s u.k u.n ph.d""".split()
+)
+_BEFORE_NUMBERS = frozenset("no nos fig figs eq eqs ref refs vol vols pp ch sec art mar sat sun min max".split())
+_LONGEST = max(map(len, _ABBREVIATIONS | _BEFORE_NUMBERS))
+_MAY_END = frozenset(("etc", "inc", "ltd", "co", "corp", "jr", "sr", "a.m", "p.m", "u.s", "u.k", "u.n", "ph.d"))
+
+
+_NARROW, _WIDE_MARK, _BREAK, _CLOSER, _BLANK = 1, 2, 3, 4, 5
+
+
+@cache
+def _kinds() -> NDArray[np.uint8]:
+    """What each character below U+10000 is to a border."""
+    kinds = np.zeros(0x10000, np.uint8)
+    for kind, chars in (
+        (_BLANK, [chr(code) for code in range(0x3001) if chr(code).isspace()]),
+        (_CLOSER, _CLOSERS),
+        (_NARROW, ".!?"),
+        (_WIDE_MARK, "…。！？｡"),
+        (_BREAK, "\n"),
+    ):
+        kinds[[ord(char) for char in chars]] = kind
+    return kinds
+
+
+def _candidates(text: str) -> list[int]:
+    """Where a border may be: the first mark of each, sought by NumPy because the regular
+    expression is slow to pass over the letters between."""
+    if text.isascii():
+        kind = _kinds()[np.frombuffer(text.encode(), np.uint8)]
+    else:
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        kind = _kinds()[np.minimum(codes, 0xFFFF)]
+    places = np.flatnonzero((kind > 0) & (kind <= _BREAK))
+    here = kind[places]
+    after = np.append(kind, np.uint8(0))[places + 1]
+    before = np.append(np.uint8(0), kind)[places]
+    nothing = ((here == _NARROW) & (after == 0)) | ((here == _BREAK) & (after != _BREAK) & (after != _BLANK))
+    again = (before > 0) & (before < _BREAK) & (here != _BREAK)
+    found: list[int] = places[~(nothing | again)].tolist()
+    return found
+
+
+def split_sentences(text: str) -> list[tuple[int, int]]:
+    """(start, end) of each sentence, without the white space around it."""
+    spans: list[tuple[int, int]] = []
+    start = len(text) - len(text.lstrip())
+    size = len(text.rstrip())
+    end = start
+    for place in _candidates(text):
+        if place < end:
+            continue  # part of the marks or the space before
+        match = _BORDER.match(text, place, size)
+        if match is None:
+            break
+        marks, space = match.groups()
+        end = match.end()
+        if end == size:
+            break
+        if marks == ".":
+            if not space or not (_stops(text, match.start(), end) or space.count("\n") > 1):
+                continue
+        elif marks not in _WIDE_ENDS and not _closes(text, end, marks, space):
+            continue
+        close = end - len(space)
+        if marks == "\n":
+            close = start + len(text[start:close].rstrip())
+        spans.append((start, close))
+        start = end
+    if size > start:
+        spans.append((start, size))
+    return spans
+
+
+def _stops(text: str, start: int, end: int) -> bool:
+    """Whether the single full stop at ``start`` closes a sentence; white space follows, then ``end``."""
+    following = text[end]
+    if following.islower():
+        return False
+    word = text[max(0, start - 24) : start].rpartition(" ")[2]
+    if word.isalpha() and len(word) > _LONGEST:
+        return True
+    word = word.rpartition("\n")[2].lstrip("\"'“‘([-")
+    if len(word) == 1:
+        return not (word.isupper() and word != "I")
+    bare = word.lower()
+    if bare in _BEFORE_NUMBERS:
+        return not following.isdigit()
+    if bare in _ABBREVIATIONS:
+        return bare in _MAY_END and following.isupper()
+    return "." not in bare or any(len(part) > 1 for part in bare.split(".")) or following.isupper()
+
+
+def _closes(text: str, end: int, marks: str, space: str) -> bool:
+    """Whether marks other than a single full stop close a sentence."""
+    if marks == "\n":
+        return "\n" in space
+    if space.count("\n") >= 2:
+        return True
+    if not _WIDE_ENDS.isdisjoint(marks) or "……" in marks:
+        return True
+    if not space:
+        return marks == "…" and text[end] >= "\u2e80"
+    return not text[end].islower()

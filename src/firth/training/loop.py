@@ -18,15 +18,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from firth.core.configs import TrainingConfig
+from firth.core.batching import hashed
 from firth.core.errors import FirthError, Interrupted
-from firth.core.seeds import hashed
+from firth.core.registry import TrainingConfig
 from firth.core.types import Batch, Progress, Trainable
-from firth.training.averaging import AveragedSGD, stopped_improving
-from firth.training.checkpoints import list_checkpoints, prune, read_state
-from firth.training.history import History, prefetched
-from firth.training.module_checkpoints import load_model, load_optimizer, save_checkpoint
-from firth.training.optimizer import build_optimizer, learning_rate, set_rate
+from firth.training.checkpoints import History, list_checkpoints, prefetched, prune, read_state
+from firth.training.optimizer import (
+    AveragedSGD,
+    build_optimizer,
+    learning_rate,
+    load_model,
+    load_optimizer,
+    save_checkpoint,
+    set_rate,
+    stopped_improving,
+)
 from firth.training.ranks import Ranks
 
 _REPORT_S = 1.0

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.core.batching import generator, hashed
 from firth.core.errors import FirthError
 from firth.core.files import disk_errors, read_json, write_json
-from firth.core.seeds import generator, hashed
 from firth.corpus.format import Corpus
 from firth.vectors.configs import GloveConfig
 from firth.vectors.learners import Plan, unit_starts

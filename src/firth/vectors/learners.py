@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.seeds import generator, hashed
+from firth.core.batching import generator, hashed
 from firth.corpus.format import Corpus
 from firth.vectors.configs import FastTextConfig, Word2VecConfig
 from firth.vectors.vocabulary import Bags, Vocabulary, huffman_paths, keep_table, no_paths, noise_table
@@ -219,7 +219,7 @@ class WordLearner:
             np.uint64(key),
         )
         if self.bags:
-            from firth.vectors.subword_kernels import train_subwords
+            from firth.vectors.kernels import train_subwords
 
             return train_subwords(*tables, self.bags.starts, self.bags.rows, *matrices, *settings)
         from firth.vectors.kernels import train_words

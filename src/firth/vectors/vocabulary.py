@@ -198,7 +198,7 @@ def all_buckets(
         lens = np.asarray([len(one) for one in some], np.int64)
         flat = np.fromiter((number for one in some for number in one), np.int64, int(lens.sum()))
         return flat, np.concatenate((np.zeros(1, np.int64), np.cumsum(lens)))
-    from firth.vectors.subword_kernels import hash_words
+    from firth.vectors.kernels import hash_words
 
     marked = [
         b"" if word == END_OF_SENTENCE else b"<" + word.encode("utf-8", "surrogateescape") + b">" for word in words

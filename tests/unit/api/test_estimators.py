@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import check_no_attributes_set_in_init, chec
 import firth
 from firth.core.errors import FirthError
 from firth.core.run import Run
-from firth.data.examples import TextExample
+from firth.data.labelled import TextExample
 from firth.serve.models import load_models
 from task_text import pairs, tagged, texts
 

@@ -12,7 +12,7 @@ import pytest
 import firth
 from firth.core.errors import FirthError
 from firth.core.run import Run
-from firth.evaluation.compare.table import ComparisonTable
+from firth.evaluation.compare.ranking import ComparisonTable
 from firth.vectors.configs import Word2VecConfig
 from pair_text import sentence_pairs
 from task_text import texts
@@ -183,7 +183,7 @@ def test_recipes() -> None:
 
 
 def test_reprs(corpus_folder: Path, pairs_folder: Path) -> None:
-    from firth.corpus.info import corpus_info
+    from firth.corpus.pairs import corpus_info
 
     assert repr(corpus_info(corpus_folder)).startswith("<corpus: ")
     assert str(corpus_info(pairs_folder)) == repr(corpus_info(pairs_folder))

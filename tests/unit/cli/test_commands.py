@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 import firth
-from firth.cli.app import say_json
+from firth.cli.app import EVALUATE, PREPARE, SERVE, START, TRAIN, USE, say_json
 from firth.cli.main import app, main
-from firth.cli.options import EVALUATE, PREPARE, SERVE, START, TRAIN, USE
-from firth.core.configs import find_run_recipe
+from firth.core.registry import find_run_recipe
 from sample_text import write_documents
 
 Capture = pytest.CaptureFixture[str]

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from firth.core.configs import RunConfig, TokensConfig, TrainingConfig, find_run_recipe
 from firth.core.errors import FirthError
-from firth.core.registry import recipes
+from firth.core.registry import RunConfig, TokensConfig, TrainingConfig, find_run_recipe, recipes
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.shared.configs import EncoderConfig
 from firth.tasks.config import TaskConfig, WritingConfig

@@ -16,10 +16,11 @@ from firth.core.files import (
     checksum,
     disk_errors,
     fingerprint,
+    load_tensors,
     read_json,
+    save_tensors,
     write_json,
 )
-from firth.core.tensors import load_tensors, save_tensors
 
 
 class Crash(Exception):

@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firth.core.configs import find_run_recipe
-from firth.core.errors import FirthError, nearest
-from firth.core.registry import recipes
-from firth.core.suggestions import _edits, closest
+from firth.core.errors import FirthError, _edits, closest, nearest
+from firth.core.registry import find_run_recipe, recipes
 
 SETTINGS = sorted({key.rpartition(".")[2] for key in find_run_recipe("bert-tiny").keys()})
 

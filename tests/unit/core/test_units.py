@@ -1,7 +1,7 @@
 import pytest
 
+from firth.core.config import parse_duration, show_bytes, show_count, show_duration
 from firth.core.errors import FirthError
-from firth.core.units import parse_duration, show_bytes, show_count, show_duration
 
 
 @pytest.mark.parametrize(

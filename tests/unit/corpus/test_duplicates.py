@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firth.corpus import types as duplicates
-from firth.corpus.types import SeenHashes
+from firth.corpus import parts as duplicates
+from firth.corpus.parts import SeenHashes
 
 
 @pytest.mark.parametrize("in_memory", [1 << 20, 100])

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from corpus_text import build_documents, content, write_documents
 
-from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
+from firth.core.registry import TokensConfig
 from firth.corpus import prepare as module
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
+from firth.core.registry import TokensConfig
 from firth.corpus.format import Corpus
 from firth.corpus.pairs import PairBatches, PairsCorpus
 from firth.corpus.prepare_pairs import PairFilters, prepare_pairs

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from corpus_text import build_documents, content, write_documents
 
-from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
+from firth.core.registry import TokensConfig
 from firth.corpus import prepare as module
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
@@ -135,7 +135,7 @@ class TestGoingOn:
     def test_after_a_kill(self, tmp_path: Path) -> None:
         source = write_documents(tmp_path / "text.jsonl", build_documents(4000))
         script = (
-            "import sys; from pathlib import Path; from firth.core.configs import TokensConfig; from firth.corpus import prepare as m\n"
+            "import sys; from pathlib import Path; from firth.core.registry import TokensConfig; from firth.corpus import prepare as m\n"
             "m._BLOCK_BYTES = 10000\n"
             "m.prepare([sys.argv[1]], Path(sys.argv[2]), TokensConfig(vocab_size=400), workers=2, deduplicate=True)\n"
         )
@@ -232,7 +232,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path, limit: i
     """A limit on the size of files stands for the disk: in the tokenizer, in a part, in the merge."""
     source = write_documents(tmp_path / "text.jsonl", build_documents(3000))
     script = (
-        "import resource, sys; from pathlib import Path; from firth.core.configs import TokensConfig\n"
+        "import resource, sys; from pathlib import Path; from firth.core.registry import TokensConfig\n"
         "from firth.core.errors import FirthError; from firth.corpus import prepare as m\n"
         "m._BLOCK_BYTES = 50000\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"

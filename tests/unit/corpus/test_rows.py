@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firth.corpus.format import Corpus, Split
-from firth.corpus.rows import PackedRows, cut_documents, pack
+from firth.corpus.format import Corpus, PackedRows, Split, cut_documents, pack
 
 
 def build_split(folder: Path, document_lens: list[int]) -> Split:

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from corpus_text import build_documents, write_documents
 
-from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
+from firth.core.registry import TokensConfig
 from firth.corpus.format import Corpus, Split
 from firth.corpus.prepare import prepare
-from firth.corpus.word_view import Spellings, TokenView, read_types, view_as, view_tokens
+from firth.corpus.streams import Spellings, TokenView, read_types, view_as, view_tokens
 from firth.tokenizers.word_tokens import WordTokens
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from firth.core.errors import FirthError
 from firth.data.answers import AnswerFile, read_answers
-from firth.data.examples import Answer
+from firth.data.labelled import Answer
 
 PASSAGE = "Zürich 👩\u200d🚀 在瑞士，cafe\u0301 too."
 

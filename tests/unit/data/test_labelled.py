@@ -10,8 +10,7 @@ import pytest
 import zstandard
 
 from firth.core.errors import FirthError
-from firth.data.examples import TextExample
-from firth.data.labelled import Columns, read_texts, stream_texts
+from firth.data.labelled import Columns, TextExample, read_texts, stream_texts
 
 
 def read(path: Path, data: str | bytes, **settings: object) -> list[TextExample]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from firth.core.errors import FirthError
-from firth.data.senses import read_first_senses, read_senses
+from firth.data.tagged import read_first_senses, read_senses
 
 ALL_WORDS = """<?xml version="1.0" encoding="UTF-8" ?>
 <corpus lang="en" source="made">

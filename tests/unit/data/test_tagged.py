@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from firth.core.errors import FirthError
-from firth.data.examples import TagExample
+from firth.data.labelled import TagExample
 from firth.data.tagged import TagColumns, read_tagged
 
 

@@ -9,8 +9,7 @@ from toy_tables import TableStepper, WholeStepper, same, search_everything
 
 from firth.core.errors import FirthError
 from firth.decoding.beam import beam_search, best_tokens
-from firth.decoding.sampling import continue_prompts
-from firth.decoding.steps import Beam, Rules, Trace
+from firth.decoding.steps import Beam, Rules, Trace, continue_prompts
 
 NORMALISATIONS = [("none", 0.0), ("mean", 0.0), ("gnmt", 0.6), ("gnmt", 1.5)]
 

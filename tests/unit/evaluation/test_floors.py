@@ -5,7 +5,7 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from firth.data.examples import AnswerExample, TagExample, TextExample
+from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.evaluation.floors import TextFeatures, floors_of, tfidf_logistic, tfidf_ridge, word_tags, words_and_pairs
 from task_text import pairs, questions, scores, tagged, texts
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from firth.evaluation.heads import entropy, measure_heads
+from firth.evaluation.probe_report import entropy, measure_heads
 
 
 def test_by_hand() -> None:

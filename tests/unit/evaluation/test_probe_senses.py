@@ -9,11 +9,11 @@ from firth.evaluation.senses import (
     SensedWord,
     f1,
     leave_one_out,
+    of_words,
     sample_senses,
     sample_texts,
     score_senses,
 )
-from firth.evaluation.tags import of_words
 
 
 def word(item: str, senses: str, *vectors: tuple[float, float]) -> SensedWord:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from firth.evaluation.tags import TaggedWords, baselines, control_tags, fit, predict, score_tags
+from firth.evaluation.senses import TaggedWords, baselines, control_tags, fit, predict, score_tags
 
 
 def words_of_kinds(num: int, seed: int, dim: int = 12) -> TaggedWords:

@@ -16,8 +16,14 @@ from firth.core.errors import FirthError
 from firth.core.files import write_json
 from firth.core.run import Run
 from firth.decoding.steps import Rules
-from firth.exporters.ctranslate2 import load_ctranslate2, num_positions, open_engine, save_ctranslate2, token_names
-from firth.exporters.ctranslate2_model import CTranslate2Model
+from firth.exporters.ctranslate2 import (
+    CTranslate2Model,
+    load_ctranslate2,
+    num_positions,
+    open_engine,
+    save_ctranslate2,
+    token_names,
+)
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
 from firth.models.shared.translation_model import TranslationModel

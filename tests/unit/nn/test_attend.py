@@ -3,8 +3,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from firth.nn.attention import attend as module
-from firth.nn.attention.attend import attend
+from firth.nn import attention as module
+from firth.nn.attention import attend
 from firth.nn.layers import growth, kept
 
 B, H, T, S, K = 3, 2, 5, 7, 4

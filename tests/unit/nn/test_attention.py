@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from firth.models.shared.configs import EncoderConfig
-from firth.nn.attention.attend import attend_with_bias
-from firth.nn.attention.self_attention import SelfAttention
+from firth.nn.attention import SelfAttention, attend_with_bias
 from firth.nn.blocks import Block
 
 

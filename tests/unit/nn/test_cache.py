@@ -6,8 +6,8 @@ S sentences, W rows a sentence, H heads, T tokens, K head size.
 import pytest
 import torch
 
-from firth.nn.attention.cache import KeyValues, take_sentences
-from firth.nn.attention.self_attention import SelfAttention
+from firth.nn.attention import SelfAttention
+from firth.nn.cache import KeyValues, take_sentences
 
 DIM, HEADS = 12, 3
 

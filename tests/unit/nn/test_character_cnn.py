@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 
 from firth.nn.character_cnn import CharacterCNN, _ConvolveMax
-from firth.tokenizers.characters import character_ids, trimmed
+from firth.tokenizers.words import character_ids, trimmed
 
 WORDS = ["a", "cat", "extraordinarily", "狗", "x" * 60]
 FILTERS = [(1, 3), (2, 4), (5, 6)]

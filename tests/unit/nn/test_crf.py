@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
-from firth.nn.outputs.crf import CRF
-from firth.tasks.tag.schemes import allowed, bad_tags, transitions
+from firth.nn.crf import CRF
+from firth.tasks.tag_schemes import allowed, bad_tags, transitions
 
 K, T, B = 3, 4, 5
 MASK = torch.tensor(

@@ -6,7 +6,7 @@ import torch
 from lstmp_twin import lstmp
 from numpy.typing import NDArray
 
-from firth.nn.recurrent.lstmp import LSTMP, StackedLSTMP
+from firth.nn.lstmp import LSTMP, StackedLSTMP
 
 G, T, B, N, C, P = 2, 5, 3, 4, 6, 3
 

@@ -5,9 +5,8 @@ import numpy_twin as twin
 import torch
 
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder import Encoder
-from firth.models.shared.heads import Pooler, TokenHead
-from firth.nn.init import initialize
+from firth.models.shared.encoder import Encoder, Pooler, TokenHead
+from firth.nn.blocks import initialize
 
 
 def test_token_head() -> None:

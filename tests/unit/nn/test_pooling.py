@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from firth.nn.pooling import pool_owned, pool_packed, pool_tokens
+from firth.nn.layers import pool_owned, pool_packed, pool_tokens
 
 HIDDEN = torch.tensor([[1.0, -2.0], [3.0, -4.0], [5.0, 6.0]])
 WANTED = {

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from firth.nn.attention.positions import RelativeBias, relative_buckets, repeat_positions, rotary_angles, rotate
+from firth.nn.attention import RelativeBias, relative_buckets, repeat_positions, rotary_angles, rotate
 
 
 def test_rotary_scores_depend_on_the_distance() -> None:

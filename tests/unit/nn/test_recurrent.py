@@ -5,8 +5,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from firth.nn.recurrent.cells import CELLS, ROWS, CellWeights, has_cell_state
-from firth.nn.recurrent.stack import RecurrentLayer, RecurrentStack, StackDropout, drop_steps, reverse_within
+from firth.nn.cells import CELLS, ROWS, CellWeights, has_cell_state
+from firth.nn.recurrent import RecurrentLayer, RecurrentStack, StackDropout, drop_steps, reverse_within
 
 KIND = pytest.mark.parametrize("kind", sorted(CELLS))
 Array = NDArray[np.float64]

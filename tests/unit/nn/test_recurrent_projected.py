@@ -8,8 +8,8 @@ from lstmp_twin import lstmp
 from firth.core.errors import FirthError
 from firth.models.recurrent.config import RecurrentConfig
 from firth.models.recurrent.network import Recurrent
-from firth.nn.recurrent.lstmp import ProjectedLayer
-from firth.nn.recurrent.stack import Projection, RecurrentStack, StackDropout
+from firth.nn.lstmp import ProjectedLayer
+from firth.nn.recurrent import Projection, RecurrentStack, StackDropout
 
 CLIPS = [(0.0, 0.0), (0.3, 0.2), (3.0, 0.2), (0.3, 3.0)]
 

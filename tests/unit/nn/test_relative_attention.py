@@ -2,7 +2,7 @@
 
 import torch
 
-from firth.nn.attention.relative import Distances, RelativeAttention, distance_table
+from firth.models.xlnet.network import Distances, RelativeAttention, distance_table
 
 
 def test_what_may_not_be_seen_in_half_precision() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from firth.nn.scalar_mix import ScalarMix
+from firth.nn.layers import ScalarMix
 
 L, B, T, D = 3, 2, 4, 5
 

@@ -4,9 +4,9 @@ import torch
 
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
-from firth.models.t5.recipes import t5_tiny
-from firth.nn.attention.positions import RelativeBias
-from firth.nn.init import prefer_near
+from firth.models.t5.config import t5_tiny
+from firth.nn.attention import RelativeBias
+from firth.nn.blocks import prefer_near
 
 
 def begun() -> EncoderDecoder:

@@ -7,17 +7,18 @@ import pytest
 import torch
 from torch.nn import functional
 
-from firth.nn.outputs import softmax
-from firth.nn.outputs.sampled import (
+from firth.nn import softmax
+from firth.nn.softmax import (
+    AdaptiveOutput,
     NCEOutput,
     Noise,
     SampledOutput,
+    TokenOutput,
     alias_table,
     frequency_ranks,
     log_unigram,
     noise_shares,
 )
-from firth.nn.outputs.softmax import AdaptiveOutput, TokenOutput
 
 COUNTS = np.asarray([1, 40, 25, 0, 9, 3, 12, 30, 2, 5])
 

@@ -8,11 +8,9 @@ import torch
 from torch import nn
 
 from firth.models.seq2seq.network import Alignment
-from firth.nn.attention.attend import visible, with_bias
-from firth.nn.attention.cross_attention import CrossAttention
-from firth.nn.attention.positions import sinusoids
-from firth.nn.attention.self_attention import SelfAttention
-from firth.nn.outputs.softmax import cross_entropy_sum
+from firth.nn.attention import SelfAttention, sinusoids, visible, with_bias
+from firth.nn.blocks import CrossAttention
+from firth.nn.softmax import cross_entropy_sum
 
 
 class TestSinusoids:
@@ -111,9 +109,9 @@ def test_alignment_by_its_formula(kind: str) -> None:
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_the_fused_loss_smooths_as_torch_does(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("firth.nn.outputs.softmax._ROWS", 4)  # several parts
-    monkeypatch.setattr("firth.nn.outputs.softmax._SCORES", 1)
-    monkeypatch.setattr("firth.nn.outputs.softmax._SCANNED", (4, 6))
+    monkeypatch.setattr("firth.nn.softmax._ROWS", 4)  # several parts
+    monkeypatch.setattr("firth.nn.softmax._SCORES", 1)
+    monkeypatch.setattr("firth.nn.softmax._SCANNED", (4, 6))
     torch.manual_seed(2)
     parts = [torch.randn(9, 5), torch.randn(13, 5), torch.randn(13)]
     labels = torch.randint(13, (9,))

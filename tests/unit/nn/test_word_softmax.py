@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from firth.nn.character_cnn import CharacterCNN
-from firth.nn.outputs.sampled import draw_log_uniform, log_expected_counts, log_uniform_shares
-from firth.nn.outputs.softmax import cross_entropy_sum
-from firth.nn.outputs.word_softmax import CharacterSoftmax, TableSoftmax, sampled_loss
+from firth.nn.character_cnn import CharacterCNN, CharacterSoftmax, TableSoftmax, sampled_loss
+from firth.nn.softmax import cross_entropy_sum, draw_log_uniform, log_expected_counts, log_uniform_shares
 
 N, P, V = 6, 4, 40
 

@@ -8,8 +8,8 @@ from starlette.testclient import TestClient
 
 import firth
 from firth.serve.application import Server
+from firth.serve.guard import ServeSettings
 from firth.serve.models import ServedModels, load_models
-from firth.serve.settings import ServeSettings
 from sample_text import english
 
 Start = Callable[..., TestClient]

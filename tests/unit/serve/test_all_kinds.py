@@ -8,10 +8,10 @@ import pytest
 from starlette.testclient import TestClient
 
 import firth
-from firth.core.configs import find_run_recipe
+from firth.core.registry import find_run_recipe
 from firth.serve.application import Server
+from firth.serve.guard import ServeSettings
 from firth.serve.models import load_models
-from firth.serve.settings import ServeSettings
 
 LOOP = ["steps=2", "batch_size=4", "evaluation_batches=1", "evaluations=1", "checkpoints=1"]
 SMALL = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "seq_len=32"]

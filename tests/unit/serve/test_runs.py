@@ -5,7 +5,7 @@ from pathlib import Path
 
 from firth.core.records import CellSettings, CorpusRecord, TaskRecord, TaskResult
 from firth.core.run import Run, RunRecord
-from firth.serve.runs import run_summary
+from firth.serve.models import run_summary
 
 RECORD = RunRecord(
     kind="pretrain",

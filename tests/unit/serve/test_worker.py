@@ -9,8 +9,8 @@ import pytest
 from firth.models.shared.model import Translated
 from firth.serve import schemas as bodies
 from firth.serve.endpoints import ENDPOINTS
+from firth.serve.guard import Problem, ServeSettings
 from firth.serve.models import Served
-from firth.serve.settings import Problem, ServeSettings
 from firth.serve.worker import Job, Work, Worker
 
 

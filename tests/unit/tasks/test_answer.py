@@ -6,8 +6,8 @@ import torch
 
 from conftest import Train  # type: ignore[attr-defined]
 from firth.core.types import TextReader
-from firth.data.examples import Answer, AnswerExample
-from firth.tasks.answer.answer import AnswerQuestions
+from firth.data.labelled import Answer, AnswerExample
+from firth.tasks.answer import AnswerQuestions
 from firth.tasks.config import TaskConfig
 from task_text import questions
 

@@ -9,9 +9,9 @@ import torch
 
 import firth
 from firth.core.errors import FirthError
-from firth.data.examples import Answer, AnswerExample
+from firth.data.labelled import Answer, AnswerExample
 from firth.models.shared.static import ScratchModel
-from firth.tasks.answer.apart import AnswerApart, ComparingNetwork
+from firth.tasks.answer import AnswerApart, ComparingNetwork
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import build_data
 from firth.tasks.finetune import default_settings, load_base, train_model

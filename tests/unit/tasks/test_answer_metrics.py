@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firth.tasks.answer.metrics import (
+from firth.tasks.answer_spans import (
     answer_scores,
     best_threshold,
     cmrc_score,

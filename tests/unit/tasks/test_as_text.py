@@ -3,9 +3,9 @@
 import pytest
 
 from firth.core.errors import FirthError
-from firth.data.examples import TagExample, TextExample
+from firth.data.labelled import TagExample, TextExample
 from firth.tasks.config import WritingConfig
-from firth.tasks.write.forms import labels_of, read_back, score_written, source_text, target_text
+from firth.tasks.write.data import labels_of, read_back, score_written, source_text, target_text
 
 NAMES = WritingConfig(form="tag", scheme="bio", labels=("LOC", "PER"), prefix="names: ")
 

@@ -8,12 +8,11 @@ import torch
 
 from conftest import Train  # type: ignore[attr-defined]
 from firth.core.types import TextReader
-from firth.data.examples import Answer, AnswerExample, TagExample, TextExample
-from firth.models.loading import load_model
+from firth.data.labelled import Answer, AnswerExample, TagExample, TextExample
+from firth.models.shared.model import load_model
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
-from firth.tasks.predicting import predict_items
-from firth.tasks.training import Finetuning
+from firth.tasks.training import Finetuning, predict_items
 from task_text import questions, tagged, texts
 
 LIMIT, LONG = 64, "The doctor found a boat near the old gate. " * 60  # some 600 pieces

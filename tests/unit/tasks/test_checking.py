@@ -5,7 +5,7 @@ import re
 import pytest
 
 from firth.core.errors import FirthError
-from firth.data.examples import Answer, AnswerExample, TagExample, TextExample
+from firth.data.labelled import Answer, AnswerExample, TagExample, TextExample
 from firth.tasks.checking import Check, Problem, _screen_width, check_examples, check_lines
 
 

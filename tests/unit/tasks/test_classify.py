@@ -6,7 +6,7 @@ import torch
 
 from conftest import Train  # type: ignore[attr-defined]
 from firth.core.types import TextReader
-from firth.data.examples import TextExample
+from firth.data.labelled import TextExample
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
 from task_text import pairs, scores, texts

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from firth.tasks.write.forms import copies, split_clauses
+from firth.tasks.write.data import copies, split_clauses
 
 ENGLISH = "The dog, which barked at 10:30, ran away. It was 3.14 miles!"
 CHINESE = "采用修正的参数(MRP),建立了模型；利用方程 求解。"

@@ -11,7 +11,7 @@ import firth
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import checksum
 from firth.core.types import Inputs
-from firth.data.examples import TextExample
+from firth.data.labelled import TextExample
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import build_data
 from firth.tasks.distillation import Distillation, build_teacher, layer_map, soft_loss
@@ -197,7 +197,7 @@ def test_the_same_teacher_gives_the_same_student_also_after_a_stop(
         return trained(*given, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr("firth.tasks.cells.train_model", stopped)
+        patched.setattr("firth.tasks.finetune.train_model", stopped)
         with pytest.raises(Interrupted):
             run("parts")
     again = run("parts")

@@ -11,8 +11,8 @@ import firth
 from firth.core.errors import FirthError
 from firth.core.run import Run
 from firth.core.types import Inputs, TextReader
-from firth.models.loading import load_model
-from firth.models.shared.extra_vectors import read_with_vectors
+from firth.models.shared.model import load_model
+from firth.models.shared.static import read_with_vectors
 from firth.tasks.batches import collate, frame_row
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig

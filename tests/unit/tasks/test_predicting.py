@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from conftest import Train  # type: ignore[attr-defined]
-from firth.data.examples import TextExample
-from firth.tasks import predicting
+from firth.data.labelled import TextExample
+from firth.tasks import training as predicting
 from task_text import questions, tagged, texts
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from firth.tasks.write.metrics import common_len, rouge_f1, rouge_l, rouge_n, rouge_words
+from firth.tasks.write.data import common_len, rouge_f1, rouge_l, rouge_n, rouge_words
 
 
 def test_by_hand() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firth.core.errors import FirthError
-from firth.tasks.tag.schemes import (
+from firth.tasks.tag_schemes import (
     Span,
     bad_tags,
     convert,

@@ -9,13 +9,12 @@ import pytest
 import firth
 from firth.core.errors import FirthError
 from firth.core.run import Run
-from firth.data.examples import TextExample
-from firth.models.loading import load_model
-from firth.reports.charts import line_chart
+from firth.data.labelled import TextExample
+from firth.models.shared.model import load_model
+from firth.reports.page import line_chart
 from firth.tasks.config import TaskConfig
-from firth.tasks.curve import learn_from_shares, points_of
 from firth.tasks.data import build_data, check_shares, nested_order, strata, take_share
-from firth.tasks.finetune import default_settings
+from firth.tasks.finetune import default_settings, learn_from_shares, points_of
 from task_text import files, questions, scores, tagged, texts
 
 

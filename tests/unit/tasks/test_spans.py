@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firth.tasks.answer.spans import answer_tokens, best_spans, find_answers
+from firth.tasks.answer_spans import answer_tokens, best_spans, find_answers
 
 
 def brute_force(start: np.ndarray, end: np.ndarray, allowed: np.ndarray, max_len: int) -> list[tuple[float, int, int]]:

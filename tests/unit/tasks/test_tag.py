@@ -5,11 +5,11 @@ import pytest
 
 from conftest import Train  # type: ignore[attr-defined]
 from firth.core.types import TextReader
-from firth.data.examples import TagExample
+from firth.data.labelled import TagExample
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import build_data
 from firth.tasks.model import tag_example
-from firth.tasks.tag.tag import Tag
+from firth.tasks.tag import Tag
 from task_text import tagged
 
 LABELS = ("B-X", "I-X", "O")

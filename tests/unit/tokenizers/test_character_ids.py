@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from firth.tokenizers.characters import NUM_IDS, border_ids, character_ids, used_len
+from firth.tokenizers.words import NUM_IDS, border_ids, character_ids, used_len
 
 
 def test_a_word_by_hand() -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import firth
-from firth.core.configs import TokensConfig
+from firth.core.registry import TokensConfig
 from firth.corpus.format import Corpus
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.vocabulary import train_pieces

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from firth.tokenizers.words import is_border, whole_characters
+from firth.tokenizers.words import is_border, widen_to_characters
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ def test_borders(text: str, seen: list[str]) -> None:
     for place, char in enumerate(seen):
         start = sum(map(len, seen[:place]))
         for inner in range(start, start + len(char)):
-            assert whole_characters(text, inner, inner + 1) == (start, start + len(char))
+            assert widen_to_characters(text, inner, inner + 1) == (start, start + len(char))
 
 
 def test_nothing_stays_nothing() -> None:
-    assert whole_characters("e\u0301", 1, 1) == (1, 1)
+    assert widen_to_characters("e\u0301", 1, 1) == (1, 1)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
+from firth.core.registry import TokensConfig
 from firth.tokenizers.pieces import BYTE_TOKENS, Pieces
 from firth.tokenizers.vocabulary import train_pieces
 from piece_samples import build_pieces, build_vocab, hard_text

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firth.tokenizers.sentences import split_sentences
+from firth.tokenizers.words import split_sentences
 
 ENGLISH = [
     "The cat sat. | The dog ran! | Did it? | Yes.",

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
-from firth.tokenizers import unigram
+from firth.core.registry import TokensConfig
+from firth.tokenizers import vocabulary as unigram
 from firth.tokenizers.vocabulary import train_pieces
 
 STEMS = "walk talk jump play work dream light stone water house green happy under over".split()
@@ -73,7 +73,7 @@ def test_the_same_in_another_process(kind: Any) -> None:
     """Hash tables are seeded anew in each process; the vocabulary must not notice."""
     script = (
         "import sys; sys.path.insert(0, sys.argv[2]); from test_training_pieces import build_texts\n"
-        "from firth.core.configs import TokensConfig; from firth.tokenizers.vocabulary import train_pieces\n"
+        "from firth.core.registry import TokensConfig; from firth.tokenizers.vocabulary import train_pieces\n"
         "pieces = train_pieces(lambda: iter(build_texts()), TokensConfig(kind=sys.argv[1], vocab_size=500))\n"
         "print(pieces.fingerprint)\n"
     )

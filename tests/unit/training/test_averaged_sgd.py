@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from firth.core.configs import TrainingConfig
 from firth.core.errors import FirthError
+from firth.core.registry import TrainingConfig
 from firth.core.types import Batch, Losses
-from firth.training.averaging import AveragedSGD, stopped_improving
 from firth.training.loop import Loop
+from firth.training.optimizer import AveragedSGD, stopped_improving
 
 
 @pytest.mark.parametrize(

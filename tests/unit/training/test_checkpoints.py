@@ -9,12 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from firth.core.configs import TrainingConfig
 from firth.core.errors import FirthError
-from firth.training.checkpoints import list_checkpoints, prune, read_state, write_checkpoint
-from firth.training.history import History, read_history
-from firth.training.module_checkpoints import load_model, load_optimizer, save_checkpoint
-from firth.training.optimizer import build_optimizer
+from firth.core.registry import TrainingConfig
+from firth.training.checkpoints import History, list_checkpoints, prune, read_history, read_state, write_checkpoint
+from firth.training.optimizer import build_optimizer, load_model, load_optimizer, save_checkpoint
 
 
 def build(seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:

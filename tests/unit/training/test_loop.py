@@ -10,16 +10,15 @@ import pytest
 import torch
 
 import firth
-from firth.core.configs import RunConfig
 from firth.core.errors import FirthError, Interrupted
+from firth.core.registry import RunConfig
 from firth.core.run import Run
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Corpus
-from firth.models.bert.pretraining import BertPretraining
+from firth.models.bert.objective import BertPretraining
 from firth.models.pretrain import configure
 from firth.models.shared.pretraining import find_pretraining
-from firth.training.checkpoints import list_checkpoints, read_state
-from firth.training.history import prefetched
+from firth.training.checkpoints import list_checkpoints, prefetched, read_state
 from firth.training.loop import Loop, Timing
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from firth.core.configs import TrainingConfig
-from firth.nn.attention.positions import RelativeBias
-from firth.nn.attention.relative import RelativeAttention
+from firth.core.registry import TrainingConfig
+from firth.models.xlnet.network import RelativeAttention
+from firth.nn.attention import RelativeBias
 from firth.training.optimizer import build_optimizer, learning_rate, set_rate
 
 

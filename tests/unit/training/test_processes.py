@@ -13,7 +13,7 @@ import pytest
 from safetensors.torch import load_file
 
 import firth
-from firth.core.configs import find_run_recipe
+from firth.core.registry import find_run_recipe
 
 COMMAND = [sys.executable, "-c", "from firth.cli.main import main; main()", "pretrain"]
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import vector_twins as reference
 
-from firth.vectors import glove_kernels, kernels, merging, reference, subword_kernels
-from firth.vectors import reference as glove_reference
+from firth.vectors import glove_kernels, kernels, merging
 from firth.vectors.glove import cell_weights, glove_matrix
 from firth.vectors.learners import padded
 from firth.vectors.vocabulary import Bags, huffman_paths, keep_table, no_paths, noise_table
@@ -37,7 +37,7 @@ def test_an_epoch_of_kernel_and_twin_agree(text: dict[str, Any], negatives: int,
     bags = text["bags"]
     random = np.random.default_rng(2)
     results = []
-    for module in (subword_kernels if subwords else kernels, reference):
+    for module in (kernels, reference):
         random = np.random.default_rng(2)
         inputs, outputs = padded(bags.num_rows if subwords else SIZE, 20), padded(SIZE, 20)
         inputs[:, :20] = (random.random((len(inputs), 20)) - 0.5) / 5
@@ -106,7 +106,7 @@ def test_different_changes_add_up_and_agreeing_ones_come_to_two_at_most(copies: 
 def test_counting_kernel_and_twin_agree(text: dict[str, Any], symmetric: bool, limit: int) -> None:
     weights = np.asarray([0, 60, 30, 20, 15, 12])
     found = []
-    for module in (glove_kernels, glove_reference):
+    for module in (glove_kernels, reference):
         total: dict[int, int] = {}
         token, stops = 0, []
         while token < 1500:
@@ -127,7 +127,7 @@ def test_cell_kernel_and_twin_agree() -> None:
     counts = random.random(400).astype(np.float32) * 200
     cells = rows, columns, np.log(counts), cell_weights(counts, 100, 0.75)
     results = []
-    for module in (glove_kernels, glove_reference):
+    for module in (glove_kernels, reference):
         inputs, outputs = glove_matrix(20, 10, 11, 0, 0), glove_matrix(20, 10, 10, 0, 1)
         loss = module.train_cells(*cells, inputs, outputs, 10, 0.05)
         results.append((inputs, outputs, loss))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from vector_text import word_corpus
 
-from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
+from firth.core.registry import TokensConfig
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
 from firth.vectors.learners import MAX_UNIT, Plan, unit_starts

@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from firth.core.configs import TokensConfig
+from firth.core.registry import TokensConfig
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
 

@@ -9,20 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firth.core.configs import RunConfig, TokensConfig
 from firth.core.errors import FirthError
 from firth.core.files import fingerprint
-from firth.core.registry import find_recipe, find_spec
+from firth.core.registry import RunConfig, TokensConfig, find_recipe, find_spec
 from firth.core.run import Run
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
 from firth.data.readers import ReadingConfig
 from firth.data.sources import find_sources
-from firth.evaluation.compare.cache import Cache, Cell
-from firth.models.pretrain import resume_run, start_run
+from firth.evaluation.compare.tasks import Cache, Cell
+from firth.models.pretrain import resume_run, resume_vectors, start_run, start_vectors
 from firth.models.shared.pretraining import find_pretraining
-from firth.models.shared.vectors_run import resume_vectors, start_vectors
 from firth.tasks.finetune import SCRATCH
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
 from firth.vectors.trainer import train_vectors

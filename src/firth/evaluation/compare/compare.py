@@ -16,21 +16,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from firth.core.config import parse_duration, show_duration
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import disk_errors, fingerprint, read_json, write_json
 from firth.core.records import TaskResult, TestResult
 from firth.core.run import Run, lock_folder, versions
 from firth.core.types import Progress
-from firth.core.units import parse_duration, show_duration
 from firth.evaluation.compare.bases import Base, Corpora, base_inputs, find_base, is_finished, pretrain_base
-from firth.evaluation.compare.cache import Cache, Cell
-from firth.evaluation.compare.config import CompareConfig, Note, read_labels
-from firth.evaluation.compare.ranking import PRETRAIN_SHARE, Outcome, Row, Shares, share_budget
-from firth.evaluation.compare.report import write_compare_report
-from firth.evaluation.compare.tasks import Trainings, fit_to_time, model_files
+from firth.evaluation.compare.ranking import PRETRAIN_SHARE, Outcome, Row, Shares, share_budget, write_compare_report
+from firth.evaluation.compare.tasks import (
+    Cache,
+    Cell,
+    CompareConfig,
+    Note,
+    Trainings,
+    fit_to_time,
+    model_files,
+    read_labels,
+)
 from firth.evaluation.floors import floor_rows
-from firth.tasks.cells import PREDICTIONS
-from firth.tasks.finetune import SCRATCH, load_base
+from firth.tasks.finetune import PREDICTIONS, SCRATCH, load_base
 from firth.tasks.run import Source
 
 Stage = Callable[[str], AbstractContextManager[Progress | None]]

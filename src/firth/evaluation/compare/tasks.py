@@ -1,30 +1,89 @@
 """The fine-tunings of a comparison: each base on the same labels, within its seconds, with several seeds."""
 
+import re
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from firth.core.configs import TrainingConfig
+from firth.core.batching import generator
+from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.records import MadeFrom, TaskResult, TestResult
+from firth.core.registry import TrainingConfig
 from firth.core.run import RECORD, Run
 from firth.core.types import Progress
-from firth.evaluation.compare.cache import Cell
+from firth.data.readers import ReadingConfig
 from firth.evaluation.compare.ranking import fit_length
 from firth.models.shared.model import Model
-from firth.tasks.cells import HISTORY, PREDICTIONS, RESULT, TaskContext, train_cell
-from firth.tasks.cells import Cell as Training
 from firth.tasks.config import TaskConfig
-from firth.tasks.data import TaskData
-from firth.tasks.finetune import default_settings, load_base
+from firth.tasks.data import Reading, TaskData, build_data, check_shares, nested_order, read_examples, read_task, strata
+from firth.tasks.finetune import HISTORY, PREDICTIONS, RESULT, TaskContext, default_settings, load_base, train_cell
+from firth.tasks.finetune import Cell as Training
 from firth.tasks.model import TaskModel, build_model
 from firth.tasks.run import Source, finish_run, task_record
 from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
+
+_FILE = "cells.json"
+
+
+@dataclass
+class Cell:
+    """A place for something made from ``inputs``; ``changed`` names inputs that differ from those of an older one."""
+
+    name: str  # of the folder, below the comparison's
+    folder: Path
+    inputs: dict[str, Any]
+    chosen: dict[str, Any]
+    changed: tuple[str, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """A sentence if this is made anew because something changed."""
+        return f"{', '.join(self.changed)} changed: made anew in {self.folder}" if self.changed else ""
+
+
+class Cache:
+    """All cells of a comparison."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / _FILE
+        found = read_json(self.path) if self.path.is_file() else {}
+        if not isinstance(found, dict) or not all(isinstance(cell, dict) for cell in found.values()):
+            raise FirthError(f"{self.path}: not a list of cells; choose another --out")
+        self.cells: dict[str, dict[str, Any]] = found
+
+    def cell(self, room: str, name: str, inputs: Mapping[str, Any]) -> Cell:
+        """The folder made from these inputs, or a new one."""
+        stem = f"{room}/{slug(name)}"
+        older = [place for place in self.cells if re.fullmatch(rf"{re.escape(stem)}(-v\d+)?", place)]
+        for place in older:
+            if self.cells[place].get("inputs") == inputs:
+                return Cell(place, self.folder / place, dict(inputs), self.cells[place].get("chosen", {}))
+        place, number = stem, 1
+        while place in self.cells or (self.folder / place).exists():
+            number += 1
+            place = f"{stem}-v{number}"
+        last = self.cells[older[-1]].get("inputs", {}) if older else {}
+        changed = tuple(key for key in inputs if older and last.get(key) != inputs[key])
+        return Cell(place, self.folder / place, dict(inputs), {}, changed)
+
+    def choose(self, cell: Cell, **chosen: Any) -> None:
+        """Writes a cell down with what was chosen for it; from now on it is found."""
+        cell.chosen |= chosen
+        self.cells[cell.name] = {"inputs": cell.inputs, "chosen": cell.chosen}
+        write_json(self.path, self.cells)
+
+
+def slug(name: str) -> str:
+    """A name that a folder can have."""
+    return re.sub(r"[^\w.=-]+", "-", name).strip("-.")[:80] or "unnamed"
+
 
 _TIMED_TRAIN, _TIMED_DEV = 640, 200
 _TOLD = ("label", "probabilities", "score", "tags", "answer")
@@ -152,3 +211,81 @@ def model_files(folder: Path) -> list[Path]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name not in _NOT_MODEL and "seeds" not in path.relative_to(folder).parts
     ]
+
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class CompareConfig:
+    """What the user asked for."""
+
+    config: TaskConfig
+    corpus: tuple[str, ...]
+    train: Path
+    dev: Path
+    test: Path | None
+    budget: str
+    recipes: tuple[str, ...] | None = None  # none: some of each kind
+    seeds: int = 3
+    shares: tuple[float, ...] = ()
+    given: frozenset[str] = frozenset()
+    reading: Reading = field(default_factory=Reading)
+    raw: ReadingConfig = field(default_factory=ReadingConfig)
+    vocab_size: int = 8000
+    cased: bool = False
+    max_dev: int = 1000
+    max_test: int = 3000
+
+    @property
+    def task(self) -> str:
+        return self.config.task
+
+    @property
+    def small_shares(self) -> list[float]:
+        return sorted(share for share in self.shares if share < 1)
+
+    def check(self) -> None:
+        """Refuses what cannot be, before anything is made."""
+        if self.seeds < 1:
+            raise FirthError(f"seeds is {self.seeds}: at least 1 is needed")
+        check_shares(self.shares)
+        if min(self.max_dev, self.max_test) < 1:
+            raise FirthError("max_dev and max_test are numbers of examples: at least 1 is needed")
+        if not self.corpus:
+            raise FirthError("compare needs text to learn from: name it with --corpus")
+
+
+def read_labels(options: CompareConfig, note: Note) -> Labels:
+    """The examples in an order that is the same every time and of which every beginning has its part of each label; many
+    dev or test examples are cut to a sample."""
+    data = read_task(options.task, options.train, options.dev, options.reading)
+    data.check.refuse()
+    _say_problems(data, note)
+    scored = data.dev
+    if options.test is not None:
+        more = read_examples(options.task, options.test, options.reading, for_scoring=True)
+        if not more:
+            raise FirthError(f"{options.test}: no examples in it; check the file")
+        tested = build_data(options.task, data.train, more, options.reading.repair_tags)
+        tested.check.refuse()
+        _say_problems(tested, note, "test")
+        scored = tested.dev
+    test = _sample(scored, options.max_test, 0x7E57)
+    if len(test) < len(scored):
+        note(f"scores are those of {len(test):,} of the {len(scored):,} examples (--max-test)")
+    config = data.configured(options.config)
+    train = [data.train[number] for number in nested_order(strata(data.train), 0).tolist()]
+    ordered = replace(data, train=train, dev=_sample(data.dev, options.max_dev, 0xDE))
+    return Labels(ordered, test, config, options.given)
+
+
+def _say_problems(data: TaskData, note: Note, part: str = "dev") -> None:
+    for problem in data.check.problems:
+        if "also in train" in problem.what:
+            note(f"{problem.count:,} × {problem.what.replace('dev example', f'{part} example')}, first {problem.first}")
+
+
+def _sample(examples: list[Any], most: int, key: int) -> list[Any]:
+    order = generator(0, key).permutation(len(examples))[:most]
+    return [examples[number] for number in order.tolist()]

@@ -1,10 +1,12 @@
 """The settings of objectives: what is predicted from what; ``kind`` says which."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from firth.models.shared.configs import MaskingConfig
+from firth.core.registry import RunConfig, TrainingConfig
+from firth.models.shared.configs import MaskingConfig, sized_encoder
 
 
 class MaskedTokensConfig(MaskingConfig):
@@ -15,3 +17,92 @@ class MaskedTokensConfig(MaskingConfig):
     short_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
     mask_weight: Annotated[float, Field(ge=0)] = 1.0
     pair_weight: Annotated[float, Field(ge=0)] = 1.0
+
+
+def _bert(name: str, num_layers: int, hidden_dim: int, learning_rate: float, dropout_prob: float) -> RunConfig:
+    return RunConfig(
+        recipe=name,
+        spec="bert",
+        model=sized_encoder(num_layers, hidden_dim, dropout_prob),
+        objective=MaskedTokensConfig(pairs="next_sentence"),
+        training=TrainingConfig(learning_rate=learning_rate),
+    )
+
+
+def bert_tiny() -> RunConfig:
+    """2 layers of 128: minutes on a laptop."""
+    return _bert("bert-tiny", 2, 128, 2e-3, 0.0)
+
+
+def bert_mini() -> RunConfig:
+    """4 layers of 256: an hour on a laptop."""
+    return _bert("bert-mini", 4, 256, 1e-3, 0.0)
+
+
+def bert_small() -> RunConfig:
+    """4 layers of 512."""
+    return _bert("bert-small", 4, 512, 5e-4, 0.0)
+
+
+def bert_base() -> RunConfig:
+    """12 layers of 768, the published base size."""
+    return _bert("bert-base", 12, 768, 1e-4, 0.1)
+
+
+def bert_large() -> RunConfig:
+    """24 layers of 1024, the published large size."""
+    return _bert("bert-large", 24, 1024, 1e-4, 0.1)
+
+
+def bert_tiny_modern() -> RunConfig:
+    """bert-tiny that learns fastest in a few minutes: rotary positions need not be learned, norms come
+    first, more tokens are masked, and there are no pairs."""
+    tiny = bert_tiny()
+    return tiny.replace(
+        recipe="bert-tiny-modern",
+        model=tiny.model.replace(positions="rotary", norm_first=True),
+        objective=MaskedTokensConfig(mask_prob=0.3, seq_len=64),
+    )
+
+
+def bert_mini_modern() -> RunConfig:
+    """bert-mini with what came later: rotary positions, RMS norm first, gated feed-forward, no biases,
+    and masked tokens alone; in small batches, since in an hour on a laptop it is steps that count."""
+    mini = bert_mini()
+    later = {
+        "positions": "rotary",
+        "norm": "rms",
+        "norm_eps": 1e-6,
+        "norm_first": True,
+        "gated": True,
+        "bias": False,
+        "ffn_dim": 688,
+    }
+    return mini.replace(
+        recipe="bert-mini-modern",
+        model=mini.model.replace(**later),
+        objective=MaskedTokensConfig(),
+        training=TrainingConfig(batch_size=8, learning_rate=7e-4),
+    )
+
+
+def bert_continue() -> RunConfig:
+    """Masked tokens on your own text for a model that is already trained (--base)."""
+    config = bert_mini()
+    return config.replace(
+        recipe="bert-continue",
+        objective=MaskedTokensConfig(),
+        training=TrainingConfig(learning_rate=1e-4),
+    )
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "bert-tiny": bert_tiny,
+    "bert-mini": bert_mini,
+    "bert-small": bert_small,
+    "bert-base": bert_base,
+    "bert-large": bert_large,
+    "bert-tiny-modern": bert_tiny_modern,
+    "bert-mini-modern": bert_mini_modern,
+    "bert-continue": bert_continue,
+}

@@ -11,16 +11,15 @@ B rows, T tokens, P chosen tokens of a row, N chosen tokens in all, D hidden siz
 import numpy as np
 from torch import nn
 
-from firth.core.types import Batch, Inputs, Losses
-from firth.corpus.format import Split
-from firth.corpus.rows import PackedRows, need_text
+from firth.core.registry import RunConfig
+from firth.core.types import Batch, Inputs, Losses, Objective
+from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder import Encoder
-from firth.models.shared.heads import PairHead, TokenHead
-from firth.models.shared.masking import guessing_losses, hide_tokens
+from firth.models.shared.encoder import Encoder, PairHead, TokenHead
+from firth.models.shared.encoder_model import EncoderPretraining, specials_of
 from firth.models.shared.next_sentence import PairRows, build_pairs
-from firth.models.shared.rows import Specials, Turns, build_rows
+from firth.models.shared.rows import Specials, Turns, build_rows, guessing_losses, hide_tokens
 
 
 class MaskedTokens(nn.Module):
@@ -76,3 +75,20 @@ class MaskedTokens(nn.Module):
         if self.pair_head is not None:
             found["pairs"] = (self.pair_head(hidden_ND[tensors["pairs"]]), tensors["pair_labels"])
         return guessing_losses(found, self.training)
+
+
+class BertPretraining(EncoderPretraining):
+    """An encoder that predicts hidden tokens."""
+
+    objective: MaskedTokens
+
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
+        assert isinstance(config.model, EncoderConfig)
+        assert isinstance(config.objective, MaskedTokensConfig)
+        specials = specials_of(corpus.pieces, corpus.folder)
+        return Encoder(config.model), MaskedTokens(config.objective, config.model, specials)
+
+    @classmethod
+    def fewest_documents(cls, config: RunConfig) -> int:
+        assert isinstance(config.objective, MaskedTokensConfig)
+        return 1 if config.objective.pairs == "none" else 2

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.configs import ObjectiveConfig
-from firth.core.registry import ModelSpec
-from firth.models.bert.config import MaskedTokensConfig
-from firth.models.bert.recipes import RECIPES
+from firth.core.registry import ModelSpec, ObjectiveConfig
+from firth.models.bert.config import RECIPES, MaskedTokensConfig
 from firth.models.shared.configs import EncoderConfig
 
 if TYPE_CHECKING:
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
-    from firth.models.bert.pretraining import BertPretraining
+    from firth.models.bert.objective import BertPretraining
 
     return BertPretraining
 

@@ -11,6 +11,7 @@ B rows, T tokens, P chosen tokens of a row, N chosen tokens in all, D hidden siz
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,16 +19,17 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from firth.core.seeds import uniform
-from firth.core.types import Batch, Inputs, Losses
-from firth.corpus.format import Split
-from firth.corpus.rows import PackedRows, need_text
+from firth.core.batching import uniform
+from firth.core.errors import FirthError
+from firth.core.registry import RunConfig
+from firth.core.types import Batch, Inputs, Losses, Objective
+from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.models.electra.config import ReplacedTokensConfig
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder import Encoder
-from firth.models.shared.heads import ReplacedHead, TokenHead
-from firth.models.shared.masking import hide_tokens
-from firth.models.shared.rows import Specials, Turns, build_rows
+from firth.models.shared.encoder import Encoder, ReplacedHead, TokenHead
+from firth.models.shared.encoder_model import EncoderPretraining, load_encoder, save_encoder, specials_of
+from firth.models.shared.pretraining import Pretraining
+from firth.models.shared.rows import Specials, Turns, build_rows, hide_tokens
 
 _SAMPLE = 5  # what the random numbers here are for
 
@@ -118,3 +120,51 @@ class ReplacedTokens(nn.Module):
             "replaced_share": (float(wanted_M.sum()), float(len(wanted_M))),
         }
         return Losses(sums, metrics)
+
+
+_GENERATOR = "generator"
+
+
+class ElectraPretraining(EncoderPretraining):
+    """The discriminator is the model; the generator belongs to the objective and lies beside it in the run."""
+
+    published = (*Pretraining.published, f"{_GENERATOR}/config.json", f"{_GENERATOR}/model.safetensors")
+    objective: ReplacedTokens
+
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
+        assert isinstance(config.model, EncoderConfig)
+        assert isinstance(config.objective, ReplacedTokensConfig)
+        model = Encoder(config.model)
+        generator = Encoder(generator_config(config.model, config.objective.generator_ratio), model.embeddings)
+        specials = specials_of(corpus.pieces, corpus.folder)
+        return model, ReplacedTokens(config.objective, config.model, generator, specials)
+
+    def start_from(self, base: Path) -> None:
+        """The discriminator of a directory and, where one lies in ``generator/``, its generator."""
+        super().start_from(base)
+        if not (base / _GENERATOR / "config.json").is_file():
+            return
+        theirs, encoder, heads = load_encoder(base / _GENERATOR)
+        if theirs.hidden_dim != self.objective.generator.config.hidden_dim:
+            raise FirthError(
+                f"{base / _GENERATOR}: a generator {theirs.hidden_dim} wide where generator_ratio asks for {self.objective.generator.config.hidden_dim}: use the share that the base was trained with"
+            )
+        own = {name: tensor for name, tensor in encoder.items() if not name.startswith("embeddings.")}
+        self.objective.generator.load_state_dict(own)
+        if "token_head" in heads:
+            self.objective.head.load_state_dict(heads["token_head"])
+
+    def export(self, folder: Path) -> None:
+        """A directory of the discriminator, and one of the generator with a copy of the shared tables."""
+        super().export(folder)
+        shared = {name: tensor for name, tensor in self.model.state_dict().items() if name.startswith("embeddings.")}
+        generator = {**shared, **self.objective.generator.state_dict()}
+        token_head = {"token_head": dict(self.objective.head.state_dict())}
+        (folder / _GENERATOR).mkdir(exist_ok=True)
+        pad_id = self.objective.specials.pad_id
+        save_encoder(folder / _GENERATOR, self.objective.generator.config, generator, token_head, pad_id)
+        self.corpus.pieces.save(folder / _GENERATOR)
+
+    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
+        """None: a discriminator gives tokens no probabilities."""
+        return {}

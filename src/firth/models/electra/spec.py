@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.configs import ObjectiveConfig
-from firth.core.registry import ModelSpec
-from firth.models.electra.config import ReplacedTokensConfig
-from firth.models.electra.recipes import RECIPES
+from firth.core.registry import ModelSpec, ObjectiveConfig
+from firth.models.electra.config import RECIPES, ReplacedTokensConfig
 from firth.models.shared.configs import EncoderConfig
 
 if TYPE_CHECKING:
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
-    from firth.models.electra.pretraining import ElectraPretraining
+    from firth.models.electra.objective import ElectraPretraining
 
     return ElectraPretraining
 

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.configs import ObjectiveConfig
-from firth.core.registry import ModelSpec
-from firth.models.elmo.config import BothDirectionsConfig, ElmoConfig
-from firth.models.elmo.recipes import RECIPES
+from firth.core.registry import ModelSpec, ObjectiveConfig
+from firth.models.elmo.config import RECIPES, BothDirectionsConfig, ElmoConfig
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
@@ -14,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
-    from firth.models.elmo.pretraining import ElmoPretraining
+    from firth.models.elmo.model import ElmoPretraining
 
     return ElmoPretraining
 
 
 def _load(folder: Path) -> "Model":
-    from firth.models.elmo.pretraining import load_elmo_model
+    from firth.models.elmo.model import load_elmo_model
 
     return load_elmo_model(folder)
 

@@ -1,11 +1,13 @@
 """The settings of objectives: what is predicted from what; ``kind`` says which."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from firth.core.config import Positive
-from firth.models.shared.configs import MaskingConfig
+from firth.core.registry import RunConfig, TrainingConfig
+from firth.models.shared.configs import MaskingConfig, sized_encoder
 
 
 class KnowledgeMaskingConfig(MaskingConfig):
@@ -35,3 +37,29 @@ class KnowledgeMaskingConfig(MaskingConfig):
                 "nothing would be hidden: raise basic_weight or phrase_weight, or give entities and a share"
             )
         return self
+
+
+def _ernie(name: str, num_layers: int, hidden_dim: int, learning_rate: float) -> RunConfig:
+    return RunConfig(
+        recipe=name,
+        spec="ernie",
+        model=sized_encoder(num_layers, hidden_dim),
+        objective=KnowledgeMaskingConfig(),
+        training=TrainingConfig(learning_rate=learning_rate),
+    )
+
+
+def ernie_tiny() -> RunConfig:
+    """2 layers of 128: minutes on a laptop."""
+    return _ernie("ernie-tiny", 2, 128, 2e-3)
+
+
+def ernie_mini() -> RunConfig:
+    """4 layers of 256: an hour on a laptop."""
+    return _ernie("ernie-mini", 4, 256, 1e-3)
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "ernie-tiny": ernie_tiny,
+    "ernie-mini": ernie_mini,
+}

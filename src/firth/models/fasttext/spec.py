@@ -1,14 +1,24 @@
 """fastText (Bojanowski et al. 2017): words as bags of character n-grams."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.core.registry import ModelSpec
-from firth.models.fasttext.recipes import RECIPES
-from firth.vectors.configs import FastTextConfig
+from firth.vectors.configs import AnyVectorsConfig, FastTextConfig
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
+
+
+def fasttext() -> AnyVectorsConfig:
+    """Skip-gram over words and their character n-grams."""
+    return FastTextConfig()
+
+
+RECIPES: dict[str, Callable[[], AnyVectorsConfig]] = {
+    "fasttext": fasttext,
+}
 
 
 def _load(folder: Path) -> "Model":

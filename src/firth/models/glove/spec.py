@@ -1,14 +1,24 @@
 """GloVe (Pennington et al. 2014): least squares on log co-occurrence counts."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.core.registry import ModelSpec
-from firth.models.glove.recipes import RECIPES
-from firth.vectors.configs import GloveConfig
+from firth.vectors.configs import AnyVectorsConfig, GloveConfig
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
+
+
+def glove() -> AnyVectorsConfig:
+    """Weighted least squares on log co-occurrence."""
+    return GloveConfig()
+
+
+RECIPES: dict[str, Callable[[], AnyVectorsConfig]] = {
+    "glove": glove,
+}
 
 
 def _load(folder: Path) -> "Model":

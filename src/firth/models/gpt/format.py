@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from firth.core.errors import FirthError
-from firth.core.files import read_json, write_json
-from firth.core.tensors import save_tensors
+from firth.core.files import read_json, save_tensors, write_json
 from firth.models.gpt.config import DecoderConfig
 from firth.models.shared.published import ACTIVATIONS, Published, Weights, activation_name
 

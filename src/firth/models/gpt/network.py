@@ -12,11 +12,10 @@ from torch.nn import functional
 
 from firth.core.types import Inputs, Layers
 from firth.models.gpt.config import DecoderConfig
-from firth.nn.attention.attend import visible
-from firth.nn.attention.cache import KeyValues
+from firth.nn.attention import visible
 from firth.nn.blocks import Block
-from firth.nn.layers import build_norm, dropout
-from firth.nn.network import TokenNetwork
+from firth.nn.cache import KeyValues
+from firth.nn.layers import TokenNetwork, build_norm, dropout
 
 
 class Decoder(TokenNetwork):

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.configs import ObjectiveConfig
-from firth.core.registry import ModelSpec
-from firth.models.gpt.config import DecoderConfig, NextTokenConfig
-from firth.models.gpt.recipes import RECIPES
+from firth.core.registry import ModelSpec, ObjectiveConfig
+from firth.models.gpt.config import RECIPES, DecoderConfig, NextTokenConfig
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
-    from firth.models.gpt.pretraining import GptPretraining
+    from firth.models.gpt.objective import GptPretraining
 
     return GptPretraining
 

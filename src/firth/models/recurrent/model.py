@@ -19,8 +19,8 @@ from firth.models.recurrent.config import RecurrentConfig
 from firth.models.recurrent.network import Recurrent
 from firth.models.shared.generation import Continuation, Generation, generate
 from firth.models.shared.model import Model, TextLayers, loading, require_room
-from firth.nn.outputs.softmax import AdaptiveOutput, TokenOutput
-from firth.nn.pooling import pool_tokens
+from firth.nn.layers import pool_tokens
+from firth.nn.softmax import AdaptiveOutput, TokenOutput
 from firth.tokenizers.word_tokens import AnyTokens
 
 State: TypeAlias = list[torch.Tensor]  # [S, N, H] a layer

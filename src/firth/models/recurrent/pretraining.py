@@ -2,27 +2,52 @@
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from firth.core.configs import RunConfig
+from firth.core.config import Config
 from firth.core.errors import FirthError
+from firth.core.files import load_tensors, read_json, save_tensors, write_json
+from firth.core.registry import RunConfig
 from firth.core.types import Objective
 from firth.corpus.format import Corpus, require_same_tokens
-from firth.corpus.streams import Streams
-from firth.corpus.word_view import TokenView, read_types, view_as, view_tokens
+from firth.corpus.streams import Streams, TokenView, read_types, view_as, view_tokens
 from firth.models.recurrent.config import NextTokenStreamsConfig, RecurrentConfig
-from firth.models.recurrent.format import RecurrentFolder, load_recurrent, save_recurrent
-from firth.models.recurrent.network import Recurrent
-from firth.models.recurrent.objective import LOSS, NextTokenStreams, build_output
+from firth.models.recurrent.network import LOSS, NextTokenStreams, Recurrent, build_output
 from firth.models.shared.pretraining import HELDOUT_SEED, Pretraining, require_one_process
-from firth.nn.outputs.softmax import TokenOutput
+from firth.models.shared.published import Weights, join_parts, split_parts
+from firth.nn.softmax import TokenOutput
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.word_tokens import WordTokens, join_words, load_tokens
+
+
+class RecurrentFolder(Config):
+    """The content of ``config.json``."""
+
+    model_type: Literal["firth-recurrent"] = "firth-recurrent"
+    model: RecurrentConfig
+    output: Literal["softmax", "adaptive"] = "softmax"  # sampled and NCE layers are softmax layers once trained
+
+
+def save_recurrent(folder: Path, config: RecurrentFolder, model: Weights, head: Weights) -> None:
+    save_tensors(folder / "model.safetensors", join_parts({"model": model, "output": head}))
+    write_json(folder / "config.json", config.model_dump())
+
+
+def load_recurrent(folder: Path) -> tuple[RecurrentFolder, Weights, Weights]:
+    """Config, the weights of the model, those of the output layer."""
+    config = RecurrentFolder.build(read_json(folder / "config.json"), folder / "config.json")
+    parts = split_parts(load_tensors(folder / "model.safetensors"))
+    strange = sorted(set(parts) - {"model", "output"})
+    if strange:
+        raise FirthError(
+            f"{folder / 'model.safetensors'}: holds '{strange[0]}', which no such model has; copy it again"
+        )
+    return config, parts.get("model", {}), parts.get("output", {})
 
 
 class RecurrentPretraining(Pretraining):

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.configs import ObjectiveConfig
-from firth.core.registry import ModelSpec
-from firth.models.recurrent.config import NextTokenStreamsConfig, RecurrentConfig
-from firth.models.recurrent.recipes import RECIPES
+from firth.core.registry import ModelSpec, ObjectiveConfig
+from firth.models.recurrent.config import RECIPES, NextTokenStreamsConfig, RecurrentConfig
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
@@ -20,8 +18,8 @@ def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
 
 
 def _load(folder: Path) -> "Model":
-    from firth.models.recurrent.format import load_recurrent
     from firth.models.recurrent.model import RecurrentModel
+    from firth.models.recurrent.pretraining import load_recurrent
     from firth.tokenizers.word_tokens import load_tokens
 
     config, weights, head = load_recurrent(folder)

@@ -1,10 +1,13 @@
 """The settings of models, one config a shape; ``kind`` says which."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from firth.core.config import Config, Positive, Probability
+from firth.core.registry import RunConfig
+from firth.models.shared.configs import TranslationConfig, translation_training
 
 
 class Seq2SeqConfig(Config):
@@ -35,3 +38,28 @@ class Seq2SeqConfig(Config):
         if self.input_feeding and self.attention == "none":
             raise ValueError("input_feeding feeds what attention found: choose attention=dot, general or additive too")
         return self
+
+
+def seq2seq() -> RunConfig:
+    """Two LSTM layers of 256 on each side; all that the decoder knows of the source is its last state."""
+    return RunConfig(
+        recipe="seq2seq",
+        spec="seq2seq",
+        model=Seq2SeqConfig(hidden_dim=256, dropout_prob=0.3),
+        objective=TranslationConfig(batch_tokens=1024),
+        training=translation_training(3e-3),
+    )
+
+
+def seq2seq_attention() -> RunConfig:
+    """The same with attention (general, Luong et al. 2015)."""
+    return seq2seq().replace(
+        recipe="seq2seq-attention",
+        model=Seq2SeqConfig(hidden_dim=256, dropout_prob=0.3, attention="general"),
+    )
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "seq2seq": seq2seq,
+    "seq2seq-attention": seq2seq_attention,
+}

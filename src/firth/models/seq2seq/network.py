@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from firth.core.types import Layers
 from firth.models.seq2seq.config import Seq2SeqConfig
-from firth.nn.init import initialize_uniform
+from firth.nn.blocks import initialize_uniform
 from firth.nn.layers import dropout
 
 

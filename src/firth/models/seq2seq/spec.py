@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.configs import ObjectiveConfig
-from firth.core.registry import ModelSpec
-from firth.models.seq2seq.config import Seq2SeqConfig
-from firth.models.seq2seq.recipes import RECIPES
+from firth.core.registry import ModelSpec, ObjectiveConfig
+from firth.models.seq2seq.config import RECIPES, Seq2SeqConfig
 from firth.models.shared.configs import TranslationConfig
 
 if TYPE_CHECKING:

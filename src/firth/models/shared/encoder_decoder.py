@@ -15,12 +15,9 @@ from torch.nn import functional
 
 from firth.core.types import Layers
 from firth.models.shared.configs import EncoderDecoderConfig
-from firth.nn.attention.attend import visible, with_bias
-from firth.nn.attention.cache import KeyValues, Past, take_sentences
-from firth.nn.attention.cross_attention import DecoderBlock
-from firth.nn.attention.positions import RelativeBias, sinusoids
-from firth.nn.blocks import Block
-from firth.nn.init import initialize_by_width, initialize_xavier
+from firth.nn.attention import RelativeBias, sinusoids, visible, with_bias
+from firth.nn.blocks import Block, DecoderBlock, initialize_by_width, initialize_xavier
+from firth.nn.cache import KeyValues, Past, take_sentences
 from firth.nn.layers import build_norm, dropout
 
 

@@ -3,9 +3,10 @@
 T tokens, N tokens end to end, P places, V vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -13,15 +14,67 @@ from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.types import Inputs, TextReader
-from firth.models.shared.batching import packed_batches
+from firth.core.files import load_tensors, read_json, save_tensors, write_json
+from firth.core.types import Inputs, Objective, TextReader
+from firth.corpus.format import Corpus, require_same_tokens
+from firth.models.bert.format import BERT, Format, has_plain_blocks, load_bert, save_bert
+from firth.models.electra.format import ELECTRA, fits_electra
+from firth.models.ernie.format import ERNIE
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder import Encoder
-from firth.models.shared.encoder_format import load_encoder
-from firth.models.shared.heads import PairHead, Pooler, ReplacedHead, TokenHead
-from firth.models.shared.masked_model import MaskedModel
+from firth.models.shared.encoder import Encoder, PairHead, Pooler, ReplacedHead, TokenHead
+from firth.models.shared.masked_model import MaskedModel, packed_batches
 from firth.models.shared.model import Guess, loading, require_room
+from firth.models.shared.pretraining import Pretraining
+from firth.models.shared.published import Weights, join_parts, split_parts
+from firth.models.shared.rows import Specials
 from firth.tokenizers.pieces import Pieces
+
+_OWN = "firth-encoder"
+_PUBLISHED = {kind.model_type: kind for kind in (BERT, ELECTRA, ERNIE)}
+_HEADS = "heads.safetensors"
+
+
+def _format(config: EncoderConfig, heads: set[str]) -> Format | None:
+    """The published format that holds this model, if one does."""
+    if not has_plain_blocks(config):
+        return None
+    if fits_electra(config, heads):
+        return ELECTRA
+    if config.embedding_dim is not None:
+        return None
+    return ERNIE if config.num_tasks else BERT
+
+
+def save_encoder(folder: Path, config: EncoderConfig, encoder: Weights, heads: dict[str, Weights], pad_id: int) -> None:
+    """Variants that no published class can hold (rotary positions, pre-norm ...) keep Firth's names."""
+    kind = _format(config, set(heads))
+    if kind is not None:
+        if kind is ELECTRA:
+            config = config.replace(embedding_dim=config.token_dim)
+        placed = {part: weights for part, weights in heads.items() if part in kind.heads}
+        others = {part: weights for part, weights in heads.items() if part not in kind.heads}
+        if others:
+            save_tensors(folder / _HEADS, join_parts(others))
+        save_bert(folder, config, encoder, placed, pad_id, kind)
+        return
+    save_tensors(folder / "model.safetensors", join_parts({"encoder": encoder, **heads}))
+    write_json(folder / "config.json", {"model_type": _OWN, "pad_token_id": pad_id, "encoder": config.model_dump()})
+
+
+def load_encoder(folder: Path) -> tuple[EncoderConfig, Weights, dict[str, Weights]]:
+    """Config, the encoder's weights and those of the heads that are there."""
+    data = read_json(folder / "config.json")
+    if not isinstance(data, dict):
+        raise FirthError(f"{folder / 'config.json'}: not the description of a model; copy it again")
+    if data.get("model_type") != _OWN:
+        config, encoder, heads = load_bert(folder, _PUBLISHED.get(str(data.get("model_type")), BERT))
+        others = split_parts(load_tensors(folder / _HEADS)) if (folder / _HEADS).is_file() else {}
+        return config, encoder, {**heads, **others}
+    config = EncoderConfig.build(data.get("encoder"), folder / "config.json")
+    parts = split_parts(load_tensors(folder / "model.safetensors"))
+    if "encoder" not in parts:
+        raise FirthError(f"{folder / 'model.safetensors'}: no encoder in it; copy it again")
+    return config, parts.pop("encoder"), parts
 
 
 class EncoderModel(MaskedModel):
@@ -135,3 +188,69 @@ def load_encoder_model(folder: Path, spec: str) -> EncoderModel:
     model = EncoderModel.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
     model.spec_name = spec
     return model
+
+
+def specials_of(pieces: Pieces, where: Path) -> Specials:
+    """The special ids that masking needs, or a word about what is missing."""
+    wanted = {"cls_id": pieces.cls_id, "sep_id": pieces.sep_id, "mask_id": pieces.mask_id, "pad_id": pieces.pad_id}
+    missing = [name.removesuffix("_id") for name, number in wanted.items() if number is None]
+    if missing:
+        raise FirthError(
+            f"{where}: its tokenizer has no token for {', '.join(missing)}, which this recipe needs; prepare the corpus with --tokens wordpiece"
+        )
+    ordinary = np.setdiff1d(np.arange(pieces.vocab_size), np.asarray(pieces.special_ids, np.int64))
+    return Specials(ordinary=ordinary, **{name: int(number) for name, number in wanted.items() if number is not None})
+
+
+class EncoderObjective(Objective, Protocol):
+    """What writing an encoder asks of its objective."""
+
+    @property
+    def specials(self) -> Specials: ...
+
+    def heads(self) -> Mapping[str, nn.Module]:
+        """The parts above the encoder by the names under which they are kept."""
+        ...
+
+
+class EncoderPretraining(Pretraining):
+    """An encoder with heads. A model says how its objective is built (``build``)."""
+
+    published = (*Pretraining.published, "heads.safetensors")
+    model: Encoder
+    objective: EncoderObjective
+
+    @classmethod
+    def base_config(cls, base: Path, corpus: Corpus) -> EncoderConfig:
+        config, _, _ = load_encoder(base)
+        require_same_tokens(Pieces.load(base), corpus, base)
+        return config
+
+    def start_from(self, base: Path) -> None:
+        _, encoder, heads = load_encoder(base)
+        self.model.load_state_dict(encoder)
+        for name, head in self.objective.heads().items():
+            if name in heads:
+                head.load_state_dict(heads[name])
+
+    def export(self, folder: Path) -> None:
+        """A directory that transformers reads where it knows such a model."""
+        heads = {name: dict(head.state_dict()) for name, head in self.objective.heads().items()}
+        save_encoder(folder, self.model.config, dict(self.model.state_dict()), heads, self.objective.specials.pad_id)
+        self.corpus.pieces.save(folder)
+
+    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
+        """Pseudo-perplexity over the first sentences of held-out documents, each token hidden in turn."""
+        model = EncoderModel.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
+        split, pieces = self.corpus.heldout, model.pieces
+        assert pieces.cls_id is not None
+        assert pieces.sep_id is not None
+        scores = []
+        for document in range(min(num_texts, split.num_documents)):
+            first = int(split.documents[document])
+            start, end = int(split.sentences[first]), int(split.sentences[first + 1])
+            inner = np.asarray(split.tokens[start:end], np.int64)[: model.config.max_positions - 2]
+            ids = np.pad(inner, 1)
+            ids[0], ids[-1] = pieces.cls_id, pieces.sep_id
+            scores.append(model.score_ids(ids, np.arange(1, len(ids) - 1)))
+        return {"pseudo_perplexity": float(np.exp(-np.concatenate(scores).mean()))}

@@ -8,8 +8,7 @@ from pydantic import Field, model_validator
 
 from firth.core.config import Config, Positive
 from firth.decoding.beam import beam_search
-from firth.decoding.sampling import continue_prompts
-from firth.decoding.steps import Beam, Hypothesis, Rules, Sampling, State, Stepper, Trace
+from firth.decoding.steps import Beam, Hypothesis, Rules, Sampling, State, Stepper, Trace, continue_prompts
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.word_tokens import AnyTokens
 

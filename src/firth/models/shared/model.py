@@ -9,10 +9,12 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.core.config import show_count
 from firth.core.errors import FirthError
-from firth.core.registry import ModelSpec, find_spec
+from firth.core.files import read_json
+from firth.core.registry import ModelSpec, find_spec, model_types, spec_of_model_type, specs
+from firth.core.run import Run
 from firth.core.types import TextReader
-from firth.core.units import show_count
 
 _SHOWN = 8  # tokens of a text in a repr
 
@@ -305,3 +307,41 @@ def require_layer(layer: int, num_layers: int) -> None:
 def require_pool(pool: str, pools: Sequence[str]) -> None:
     if pool not in pools:
         raise FirthError(f"unknown pool '{pool}' for this model: choose {', '.join(pools[:-1])} or {pools[-1]}")
+
+
+def find_model(path: Path) -> ModelSpec:
+    """The spec of the model at a path: a run names it, a published directory has its ``model_type``."""
+    if not path.exists():
+        raise FirthError(f"{path}: no such run or model; check the path")
+    run = Run.find(path)
+    if run is not None:
+        if run.record.export is not None:
+            raise FirthError(f"{path}: an exported model, which does not learn; name {run.record.export.source}")
+        if run.record.task is not None:
+            raise FirthError(f"{path}: a task, where a pre-trained model is needed; name another run")
+        if not run.record.finished:
+            raise FirthError(f"{path}: this run is not finished; go on with: firth pretrain --resume {path}")
+        return find_spec(run.record.model)
+    if (path / "config.json").is_file():
+        data = read_json(path / "config.json")
+        if not isinstance(data, dict):
+            raise FirthError(f"{path / 'config.json'}: not the description of a model; copy it again")
+        kind = str(data.get("model_type"))
+        found = spec_of_model_type(kind)
+        if found is None:
+            raise FirthError(
+                f"{path / 'config.json'}: a model of type '{kind}', which Firth does not read; it reads {', '.join(model_types())}"
+            )
+        return found
+    for spec in specs().values():
+        if spec.recognizes(path):
+            return spec
+    raise FirthError(f"{path}: no model here (no config.json); name a run of Firth or a Hugging Face directory")
+
+
+def load_model(path: Path) -> Model:
+    """The model at a path, with its tokenizer."""
+    spec = find_model(path)
+    model = spec.load(path)
+    model.spec_name, model.path = spec.name, path
+    return model

@@ -14,10 +14,9 @@ import bisect
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.core.batching import uniform
 from firth.core.errors import FirthError
-from firth.core.seeds import uniform
-from firth.corpus.format import Split
-from firth.corpus.rows import PackedRows, cut_documents
+from firth.corpus.format import PackedRows, Split, cut_documents
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.shared.rows import Rows, RowWriter, Specials, Turns, fill_rows
 

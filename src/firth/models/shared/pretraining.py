@@ -13,10 +13,10 @@ from torch import nn
 from firth.core.errors import FirthError
 from firth.core.registry import find_spec
 from firth.core.types import Batch, Losses, Objective, SizedRows
-from firth.nn.init import initialize
+from firth.nn.blocks import initialize
 
 if TYPE_CHECKING:
-    from firth.core.configs import RunConfig
+    from firth.core.registry import RunConfig
     from firth.corpus.format import Corpus, Split
 
 

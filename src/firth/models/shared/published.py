@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.tensors import load_tensors
+from firth.core.files import load_tensors
 
 Weights = dict[str, torch.Tensor]
 Names = Mapping[str, str | list[str]]

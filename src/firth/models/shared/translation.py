@@ -15,25 +15,23 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
-from firth.core.files import read_json, write_json
-from firth.core.tensors import load_tensors, save_tensors
+from firth.core.files import load_tensors, read_json, save_tensors, write_json
+from firth.core.registry import RunConfig
 from firth.core.types import Batch, Losses, Objective
 from firth.corpus.format import same_tokens
 from firth.corpus.pairs import PairBatches, PairsCorpus, PairSplit
 from firth.models.seq2seq.config import Seq2SeqConfig
 from firth.models.seq2seq.network import Seq2Seq
-from firth.models.shared.bleu import score_translations
 from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
 from firth.models.shared.pretraining import Pretraining
 from firth.models.shared.published import Weights
-from firth.models.shared.translation_model import TranslationModel
+from firth.models.shared.translation_model import TranslationModel, score_translations
 from firth.models.t5.format import is_t5, load_t5, save_t5
 from firth.models.transformer.format import is_marian, load_marian, save_marian
-from firth.nn.outputs.softmax import cross_entropy_sum
-from firth.reports.charts import heat_map
+from firth.nn.softmax import cross_entropy_sum
+from firth.reports.page import heat_map
 from firth.tokenizers.pieces import Pieces
 
 TranslatorConfig = EncoderDecoderConfig | Seq2SeqConfig

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.files import read_json, write_json
-from firth.core.tensors import save_tensors
+from firth.core.files import read_json, save_tensors, write_json
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.published import ACTIVATIONS, Names, Published, Weights, activation_name, scatter
 

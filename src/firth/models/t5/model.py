@@ -15,7 +15,7 @@ from firth.decoding.steps import Beam, Rules
 from firth.models.shared.encoder_decoder import DecoderState, EncoderDecoder, EncoderDecoderStepper
 from firth.models.shared.model import Guess
 from firth.models.shared.translation_model import SourceReader, TranslationModel
-from firth.tokenizers.sentinels import PATTERN, sentinel, sentinel_ids, spans_of
+from firth.tokenizers.pieces import PATTERN, sentinel, sentinel_ids, spans_of
 
 
 @dataclass

@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.configs import ObjectiveConfig
-from firth.core.registry import ModelSpec
+from firth.core.registry import ModelSpec, ObjectiveConfig
 from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
-from firth.models.t5.config import CorruptedSpansConfig
-from firth.models.t5.recipes import RECIPES
+from firth.models.t5.config import RECIPES, CorruptedSpansConfig
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
@@ -16,13 +14,13 @@ if TYPE_CHECKING:
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
     from firth.models.shared.translation import TranslationPretraining
-    from firth.models.t5.pretraining import T5Pretraining
+    from firth.models.t5.objective import T5Pretraining
 
     return TranslationPretraining if isinstance(objective, TranslationConfig) else T5Pretraining
 
 
 def _load(folder: Path) -> "Model":
-    from firth.models.t5.pretraining import load_text_to_text
+    from firth.models.t5.objective import load_text_to_text
 
     return load_text_to_text(folder)
 

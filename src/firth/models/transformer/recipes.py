@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from firth.core.configs import RunConfig
-from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
-from firth.models.shared.recipes import translation_training
+from firth.core.registry import RunConfig
+from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig, translation_training
 
 
 def transformer_tiny() -> RunConfig:

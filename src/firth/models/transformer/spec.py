@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.configs import ObjectiveConfig
-from firth.core.registry import ModelSpec
+from firth.core.registry import ModelSpec, ObjectiveConfig
 from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
 from firth.models.transformer.recipes import RECIPES
 

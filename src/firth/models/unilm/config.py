@@ -1,10 +1,12 @@
 """The settings of objectives: what is predicted from what; ``kind`` says which."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from firth.models.shared.configs import MaskingConfig
+from firth.core.registry import RunConfig, TrainingConfig
+from firth.models.shared.configs import MaskingConfig, sized_encoder
 
 
 class UnifiedMasksConfig(MaskingConfig):
@@ -44,3 +46,40 @@ class MaskedTargetsConfig(MaskingConfig):
         if self.whole_word_mask or self.max_ngram > 1:
             raise ValueError("tokens of a target are hidden one by one: leave out whole_word_mask and max_ngram")
         return self
+
+
+def _unilm(name: str, num_layers: int, hidden_dim: int, learning_rate: float) -> RunConfig:
+    return RunConfig(
+        recipe=name,
+        spec="unilm",
+        model=sized_encoder(num_layers, hidden_dim).replace(num_segments=6),
+        objective=UnifiedMasksConfig(),
+        training=TrainingConfig(learning_rate=learning_rate),
+    )
+
+
+def unilm_tiny() -> RunConfig:
+    """2 layers of 128: minutes on a laptop."""
+    return _unilm("unilm-tiny", 2, 128, 2e-3)
+
+
+def unilm_mini() -> RunConfig:
+    """4 layers of 256: an hour on a laptop."""
+    return _unilm("unilm-mini", 4, 256, 1e-3)
+
+
+def unilm_seq2seq() -> RunConfig:
+    """Targets written after their sources, on a corpus of pairs; best with the weights of a UniLM run (--base)."""
+    mini = unilm_mini()
+    return mini.replace(
+        recipe="unilm-seq2seq",
+        objective=MaskedTargetsConfig(),
+        training=mini.training.replace(learning_rate=5e-4),
+    )
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "unilm-tiny": unilm_tiny,
+    "unilm-mini": unilm_mini,
+    "unilm-seq2seq": unilm_seq2seq,
+}

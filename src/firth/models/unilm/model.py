@@ -17,19 +17,18 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from firth.core.batching import batches_by_length, pad
-from firth.core.configs import RunConfig
 from firth.core.errors import FirthError
+from firth.core.registry import RunConfig
 from firth.core.run import Run
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Rules, Trace
 from firth.models.shared.encoder import Encoder
-from firth.models.shared.encoder_format import load_encoder
-from firth.models.shared.encoder_model import EncoderModel
+from firth.models.shared.encoder_model import EncoderModel, load_encoder
 from firth.models.shared.generation import Continuation, Generation, generate
 from firth.models.shared.model import Translated
 from firth.models.unilm.config import MaskedTargetsConfig
-from firth.nn.attention.cache import Past
 from firth.nn.blocks import Block
+from firth.nn.cache import Past
 from firth.tokenizers.pieces import Pieces
 
 

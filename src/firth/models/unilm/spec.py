@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.configs import ObjectiveConfig
-from firth.core.registry import ModelSpec
+from firth.core.registry import ModelSpec, ObjectiveConfig
 from firth.models.shared.configs import EncoderConfig
-from firth.models.unilm.config import MaskedTargetsConfig, UnifiedMasksConfig
-from firth.models.unilm.recipes import RECIPES
+from firth.models.unilm.config import RECIPES, MaskedTargetsConfig, UnifiedMasksConfig
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
-    from firth.models.unilm.pretraining import UnilmPretraining, UnilmWriting
+    from firth.models.unilm.objective import UnilmPretraining, UnilmWriting
 
     return UnilmWriting if isinstance(objective, MaskedTargetsConfig) else UnilmPretraining
 

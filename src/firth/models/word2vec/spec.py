@@ -1,14 +1,30 @@
 """word2vec (Mikolov et al. 2013): CBOW and skip-gram."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.core.registry import ModelSpec
-from firth.models.word2vec.recipes import RECIPES
-from firth.vectors.configs import Word2VecConfig
+from firth.vectors.configs import AnyVectorsConfig, Word2VecConfig
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
+
+
+def word2vec() -> AnyVectorsConfig:
+    """CBOW with negative sampling."""
+    return Word2VecConfig()
+
+
+def word2vec_skipgram() -> AnyVectorsConfig:
+    """Skip-gram with negative sampling."""
+    return Word2VecConfig(architecture="skipgram")
+
+
+RECIPES: dict[str, Callable[[], AnyVectorsConfig]] = {
+    "word2vec": word2vec,
+    "word2vec-skipgram": word2vec_skipgram,
+}
 
 
 def _load(folder: Path) -> "Model":

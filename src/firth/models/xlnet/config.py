@@ -1,11 +1,12 @@
 """The settings of models, one config a shape; ``kind`` says which."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from firth.core.config import Config, Positive, Probability
-from firth.core.configs import ObjectiveConfig
+from firth.core.registry import ObjectiveConfig, RunConfig, TrainingConfig
 
 
 class TwoStreamConfig(Config):
@@ -40,3 +41,36 @@ class PermutedOrderConfig(ObjectiveConfig):
     max_span_len: Annotated[int, Field(ge=1)] = 5
     memory_len: Annotated[int, Field(ge=0)] = 64
     bidirectional_data: bool = True  # every second lane reads its text backward
+
+
+def _xlnet(name: str, num_layers: int, hidden_dim: int, learning_rate: float) -> RunConfig:
+    model = TwoStreamConfig(
+        num_layers=num_layers,
+        hidden_dim=hidden_dim,
+        num_heads=hidden_dim // 64,
+        ffn_dim=4 * hidden_dim,
+        dropout_prob=0.0,
+    )
+    return RunConfig(
+        recipe=name,
+        spec="xlnet",
+        model=model,
+        objective=PermutedOrderConfig(),
+        training=TrainingConfig(learning_rate=learning_rate),
+    )
+
+
+def xlnet_tiny() -> RunConfig:
+    """2 layers of 128: minutes on a laptop."""
+    return _xlnet("xlnet-tiny", 2, 128, 2e-3)
+
+
+def xlnet_mini() -> RunConfig:
+    """4 layers of 256: an hour on a laptop."""
+    return _xlnet("xlnet-mini", 4, 256, 1e-3)
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "xlnet-tiny": xlnet_tiny,
+    "xlnet-mini": xlnet_mini,
+}

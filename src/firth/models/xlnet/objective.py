@@ -11,21 +11,26 @@ are read side by side; a stream means attention's content and query streams here
 B rows, T tokens, P targets of a row, N targets in all, M memory, D hidden size, L layers, V vocabulary.
 """
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from firth.core.seeds import uniform
-from firth.core.types import Batch, Losses
-from firth.corpus.format import Split
-from firth.corpus.rows import need_text
+from firth.core.batching import uniform
+from firth.core.registry import RunConfig
+from firth.core.types import Batch, Losses, Objective
+from firth.corpus.format import Corpus, Split, need_text, require_same_tokens
 from firth.corpus.streams import Streams, TokenStream, cut_equally
-from firth.models.shared.masking import picked_columns
-from firth.models.shared.rows import Specials
+from firth.models.shared.encoder_model import specials_of
+from firth.models.shared.pretraining import Pretraining, require_one_process
+from firth.models.shared.rows import Specials, picked_columns
 from firth.models.xlnet.config import PermutedOrderConfig, TwoStreamConfig
+from firth.models.xlnet.model import load_xlnet, save_xlnet
 from firth.models.xlnet.network import TwoStream
+from firth.tokenizers.pieces import Pieces, with_class_last
 
 _DOCUMENTS, _SPAN, _ORDER = 3, 30, 31  # what a random number is for
 _CLS_SEGMENT = 2  # as published: [CLS] is of a segment of its own
@@ -138,3 +143,40 @@ class PermutedOrder(nn.Module):
             return Losses(sums)
         hits = float((scores_NV.argmax(-1) == labels).sum())
         return Losses(sums, {"targets_accuracy": (hits, float(len(labels)))})
+
+
+class XlnetPretraining(Pretraining):
+    """Each row of a step is a lane with a memory of its own."""
+
+    model: TwoStream
+    objective: PermutedOrder
+
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
+        assert isinstance(config.model, TwoStreamConfig)
+        assert isinstance(config.objective, PermutedOrderConfig)
+        if config.objective.memory_len:
+            require_one_process("a memory lives in one process: set memory_len=0 to train with several")
+        specials = specials_of(corpus.pieces, corpus.folder)
+        return TwoStream(config.model), PermutedOrder(config.objective, config.model, specials, self.rows_per_step)
+
+    def initialize(self, generator: torch.Generator) -> None:
+        super().initialize(generator)
+        self.model.start(self.model.config.init_std, generator)
+
+    @classmethod
+    def base_config(cls, base: Path, corpus: Corpus) -> TwoStreamConfig:
+        config, _, _ = load_xlnet(base)
+        require_same_tokens(Pieces.load(base), corpus, base)
+        return config
+
+    def start_from(self, base: Path) -> None:
+        _, weights, bias = load_xlnet(base)
+        self.model.load_state_dict(weights)
+        if bias is not None:
+            self.objective.bias.data.copy_(bias)
+
+    def export(self, folder: Path) -> None:
+        """A directory that transformers reads; its tokenizer puts [CLS] last, as XLNet does."""
+        pieces = with_class_last(self.corpus.pieces)
+        save_xlnet(folder, self.model.config, dict(self.model.state_dict()), self.objective.bias.detach(), pieces)
+        pieces.save(folder)

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.configs import ObjectiveConfig
-from firth.core.registry import ModelSpec
-from firth.models.xlnet.config import PermutedOrderConfig, TwoStreamConfig
-from firth.models.xlnet.recipes import RECIPES
+from firth.core.registry import ModelSpec, ObjectiveConfig
+from firth.models.xlnet.config import RECIPES, PermutedOrderConfig, TwoStreamConfig
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
@@ -14,14 +12,13 @@ if TYPE_CHECKING:
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
-    from firth.models.xlnet.pretraining import XlnetPretraining
+    from firth.models.xlnet.objective import XlnetPretraining
 
     return XlnetPretraining
 
 
 def _load(folder: Path) -> "Model":
-    from firth.models.xlnet.format import load_xlnet
-    from firth.models.xlnet.model import XlnetModel
+    from firth.models.xlnet.model import XlnetModel, load_xlnet
     from firth.tokenizers.pieces import Pieces
 
     return XlnetModel(*load_xlnet(folder), Pieces.load(folder), folder)

@@ -14,14 +14,13 @@ from firth.core.registry import find_spec
 from firth.core.run import Run
 from firth.core.types import TextReader
 from firth.corpus.pairs import PairSplit
-from firth.data.examples import TagExample, TextExample
-from firth.models.shared.bleu import score_translations
+from firth.data.labelled import TagExample, TextExample
 from firth.models.shared.model import Guess, Model, TextLayers, Translated
-from firth.models.shared.translation_model import TranslationModel
+from firth.models.shared.translation_model import TranslationModel, score_translations
 from firth.models.unilm.model import UnilmModel
 from firth.tasks.config import WritingConfig
 from firth.tasks.model import tag_example
-from firth.tasks.write.forms import prefixed, read_back, score_written, source_text, target_text
+from firth.tasks.write.data import prefixed, read_back, score_written, source_text, target_text
 
 SETTINGS = "write.json"
 _TOGETHER = 256

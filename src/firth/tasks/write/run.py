@@ -6,24 +6,22 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from firth.core.configs import RunConfig, TokensConfig, find_run_recipe
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import read_json, write_json, write_text
 from firth.core.records import MadeFrom
+from firth.core.registry import RunConfig, TokensConfig, find_run_recipe
 from firth.core.run import Run, is_run
 from firth.core.types import Progress
 from firth.corpus.prepare_pairs import PairFilters, prepare_pairs
 from firth.data.parallel import PairsReadingConfig
-from firth.models.loading import load_model
 from firth.models.pretrain import resume_run, start_run
-from firth.models.shared.model import Model
+from firth.models.shared.model import Model, load_model
 from firth.models.t5.model import T5Model
 from firth.models.unilm.model import UnilmModel
 from firth.tasks.config import WritingConfig
 from firth.tasks.data import Reading
 from firth.tasks.run import Source
-from firth.tasks.write.data import WritingData, read_writing
-from firth.tasks.write.forms import source_text, target_text
+from firth.tasks.write.data import WritingData, read_writing, source_text, target_text
 from firth.tasks.write.model import SETTINGS, score_heldout
 
 CORPUS = "corpus"

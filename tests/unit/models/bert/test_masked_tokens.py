@@ -9,14 +9,12 @@ from torch.nn import functional
 
 from firth.core.errors import FirthError
 from firth.core.types import Batch, Inputs
-from firth.corpus.format import Corpus, Split
-from firth.corpus.rows import PackedRows
+from firth.corpus.format import Corpus, PackedRows, Split
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.bert.objective import MaskedTokens
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
-from firth.models.shared.masking import choose, hide
-from firth.models.shared.rows import Rows, Specials, Turns, build_rows
+from firth.models.shared.rows import Rows, Specials, Turns, build_rows, choose, hide
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 VOCAB = 1000
@@ -255,7 +253,7 @@ def test_an_empty_split_is_refused(tmp_path: Path) -> None:
 
 
 def test_special_ids_of_a_real_corpus(corpus: Corpus) -> None:
-    from firth.models.shared.encoder_pretraining import specials_of
+    from firth.models.shared.encoder_model import specials_of
 
     specials = specials_of(corpus.pieces, corpus.folder)
     assert len(specials.ordinary) == corpus.info.vocab_size - 5

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import firth
-from firth.core.configs import RunConfig, find_run_recipe
+from firth.core.registry import RunConfig, find_run_recipe
 from firth.corpus.format import Corpus
-from firth.corpus.word_view import Spellings
-from firth.models.elmo.objective import read_both_directions
-from firth.models.elmo.pretraining import ElmoPretraining
-from firth.nn.outputs.word_softmax import TableSoftmax
+from firth.corpus.streams import Spellings
+from firth.models.elmo.model import ElmoPretraining
+from firth.models.elmo.network import read_both_directions
+from firth.nn.character_cnn import TableSoftmax
 
 SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=6", "batch_size=3", "max_vocab=40"]
 

@@ -8,7 +8,7 @@ import pytest
 
 import firth
 from firth.cli.main import main
-from firth.core.configs import find_run_recipe
+from firth.core.registry import find_run_recipe
 from firth.models.elmo.model import ElmoModel
 from firth.models.shared.model import Model, TextLayers
 from firth.tokenizers.words import split_words

@@ -23,11 +23,16 @@ from firth.models.ernie.objective import (
     OTHER_DOCUMENT,
     PHRASE,
     SAME_DOCUMENT,
+    Entities,
     KnowledgeMasking,
+    _inside,
     draw_distance,
+    find_phrases,
+    join_phrases,
+    pair_hashes,
+    read_entities,
+    word_hashes,
 )
-from firth.models.ernie.phrases import Entities, find_phrases, join_phrases, pair_hashes, word_hashes
-from firth.models.ernie.pretraining import _inside, read_entities
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
 from firth.models.shared.next_sentence import PairRows

@@ -7,7 +7,7 @@ from firth.core.types import Inputs
 from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.model import DecoderStepper
 from firth.models.gpt.network import Decoder
-from firth.nn.init import initialize
+from firth.nn.blocks import initialize
 
 CONFIG = DecoderConfig(
     vocab_size=30, hidden_dim=16, num_layers=2, num_heads=4, ffn_dim=32, max_positions=70, dropout_prob=0.0

@@ -16,9 +16,8 @@ from firth.core.config import parse_settings
 from firth.core.errors import FirthError
 from firth.core.types import Inputs
 from firth.corpus.format import Corpus, Split
-from firth.models.gpt.model import DecoderModel
-from firth.models.gpt.prompting import classify_by_prompt
-from firth.tokenizers.characters import is_han
+from firth.models.gpt.model import DecoderModel, classify_by_prompt
+from firth.tokenizers.words import is_han
 
 TEXT = "The old doctor found a broken clock near the river."
 

@@ -10,11 +10,10 @@ from torch.nn import functional
 
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus, Split
-from firth.corpus.word_view import view_tokens
+from firth.corpus.streams import view_tokens
 from firth.models.recurrent.config import NextTokenStreamsConfig, RecurrentConfig
-from firth.models.recurrent.network import Recurrent
-from firth.models.recurrent.objective import LOSS, NextTokenStreams, build_output
-from firth.nn.outputs.softmax import TokenOutput
+from firth.models.recurrent.network import LOSS, NextTokenStreams, Recurrent, build_output
+from firth.nn.softmax import TokenOutput
 
 
 def build(corpus: Corpus, num_streams: int = 3, **options: Any) -> tuple[NextTokenStreams, Recurrent]:

@@ -10,19 +10,19 @@ import torch
 from safetensors.torch import load_file
 
 import firth
-from firth.core.configs import RunConfig, find_run_recipe
 from firth.core.errors import FirthError
+from firth.core.registry import RunConfig, find_run_recipe
 from firth.core.run import Run
 from firth.corpus.format import Corpus
 from firth.decoding.beam import beam_search
-from firth.decoding.sampling import continue_prompts
+from firth.decoding.steps import continue_prompts
 from firth.models.pretrain import configure
 from firth.models.recurrent.config import RecurrentConfig
 from firth.models.recurrent.model import RecurrentModel
 from firth.models.recurrent.network import Recurrent
 from firth.models.recurrent.pretraining import gradient_norms
 from firth.models.shared.pretraining import find_pretraining
-from firth.nn.outputs.softmax import TokenOutput
+from firth.nn.softmax import TokenOutput
 
 TINY = ["num_layers=1", "hidden_dim=16", "embed_dim=16", "seq_len=8", "batch_size=4", "evaluations=1", "steps=2"]
 

@@ -11,9 +11,9 @@ from firth.core.types import TextReader
 from firth.models.seq2seq.config import Seq2SeqConfig
 from firth.models.seq2seq.network import Seq2Seq
 from firth.models.shared.configs import EncoderDecoderConfig
+from firth.models.shared.encoder import PairHead
 from firth.models.shared.encoder_decoder import EncoderDecoder
 from firth.models.shared.encoder_model import EncoderModel
-from firth.models.shared.heads import PairHead
 from firth.models.shared.model import ABILITIES, Attention, AttentionMaps, Model, TextLayers
 from firth.models.shared.static import ScratchModel, StaticModel
 from firth.models.shared.translation_model import TranslationModel

@@ -253,9 +253,9 @@ def test_a_tiny_bert_learns_a_hundred_sentences_by_heart(tmp_path: Path) -> None
         steps=900,
         settings=parse_settings([*settings, "learning_rate=3e-3"]),
     )
-    from firth.core.configs import RunConfig
+    from firth.core.registry import RunConfig
     from firth.core.run import Run
-    from firth.models.bert.pretraining import BertPretraining
+    from firth.models.bert.objective import BertPretraining
 
     trainable = BertPretraining(
         RunConfig.build(Run.open(tmp_path / "run").record.config, "test"), Corpus.open(tmp_path / "corpus")

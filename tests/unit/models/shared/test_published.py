@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.tensors import save_tensors
+from firth.core.files import save_tensors
 from firth.models.shared.published import (
     ACTIVATIONS,
     Names,

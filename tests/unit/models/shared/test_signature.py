@@ -15,12 +15,11 @@ from firth.models.recurrent.network import Recurrent
 from firth.models.shared.configs import EncoderConfig, EncoderDecoderConfig
 from firth.models.shared.encoder import Encoder
 from firth.models.shared.encoder_decoder import EncoderDecoder
-from firth.models.shared.extra_vectors import WithExtraVectors
-from firth.models.shared.static import Lookup
+from firth.models.shared.static import Lookup, WithExtraVectors
 from firth.models.shared.translation_model import SourceReader
 from firth.models.xlnet.config import TwoStreamConfig
 from firth.models.xlnet.network import TwoStream
-from firth.nn.network import TokenNetwork
+from firth.nn.layers import TokenNetwork
 
 SIZES = {"vocab_size": 30, "hidden_dim": 16, "num_layers": 2, "num_heads": 2, "ffn_dim": 32}
 NETWORKS: dict[str, Any] = {

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from firth.core.configs import TokensConfig
 from firth.core.errors import FirthError
+from firth.core.registry import TokensConfig
 from firth.core.types import Batch
 from firth.corpus.pairs import PairsCorpus
 from firth.corpus.prepare_pairs import prepare_pairs

@@ -8,8 +8,7 @@ import torch
 from torch.nn import functional
 
 from firth.decoding.beam import beam_search
-from firth.decoding.sampling import continue_prompts
-from firth.decoding.steps import Beam
+from firth.decoding.steps import Beam, continue_prompts
 from firth.models.seq2seq.config import Seq2SeqConfig
 from firth.models.seq2seq.network import Seq2Seq, Seq2SeqStepper
 from firth.models.shared.configs import EncoderDecoderConfig

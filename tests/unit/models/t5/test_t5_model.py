@@ -8,8 +8,8 @@ import torch
 
 import firth
 from firth.core.config import parse_settings
-from firth.core.configs import find_run_recipe
 from firth.core.errors import FirthError
+from firth.core.registry import find_run_recipe
 from firth.core.types import Inputs
 from firth.corpus.format import Corpus
 from firth.models.pretrain import configure

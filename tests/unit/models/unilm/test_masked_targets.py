@@ -14,7 +14,7 @@ from firth.models.shared.encoder import Encoder
 from firth.models.shared.rows import Specials
 from firth.models.unilm.config import MaskedTargetsConfig
 from firth.models.unilm.model import ClozeStepper
-from firth.models.unilm.targets import MaskedTargets, fit_lens
+from firth.models.unilm.objective import MaskedTargets, fit_lens
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 VOCAB = 300

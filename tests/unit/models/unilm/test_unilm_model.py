@@ -6,7 +6,7 @@ import pytest
 
 import firth
 from firth.cli.main import main
-from firth.core.configs import find_run_recipe
+from firth.core.registry import find_run_recipe
 
 SHAPE = ["num_layers=2", "hidden_dim=64", "num_heads=2", "ffn_dim=128", "max_positions=48", "seq_len=40"]
 LOOP = ["batch_size=8", "evaluations=1", "checkpoints=1"]

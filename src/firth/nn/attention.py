@@ -1,0 +1,372 @@
+"""Where a token stands: sinusoids, rotary angles and bucketed relative bias.
+
+B batch, H heads, T tokens, D head size.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from firth.nn.cache import KeyValues, Past
+from firth.nn.layers import growth, kept
+
+
+def sinusoids(num_positions: int, dim: int, base: float = 10000.0) -> torch.Tensor:
+    """[num_positions, dim]: sin in the first half, cos in the second, of one wave a column (Vaswani et al.
+    2017, 3.5, where the two take turns; which column is which makes no difference to a model)."""
+    frequencies = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    angles = torch.arange(num_positions, dtype=torch.float64)[:, None] * frequencies
+    return torch.cat((angles.sin(), angles.cos()[:, : dim // 2]), dim=1).float()
+
+
+def repeat_positions(module: nn.Module, trained: int) -> None:
+    """Learned positions beyond those that were trained: these once more (as Beltagy et al. 2020 made RoBERTa longer).
+    In a longer text neighbours then stand to each other as they did in training, where noise would tell them nothing."""
+    for name, part in module.named_modules():
+        if name.endswith("positions") and isinstance(part, nn.Embedding) and part.num_embeddings > trained:
+            with torch.no_grad():
+                part.weight.copy_(part.weight[torch.arange(part.num_embeddings, device=part.weight.device) % trained])
+
+
+def rotary_angles(
+    positions_BT: torch.Tensor, head_dim: int, base: float = 10000.0
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """cos and sin [B, 1, T, D] for positions (Su et al. 2021)."""
+    frequencies = base ** (-torch.arange(0, head_dim, 2, device=positions_BT.device, dtype=torch.float32) / head_dim)
+    angles = positions_BT[:, None, :, None].float() * frequencies
+    angles = torch.cat((angles, angles), dim=-1)
+    return angles.cos(), angles.sin()
+
+
+def rotate(heads_BHTD: torch.Tensor, angles: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    """Turns each pair (i, i + D/2) by its angle."""
+    cos, sin = angles
+    first, second = heads_BHTD.chunk(2, dim=-1)
+    return heads_BHTD * cos + torch.cat((-second, first), dim=-1) * sin
+
+
+def relative_buckets(
+    distance: torch.Tensor, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
+) -> torch.Tensor:
+    """Buckets of (key - query): exact when near, logarithmic when far (Raffel et al. 2020)."""
+    bucket = torch.zeros_like(distance)
+    if bidirectional:
+        num_buckets //= 2
+        bucket = bucket + (distance > 0) * num_buckets
+        distance = distance.abs()
+    else:
+        distance = -distance.clamp(max=0)
+    exact = num_buckets // 2
+    far = (
+        exact
+        + (
+            torch.log(distance.clamp(min=1).float() / exact) / math.log(max_distance / exact) * (num_buckets - exact)
+        ).long()
+    )
+    return bucket + torch.where(distance < exact, distance, far.clamp(max=num_buckets - 1))
+
+
+class RelativeBias(nn.Module):
+    """A learned number a head and bucket, added to the attention scores; shared by all layers."""
+
+    def __init__(
+        self, num_heads: int, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(num_buckets, num_heads))
+        self.num_buckets, self.max_distance, self.bidirectional = num_buckets, max_distance, bidirectional
+
+    def forward(self, queries_BQ: torch.Tensor, keys_BK: torch.Tensor) -> torch.Tensor:
+        """[B, H, Q, K] from the positions of queries and keys."""
+        buckets = relative_buckets(
+            keys_BK[:, None, :] - queries_BQ[:, :, None], self.num_buckets, self.max_distance, self.bidirectional
+        )
+        return self.weight[buckets].permute(0, 3, 1, 2)
+
+
+def visible(
+    num_tokens: int,
+    tokens_BT: torch.Tensor | None = None,
+    causal: bool = False,
+    window: int | None = None,
+    device: torch.device | str = "cpu",
+) -> torch.Tensor | None:
+    """Boolean [B or 1, 1, T or 1, T], true where query (row) may look at key (column); None for everywhere.
+
+    ``tokens`` is true where there is a token, ``window`` lets a token look at most so many away.
+    """
+    found = None if tokens_BT is None else tokens_BT[:, None, None, :]
+    if causal or window is not None:
+        places = torch.arange(num_tokens, device=device)
+        away = places[:, None] - places[None, :]
+        near = torch.ones_like(away, dtype=torch.bool)
+        if causal:
+            near &= away >= 0
+        if window is not None:
+            near &= away.abs() <= window
+        found = near[None, None] if found is None else found & near
+    return found
+
+
+def with_bias(bias: torch.Tensor | None, mask: torch.Tensor | None) -> torch.Tensor | None:
+    """A mask and numbers to add to the scores as one."""
+    if bias is None or mask is None:
+        return mask if bias is None else bias
+    # finite, so that a row that may look at nothing (padding beyond a window) has an even softmax and not NaN
+    return bias.masked_fill(~mask, torch.finfo(bias.dtype).min)
+
+
+_AT_ONCE = 1 << 18  # scores that stay in the cache
+
+
+def attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    dropout_prob: float = 0.0,
+    causal: bool = False,
+) -> torch.Tensor:
+    """[B, H, T, K]. ``mask`` is boolean (true: may look) or a number to add; ``causal`` without a mask lets a token
+    look at itself and what is before it."""
+    if query.device.type == "cpu" and dropout_prob:
+        if causal and mask is None:
+            mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
+        if query.dtype != value.dtype:  # under autocast, rotated queries and keys stay in single precision
+            query, key = query.to(value.dtype), key.to(value.dtype)
+        mixed: torch.Tensor = DroppedAttention.apply(query, key, value, mask, dropout_prob, query.shape[-1] ** -0.5)
+        return mixed
+    if mask is not None and mask.requires_grad and not dropout_prob:
+        return attend_with_bias(query, key, value, mask)
+    return functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, dropout_p=dropout_prob, is_causal=causal and mask is None
+    )
+
+
+class DroppedAttention(torch.autograd.Function):
+    """Attention whose weights are left out at random, for which processors have no fused kernel. A few heads at a time, so that
+    scores stay in the cache; of the weights only which ones are kept is remembered, the rest is computed again on the
+    way back."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor | None,
+        dropout_prob: float,
+        scale: float,
+    ) -> torch.Tensor:
+        ctx.shape = torch.Size((*query.shape[:3], key.shape[2]))
+        ctx.scale, ctx.growth, ctx.mask_shape = scale, growth(dropout_prob), None if mask is None else mask.shape
+        flat = [part.flatten(0, 1).contiguous() for part in (query, key, value)]
+        kept_NTS = kept(ctx.shape, dropout_prob).flatten(0, 1)
+        bias = _as_bias(mask, query.dtype)
+        mixed = torch.empty_like(flat[0])
+        scratch = _Scratch(ctx.shape, query.dtype, 3)
+        for part in scratch.parts:
+            scores, weights, mine = scratch.of(part)
+            _weights(scores, weights, flat[0][part], flat[1][part], _of(bias, ctx.shape, part), scale)
+            weights.mul_(mine.copy_(kept_NTS[part]))
+            torch.baddbmm(mixed[part], weights, flat[2][part], beta=0, alpha=ctx.growth, out=mixed[part])
+        ctx.save_for_backward(*flat, bias, kept_NTS)
+        return mixed.view(query.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        query, key, value, bias, kept_NTS = ctx.saved_tensors
+        back = gradients[0].flatten(0, 1).contiguous()
+        found = [torch.empty_like(part) for part in (query, key, value)]
+        by_bias = query.new_zeros(kept_NTS.shape) if ctx.needs_input_grad[3] else None
+        scratch = _Scratch(ctx.shape, query.dtype, 4)
+        for part in scratch.parts:
+            scores, weights, mine, by_weights = scratch.of(part)
+            _weights(scores, weights, query[part], key[part], _of(bias, ctx.shape, part), ctx.scale)
+            mine.copy_(kept_NTS[part]).mul_(ctx.growth)
+            torch.bmm(torch.mul(weights, mine, out=scores).transpose(1, 2), back[part], out=found[2][part])
+            torch.bmm(back[part], value[part].transpose(1, 2), out=by_weights).mul_(mine)
+            torch.ops.aten._softmax_backward_data(by_weights, weights, -1, query.dtype, grad_input=scores)
+            if by_bias is not None:
+                by_bias[part] = scores
+            scaled = {"beta": 0, "alpha": ctx.scale}
+            torch.baddbmm(found[0][part], scores, key[part], **scaled, out=found[0][part])
+            torch.baddbmm(found[1][part], scores.transpose(1, 2), query[part], **scaled, out=found[1][part])
+        by_mask = None if by_bias is None else by_bias.view(ctx.shape).sum_to_size(ctx.mask_shape)
+        return (*(part.unflatten(0, ctx.shape[:2]) for part in found), by_mask, None, None)
+
+
+class _Scratch:
+    """Places for the scores of a few heads, used again and again."""
+
+    def __init__(self, shape: torch.Size, dtype: torch.dtype, number: int) -> None:
+        heads = shape[0] * shape[1]
+        size = max(1, min(heads, _AT_ONCE // max(1, shape[2:].numel())))
+        self.parts = [slice(first, min(first + size, heads)) for first in range(0, heads, size)]
+        self.places = [torch.empty((size, *shape[2:]), dtype=dtype) for _ in range(number)]
+
+    def of(self, part: slice) -> list[torch.Tensor]:
+        return [place[: part.stop - part.start] for place in self.places]
+
+
+def _as_bias(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+    """Numbers to add to the scores."""
+    if mask is None or mask.dtype != torch.bool:
+        return None if mask is None else mask.to(dtype)
+    return with_bias(torch.zeros(mask.shape, dtype=dtype), mask)
+
+
+def _of(bias: torch.Tensor | None, shape: torch.Size, part: slice) -> torch.Tensor | None:
+    """The bias of some heads of all sequences."""
+    if bias is None or bias.ndim == 2:
+        return bias
+    if bias.shape[:-2].numel() == 1:
+        return bias.flatten(0, -3)
+    heads = torch.arange(part.start, part.stop)
+    return bias.expand(*shape[:2], *bias.shape[-2:])[heads // shape[1], heads % shape[1]]
+
+
+def _weights(
+    scores: torch.Tensor,
+    weights: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    bias: torch.Tensor | None,
+    scale: float,
+) -> None:
+    torch.baddbmm(scores, query, key.transpose(1, 2), beta=0, alpha=scale, out=scores)
+    torch.softmax(scores if bias is None else scores.add_(bias), -1, out=weights)
+
+
+def attend_with_bias(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Attention under a bias that learns, for which there is no fused kernel: the bias is where the product of queries and
+    keys begins, so that nothing but the softmax passes over the scores."""
+    shape = (*query.shape[:3], key.shape[2])
+    factor = query.shape[-1] ** -0.5
+    flat = [part.flatten(0, 1) for part in (query, key, value)]
+    scores = torch.baddbmm(bias.expand(shape).flatten(0, 1), flat[0], flat[1].transpose(1, 2), alpha=factor)
+    return torch.bmm(scores.softmax(-1), flat[2]).view_as(query)
+
+
+def attention_weights(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """softmax(QKᵀ/√K), to be looked at."""
+    scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+    return scores.softmax(-1)
+
+
+Angles = tuple[torch.Tensor, torch.Tensor]
+Groups = list[tuple[int, int, int]]  # of sequences end to end: first token, how many of equal length, that length
+
+
+class SelfAttention(nn.Module):
+    """Queries, keys and values from one matrix product; softmax(QKᵀ/√K)V by the fused kernel."""
+
+    def __init__(
+        self,
+        hidden_dim: int,
+        num_heads: int,
+        dropout_prob: float,
+        bias: bool = True,
+        head_dim: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.dropout_prob = dropout_prob
+        inner_dim = num_heads * head_dim if head_dim else hidden_dim
+        self.qkv = nn.Linear(hidden_dim, 3 * inner_dim, bias=bias)
+        self.out = nn.Linear(inner_dim, hidden_dim, bias=bias)
+
+    def _heads(self, hidden_BTD: torch.Tensor) -> torch.Tensor:
+        return hidden_BTD.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def forward(
+        self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None, causal: bool = False
+    ) -> torch.Tensor:
+        """``mask`` is boolean (true: may look) or a number to add, broadcast to [B, H, T, T]; ``causal``
+        without a mask lets a token look at itself and what is before it."""
+        query, key, value = (self._heads(part) for part in self.qkv(hidden_BTD).chunk(3, dim=-1))
+        return self._attend(query, key, value, mask, angles, angles, causal)
+
+    def step(
+        self, hidden_NTD: torch.Tensor, past: Past | None, mask: torch.Tensor | None, angles: Angles | None
+    ) -> tuple[torch.Tensor, Past]:
+        """The next tokens only, with the keys (turned) and values of those before them [N, H, T, K]."""
+        query, key, value = (self._heads(part) for part in self.qkv(hidden_NTD).chunk(3, dim=-1))
+        if angles is not None:
+            query, key = rotate(query, angles), rotate(key, angles)
+        if past is not None:
+            key, value = torch.cat((past[0], key), 2), torch.cat((past[1], value), 2)
+        return self._attend(query, key, value, mask, None, None), (key, value)
+
+    def cached(
+        self, hidden_NTD: torch.Tensor, cache: KeyValues, layer: int, mask: torch.Tensor | None, first: int = 0
+    ) -> torch.Tensor:
+        """The tokens that the cache was opened for, which gave the mask; they look back as far as token ``first``."""
+        num_tokens = hidden_NTD.shape[1]
+        shape = (cache.num_sentences, cache.width, num_tokens, 3, self.num_heads, -1)
+        all_3SHJK = self.qkv(hidden_NTD).view(shape).permute(3, 0, 4, 2, 1, 5).flatten(3, 4)
+        key, value = cache.put(layer, all_3SHJK[1:], first)
+        causal = mask is None and num_tokens > 1
+        mixed = functional.scaled_dot_product_attention(all_3SHJK[0], key, value, attn_mask=mask, is_causal=causal)
+        mixed = mixed.transpose(1, 2).flatten(2)  # [S, T * W, D]
+        if num_tokens > 1 and cache.width > 1:
+            mixed = mixed.unflatten(1, (num_tokens, -1)).transpose(1, 2)
+        return self.out(mixed.reshape(len(hidden_NTD), num_tokens, -1))
+
+    def picked(
+        self,
+        hidden_BTD: torch.Tensor,
+        picked_BPD: torch.Tensor,
+        mask: torch.Tensor | None,
+        angles: Angles | None,
+        picked_angles: Angles | None,
+    ) -> torch.Tensor:
+        """Only some tokens ask; all are asked. The same numbers as ``forward`` at those tokens."""
+        dim = self.out.in_features
+        weight, bias = self.qkv.weight, self.qkv.bias
+        query = functional.linear(picked_BPD, weight[:dim], None if bias is None else bias[:dim])
+        both = functional.linear(hidden_BTD, weight[dim:], None if bias is None else bias[dim:])
+        key, value = both.chunk(2, dim=-1)
+        return self._attend(self._heads(query), self._heads(key), self._heads(value), mask, picked_angles, angles)
+
+    def packed(self, hidden_ND: torch.Tensor, groups: Groups, angles: Angles | None) -> torch.Tensor:
+        """Sequences end to end, without padding: each sees itself only. The same numbers as ``forward`` for each."""
+        parts = self.qkv(hidden_ND).split([count * length for _, count, length in groups])
+        dropout = self.dropout_prob if self.training else 0.0
+        mixed = []
+        for part, (first, count, length) in zip(parts, groups, strict=True):
+            query, key, value = part.view(count, length, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+            if angles is not None:
+                mine = (angles[0][0, :, first : first + length], angles[1][0, :, first : first + length])
+                query, key = rotate(query, mine), rotate(key, mine)
+            found = attend(query, key, value, None, dropout)
+            mixed.append(found.transpose(1, 2).reshape(count * length, -1))
+        return self.out(mixed[0] if len(mixed) == 1 else torch.cat(mixed))
+
+    def _attend(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor | None,
+        query_angles: Angles | None,
+        key_angles: Angles | None,
+        causal: bool = False,
+    ) -> torch.Tensor:
+        if query_angles is not None and key_angles is not None:
+            query, key = rotate(query, query_angles), rotate(key, key_angles)
+        dropout = self.dropout_prob if self.training else 0.0
+        mixed = attend(query, key, value, mask, dropout, causal)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+    def weights(self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None) -> torch.Tensor:
+        """The attention itself, [B, H, T, T], to be looked at."""
+        query, key, _ = (self._heads(part) for part in self.qkv(hidden_BTD).chunk(3, dim=-1))
+        if angles is not None:
+            query, key = rotate(query, angles), rotate(key, angles)
+        return attention_weights(query, key, mask)
