@@ -104,7 +104,7 @@ def type_buckets(
     spellings: Sequence[bytes], shortest: int, longest: int, bucket: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The buckets of the character n-grams of words one after another, and [V+1] where each word's begin."""
-    from firth.vectors.subword_kernels import hash_words
+    from firth.vectors.kernels import hash_words
 
     marked = [b"" if spelling == END_OF_TEXT else b"<" + spelling + b">" for spelling in spellings]
     text = np.frombuffer(b"".join(marked), np.uint8)

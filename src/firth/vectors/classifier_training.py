@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.seeds import generator, hashed
+from firth.core.batching import generator, hashed
 from firth.vectors.classifier import (
     EMPTY,
     END_OF_TEXT,
