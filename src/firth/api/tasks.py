@@ -33,6 +33,7 @@ def finetune(
     seeds: int | None = None,
     sweep: bool = False,
     shares: Sequence[float] = (),
+    budget: str | None = None,
     text: str | None = None,
     second: str | None = None,
     label: str | None = None,
@@ -49,14 +50,16 @@ def finetune(
         task: ``classify``, ``score``, ``tag``, ``answer`` or (T5, UniLM) ``write``.
         train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.
         out: The run folder to make.
-        base: A run, a Hugging Face directory, a file of word vectors, or ``"scratch"`` for none.
+        base: A run, a Hugging Face directory, a file of word vectors, ``"scratch"`` for none, or ``"fasttext"`` for
+            fastText's classifier.
         dev: Labelled examples on which the best epoch is chosen.
         epochs, learning_rate, batch_size: By default chosen by the base and the number of examples.
-        extra_vectors: Word vectors that are read in addition to the base and do not learn.
+        extra_vectors: Word vectors that are read in addition to the base and do not learn; of fasttext, where words begin.
         teacher: A run of the same task that the new, smaller one learns from.
         seeds: How many trainings with other seeds; the best is kept. By default 1, with ``shares`` 3.
         sweep: Whether BERT's published grid of settings is tried.
         shares: Shares of the examples (``(0.1, 1)``) to learn from; the model is the best of the largest.
+        budget: Of fasttext: how long other settings are tried (autotune), for example ``"5m"``.
         text, second, label: The columns of the files.
         skip_bad: Whether answers that do not stand where the file says are left out.
         repair_tags: Whether tags that their scheme forbids are repaired.
@@ -78,6 +81,13 @@ def finetune(
     source = Source(
         str(base), Path(train), optional_path(dev), reading, optional_path(extra_vectors), optional_path(teacher)
     )
+    if str(base) == "fasttext":
+        if sweep or teacher is not None:
+            raise FirthError("fasttext searches its settings with --budget: leave out --sweep and --teacher")
+        given |= {} if budget is None else {"budget": budget}
+        return _finetune_fasttext(task, given, source, Path(out), seeds, shares, overwrite, progress)
+    if budget is not None:
+        raise FirthError("--budget is for --base fasttext, which searches its settings in that time: leave it out")
     if task != "write":
         return _finetune(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress)
     if (seeds or 1) > 1 or sweep or shares or extra_vectors is not None or teacher is not None:
@@ -106,6 +116,22 @@ def _finetune(
     teacher = None if source.teacher is None else load(source.teacher)
     run = start_finetune(config, set(given), source, out, count, sweep, shares, overwrite, progress, teacher)
     return load(run.folder)
+
+
+def _finetune_fasttext(
+    task: str,
+    given: Settings,
+    source: Source,
+    out: Path,
+    seeds: int | None,
+    shares: Sequence[float],
+    overwrite: bool,
+    progress: Progress | None,
+) -> Model:
+    from firth.tasks.fasttext_run import start_fasttext
+
+    count = seeds if seeds is not None else 3 if shares else 1
+    return load(start_fasttext(task, given, source, out, count, shares, overwrite, progress).folder)
 
 
 def _finetune_writing(given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Model:

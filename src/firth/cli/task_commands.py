@@ -28,11 +28,16 @@ from firth.cli.app import (
 )
 
 TaskBase = Annotated[
-    str, typer.Option(help="A run, a Hugging Face directory, a file of vectors, or 'scratch' for none.")
+    str,
+    typer.Option(
+        help="A run, a Hugging Face directory, a file of vectors, 'scratch' for none, or 'fasttext' (its classifier)."
+    ),
 ]
 ExtraVectors = Annotated[
     Path | None,
-    typer.Option(help="Word vectors (a file or a run) that are read in addition to the base and do not learn."),
+    typer.Option(
+        help="Word vectors (a file or a run) that are read in addition to the base and do not learn; of fasttext, where words begin."
+    ),
 ]
 Teacher = Annotated[Path | None, typer.Option(help="A run of the same task that the new, smaller one learns from.")]
 Seeds = Annotated[
@@ -45,7 +50,12 @@ AdaptEpochs = Annotated[
 ]
 Check = Annotated[bool, typer.Option("--check", help="Only look at the files: labels, lengths, problems.")]
 RepairTags = Annotated[bool, typer.Option("--repair-tags", help="Repair tags that their scheme forbids.")]
-TaskRun = Annotated[Path, typer.Argument(help="A run of firth finetune, or a Hugging Face directory with a task head.")]
+TaskRun = Annotated[
+    Path,
+    typer.Argument(
+        help="A run of firth finetune, a Hugging Face directory with a task head, or a fastText classifier (.bin, .ftz)."
+    ),
+]
 File = Annotated[
     str,
     typer.Argument(
@@ -72,6 +82,9 @@ def finetune(
     shares: Shares = None,
     sweep: Sweep = False,
     epochs: Annotated[int | None, typer.Option(help="How often through the examples.")] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="With --base fasttext: try other settings for so long, for example 5m.")
+    ] = None,
     adapt_epochs: AdaptEpochs = None,
     text: Text = None,
     second: Second = None,
@@ -111,6 +124,7 @@ def finetune(
             shares=parse_shares(shares),
             sweep=sweep,
             epochs=epochs,
+            budget=budget,
             text=text,
             second=second,
             label=label,

@@ -142,12 +142,15 @@ class Features:
         from firth.vectors.line_kernels import line_rows
 
         table = np.zeros(0, np.int32) if by_bucket is None else by_bucket
-        type_rows, type_ends = self._of_types(scan, table)
+        type_rows, type_ends = self.of_types(scan, table)
         settings = (self.word_ngrams, self.bucket, len(self.words), table, self.keys, self.rows, self.missing)
         return line_rows(scan.ends, scan.tokens, scan.is_word, scan.hashes, type_ends, type_rows, *settings)
 
-    def _of_types(self, scan: Scan, table: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def of_types(
+        self, scan: Scan, by_bucket: NDArray[np.int32] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The rows of each type: its own if it is known, then those of its character n-grams."""
+        table = np.zeros(0, np.int32) if by_bucket is None else by_bucket
         number = self.number
         own = np.asarray([number.get(spelling, -1) for spelling in scan.spellings], np.int64)
         own[~scan.is_word] = -1
@@ -317,6 +320,13 @@ class Classifier:
         hidden = np.zeros((len(scan), self.config.dim), np.float32)
         self.inputs.add_means(rows, ends, hidden)
         return hidden
+
+    def word_vectors(self, words: Sequence[str]) -> Floats:
+        """The mean of each word's own row and those of its character n-grams, [N, D]."""
+        scan = scan_texts(words)
+        hidden = np.zeros((len(scan.begins), self.config.dim), np.float32)
+        self.inputs.add_means(*self.features.of_types(scan), hidden)
+        return np.asarray(hidden[scan.tokens[scan.ends[:-1]]])
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
         """[N, K], as the original gives them: 1e-5 more than they are."""

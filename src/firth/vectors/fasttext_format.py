@@ -238,6 +238,16 @@ def _floats(reader: _Reader, shape: tuple[int, ...], what: str) -> Floats:
 # -- classifiers
 
 
+def is_classifier_file(path: Path) -> bool:
+    """Whether a file begins as a supervised model of fastText does."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as handle:
+        head = handle.read(8 + _ARGS.size)
+    magic = head[:4] == FASTTEXT_MAGIC.to_bytes(4, "little")
+    return magic and len(head) == 8 + _ARGS.size and _ARGS.unpack_from(head, 8)[7] == 3
+
+
 def read_classifier(path: Path) -> Classifier:
     """A supervised model, whole or quantised."""
     found = read_file(path)
