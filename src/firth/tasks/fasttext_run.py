@@ -70,11 +70,11 @@ def start_fasttext(
     source = replace(source, base=SCRATCH)  # there is no file behind it
     data = _read_data(source, judged=seeds > 1 or bool(shares))
     vectors = None if source.extra_vectors is None else _read_vectors(source.extra_vectors)
-    config = _configured(given, vectors)
+    config = _configured(given, vectors).fitted([example.text for example in data.train], set(given))
     Run.keep_apart(out, source.paths(), overwrite)
     shares = check_shares(shares)
     cells = [
-        FastTextCell(config.replace(seed=config.seed + number), share)
+        FastTextCell(_of_share(config, data, share, given).replace(seed=config.seed + number), share)
         for share in shares or (1.0,)
         for number in range(seeds)
     ]
@@ -89,7 +89,9 @@ def _read_data(source: Source, judged: bool) -> TaskData:
     data = read_task("classify", source.train, source.dev, source.reading)
     data.check.refuse()
     if data.pairs or any(example.second is not None for example in data.dev):
-        raise FirthError(f"{source.train}: pairs of texts; fasttext reads one text, so name another --base or one column")
+        raise FirthError(
+            f"{source.train}: pairs of texts; fasttext reads one text, so name another --base or one column"
+        )
     if judged and not data.dev:
         raise FirthError("several seeds or shares are judged on a dev file: name one with --dev")
     return data
@@ -114,6 +116,12 @@ def _configured(given: Mapping[str, object], vectors: Vectors | None) -> FastTex
     return config
 
 
+def _of_share(config: FastTextConfig, data: TaskData, share: float, given: Mapping[str, object]) -> FastTextConfig:
+    """Fewer texts are read more often."""
+    texts = [example.text for example in data.train[: round(share * len(data.train))]]
+    return config.fitted(texts, set(given))
+
+
 def _record(config: FastTextConfig, source: Source, cells: int, shares: Sequence[float]) -> RunRecord:
     dev = None if source.dev is None else str(source.dev.absolute())
     vectors = None if source.extra_vectors is None else str(source.extra_vectors.absolute())
@@ -127,13 +135,11 @@ def _record(config: FastTextConfig, source: Source, cells: int, shares: Sequence
         base=FASTTEXT,
         made_from=source.fingerprints(),
         task=TaskRecord(cells=cells, shares=tuple(shares), extra_vectors=vectors),
-        word_split=config.word_split,
+        word_split="whitespace" if config.word_split == "whitespace" else "words",
     )
 
 
-def _train(
-    run: Run, config: FastTextConfig, fixed: set[str], cells: Sequence[FastTextCell], context: _Context
-) -> Run:
+def _train(run: Run, config: FastTextConfig, fixed: set[str], cells: Sequence[FastTextCell], context: _Context) -> Run:
     """The search, all trainings, then the best. A mistake in the settings leaves nothing behind."""
     with run.lock():
         try:
@@ -182,8 +188,8 @@ def _examples(examples: Sequence[TextExample]) -> Examples:
 
 def _score(labels: Sequence[str], true: Sequence[str], guessed: Sequence[str]) -> dict[str, float]:
     number = {label: place for place, label in enumerate(labels)}
-    sides = ([number[label] for label in side] for side in (true, guessed))
-    return classify_scores(*sides, len(labels))
+    true_N, guessed_N = ([number[label] for label in side] for side in (true, guessed))
+    return classify_scores(true_N, guessed_N, len(labels))
 
 
 def _train_cell(run: Run, number: int, cell: FastTextCell, context: _Context) -> TaskResult:

@@ -134,9 +134,7 @@ class Features:
     def number(self) -> dict[bytes, int]:
         return {word: number for number, word in enumerate(self.words)}
 
-    def of(
-        self, scan: Scan, by_bucket: NDArray[np.int32] | None = None
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def of(self, scan: Scan, by_bucket: NDArray[np.int32] | None = None) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The rows of all texts one after another, and [N+1] where each text's end. ``by_bucket`` is a whole table of
         rows, for many texts."""
         from firth.vectors.line_kernels import line_rows
@@ -206,7 +204,7 @@ class DenseTable:
         return rows, dim
 
     def add_means(self, rows: NDArray[np.int32], ends: NDArray[np.int64], hidden: Floats) -> None:
-        from firth.vectors.classifier_kernels import hidden_of_texts
+        from firth.vectors.scoring_kernels import hidden_of_texts
 
         hidden_of_texts(rows, ends, self.matrix, hidden)
 
@@ -229,7 +227,7 @@ class QuantizedTable:
         return len(self.codes), self.dim
 
     def add_means(self, rows: NDArray[np.int32], ends: NDArray[np.int64], hidden: Floats) -> None:
-        from firth.vectors.classifier_kernels import hidden_of_codes
+        from firth.vectors.scoring_kernels import hidden_of_codes
 
         hidden_of_codes(rows, ends, self.codes, self.centroids, self.norms, self.sub_dim, hidden)
 
@@ -290,7 +288,9 @@ def sigmoid_by_table(scores: Floats) -> Floats:
     steps = np.arange(_STEPS + 1, dtype=np.float32) * np.float32(2 * _SPAN) / np.float32(_STEPS) - np.float32(_SPAN)
     table = (1.0 / (1.0 + np.exp(-steps.astype(np.float64)))).astype(np.float32)
     inside = np.clip(scores, -_SPAN, _SPAN)
-    found = table[((inside + np.float32(_SPAN)) * np.float32(_STEPS) / np.float32(_SPAN) / np.float32(2)).astype(np.int64)]
+    found = table[
+        ((inside + np.float32(_SPAN)) * np.float32(_STEPS) / np.float32(_SPAN) / np.float32(2)).astype(np.int64)
+    ]
     return np.where(scores < -_SPAN, 0.0, np.where(scores > _SPAN, 1.0, found)).astype(np.float32)
 
 
@@ -334,15 +334,13 @@ class Classifier:
 
     def scores(self, hidden: Floats) -> Floats:
         """Probabilities for the vectors of texts."""
-        parts = [
-            hidden @ self.outputs.part(first, first + _BLOCK).T for first in range(0, len(self.labels), _BLOCK)
-        ]
+        parts = [hidden @ self.outputs.part(first, first + _BLOCK).T for first in range(0, len(self.labels), _BLOCK)]
         scores = np.concatenate(parts, axis=1)[:, : len(self.labels)]
         if self.config.loss == "softmax":
             scores = np.exp(scores - scores.max(1, keepdims=True))
             return np.asarray(scores / scores.sum(1, keepdims=True) + np.float32(1e-5), np.float32)
         if self.config.loss == "hierarchical":
-            from firth.vectors.classifier_kernels import tree_scores
+            from firth.vectors.scoring_kernels import tree_scores
 
             chances = (1.0 / (1.0 + np.exp(-scores[:, :-1]))).astype(np.float32)
             found = np.empty_like(scores)

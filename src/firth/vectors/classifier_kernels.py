@@ -3,7 +3,7 @@
 One text after another: ``hidden`` is the mean of its rows, the loss gives what ``hidden`` should change by, and every
 row gets that divided by the number of rows, as the original has it. Losses: softmax, a Huffman tree, negative
 sampling (unigram^0.5, never the label itself) and one against all. Rows are padded to eight floats, labels to six
-rows. The plain twins are in ``tests/vectors/classifier_twin.py``.
+rows. The plain twins are in ``tests/unit/vectors/classifier_twins.py``.
 
 **Threads.** A leg is a stretch of texts, a part for each thread. Rows that only one thread touches in a leg are changed in place;
 of the others each thread has a copy (behind the table), and after the leg their changes are put together in a fixed order. So the
@@ -16,9 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.vectors.kernels import GOLDEN, draw_noise
-from firth.vectors.lanes import SIX, add, compiled, fetch, load, mixed, mul, muladd, splat, store, surprise, totals
-from firth.vectors.lanes import update_hidden
-from firth.vectors.line_kernels import Bytes, Hashes, Numbers, Places
+from firth.vectors.lanes import (
+    SIX,
+    add,
+    compiled,
+    fetch,
+    load,
+    mixed,
+    mul,
+    muladd,
+    splat,
+    store,
+    surprise,
+    totals,
+    update_hidden,
+)
+from firth.vectors.line_kernels import Hashes, Numbers, Places
 
 Floats = NDArray[np.float32]
 SOFTMAX, HIERARCHICAL, NEGATIVE, ONE_VS_ALL = 0, 1, 2, 3
@@ -185,7 +198,7 @@ def place_rows(
     slot is read in the copies of this thread, which begin at row ``own``."""
     begin = texts.row_ends[text]
     for place in range(begin, texts.row_ends[text + 1]):
-        row = np.int64(texts.rows[place])
+        row = int(texts.rows[place])
         if len(slots) and slots[row] >= 0:
             row = own + slots[row]
         places[first + place - begin] = row * dim
@@ -281,7 +294,9 @@ def copy_shared(inputs: Floats, shared: Places, num: int, first: int, room: int,
 
 
 @compiled
-def merge_row(table: Floats, row: int, copies: Floats, place: int, step: int, num: int, total: Floats, dim: int) -> None:
+def merge_row(
+    table: Floats, row: int, copies: Floats, place: int, step: int, num: int, total: Floats, dim: int
+) -> None:
     """The row takes in the changes of its copies. Changes in different directions add up; where all go the same way,
     each thread has gone the whole way, and they are held to ``MOST`` times what one step of all would be."""
     parts, whole = np.float32(1e-30), np.float32(1e-30)
@@ -319,63 +334,3 @@ def merge_outputs(outputs: Floats, copies: Floats, num: int, dim: int) -> None:
         for copy in range(num):
             for t in range(dim):
                 copies[copy * len(outputs) + row + t] = outputs[row + t]
-
-
-# -- answers
-
-
-@compiled
-def hidden_of_texts(rows: Numbers, ends: Places, table: Floats, hidden: Floats) -> None:
-    """``hidden`` [N, D] becomes the mean of each text's rows of ``table`` [R, D]; a row below 0 is one of zeros."""
-    dim = table.shape[1]
-    for text in range(len(ends) - 1):
-        first, last = ends[text], ends[text + 1]
-        for one in range(first, last):
-            if rows[one] >= 0:
-                for t in range(dim):
-                    hidden[text, t] += table[rows[one], t]
-        if last > first:
-            share = np.float32(1.0) / np.float32(last - first)
-            for t in range(dim):
-                hidden[text, t] *= share
-
-
-@compiled
-def hidden_of_codes(
-    rows: Numbers, ends: Places, codes: Bytes, centroids: Floats, norms: Floats, sub_dim: int, hidden: Floats
-) -> None:
-    """The same from a product quantiser: byte m of a row names one of 256 pieces of ``sub_dim`` (the last one may be
-    shorter); ``norms`` has a factor for each row, or is empty."""
-    dim, num_subs = hidden.shape[1], codes.shape[1]
-    for text in range(len(ends) - 1):
-        first, last = ends[text], ends[text + 1]
-        for one in range(first, last):
-            row = rows[one]
-            if row < 0:
-                continue
-            norm = norms[row] if len(norms) else np.float32(1.0)
-            for sub in range(num_subs):
-                size = min(sub_dim, dim - sub * sub_dim)
-                place = sub * 256 * sub_dim + np.int64(codes[row, sub]) * size
-                for t in range(size):
-                    hidden[text, sub * sub_dim + t] += norm * centroids[place + t]
-        if last > first:
-            share = np.float32(1.0) / np.float32(last - first)
-            for t in range(dim):
-                hidden[text, t] *= share
-
-
-@compiled
-def tree_scores(nodes: Floats, left: Places, right: Places, scores: Floats) -> None:
-    """``scores`` [N, K] become the log-probabilities of the leaves from those of going right at each inner node
-    [N, K-1], with 1e-5 added to each probability before its logarithm, as the original does."""
-    texts, leaves = scores.shape
-    sums = np.zeros(2 * leaves, np.float32)
-    for text in range(texts):
-        sums[2 * leaves - 2] = 0.0
-        for node in range(2 * leaves - 2, leaves - 1, -1):
-            chance = nodes[text, node - leaves]
-            sums[left[node - leaves]] = sums[node] + np.float32(np.log(1.0 - chance + 1e-5))
-            sums[right[node - leaves]] = sums[node] + np.float32(np.log(chance + 1e-5))
-        for leaf in range(leaves):
-            scores[text, leaf] = sums[leaf]

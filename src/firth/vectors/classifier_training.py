@@ -15,11 +15,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError
 from firth.core.batching import generator, hashed
+from firth.core.errors import FirthError
 from firth.vectors.classifier import (
     EMPTY,
-    END_OF_TEXT,
     Classifier,
     ClassifierConfig,
     DenseTable,
@@ -30,7 +29,7 @@ from firth.vectors.classifier import (
     type_buckets,
 )
 from firth.vectors.learners import padded
-from firth.vectors.vocabulary import no_paths, noise_table
+from firth.vectors.vocabulary import noise_table
 
 _LEG_ROWS = 32_768  # that a thread reads on its own before what all have learned is put together
 _LEAST_LEGS = 40  # an epoch of few texts is cut finer than that
@@ -150,14 +149,12 @@ class ClassifierTraining:
 
         texts, config = self.texts, self.config
         kinds = ("softmax", "hierarchical", "negative", "one_vs_all")
-        tree = build_tree(texts.label_counts.tolist()) if config.loss == "hierarchical" else None
-        paths = (tree.path_ends, tree.path_nodes, tree.path_goals) if tree else vars(no_paths()).values()
-        ends = tree.path_ends if tree else np.zeros(1, np.int64)
-        most = max(int(np.diff(ends).max(initial=0)), config.negatives + 1, len(texts.labels))
+        tree = build_tree(texts.label_counts.tolist() if config.loss == "hierarchical" else [1])
+        most = max(int(np.diff(tree.path_ends).max(initial=0)), config.negatives + 1, len(texts.labels))
         noise = noise_table(texts.label_counts, 0.5)
-        output = Output(kinds.index(config.loss), len(texts.labels), noise, config.negatives, *paths, most + _SIX)
+        sizes = (kinds.index(config.loss), len(texts.labels), noise, config.negatives)
+        self.output = Output(*sizes, tree.path_ends, tree.path_nodes, tree.path_goals, most + _SIX)
         self.kernel_texts = Texts(self.rows, self.row_ends, texts.numbers, texts.ends)
-        self.output = output
         loss = 0.0
         with ThreadPoolExecutor(self.threads) as pool:
             for epoch in range(config.epochs):

@@ -121,18 +121,18 @@ class _Reader:
         return np.memmap(self.path, np.dtype(kind), "r", start, shape)
 
 
-def read_file(path: Path) -> FastTextFile:
-    """Reads the dictionary and maps the matrices."""
+def read_file(path: Path, with_outputs: bool = True) -> FastTextFile:
+    """Reads the dictionary and maps the matrices; of word vectors the first one may be enough."""
     with open(path, "rb") as handle:
         try:
             data = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
         except ValueError:
             raise FirthError(f"{path}: empty; no model in it") from None
         with data:
-            return _read(_Reader(path, data))
+            return _read(_Reader(path, data), with_outputs)
 
 
-def _read(reader: _Reader) -> FastTextFile:
+def _read(reader: _Reader, with_outputs: bool) -> FastTextFile:
     magic, version = reader.unpack(struct.Struct("<2i"), "header")
     if magic != FASTTEXT_MAGIC:
         raise FirthError(f"{reader.path}: no fastText model (its first bytes are others); check the file")
@@ -149,13 +149,14 @@ def _read(reader: _Reader) -> FastTextFile:
         reader.refuse("a dictionary without some n-grams before a matrix that is whole")
     rows = num_words + (settings.bucket if pruned is None else len(pruned))
     inputs = _read_table(reader, quantized, rows, settings.dim, "input matrix")
-    quantized_output = reader.flag("output matrix") and quantized
-    num_outputs = num_labels if settings.model == 3 else num_words
-    outputs = _read_table(reader, quantized_output, num_outputs, settings.dim, "output matrix")
-    if reader.place != len(reader.data):
-        reader.refuse("more follows after its last matrix")
-    words, labels = spellings[:num_words], spellings[num_words:]
-    parts = (words, counts[:num_words], labels, counts[num_words:])
+    outputs: Table = DenseTable(np.zeros((0, settings.dim), np.float32))
+    if with_outputs:
+        quantized_output = reader.flag("output matrix") and quantized
+        num_outputs = num_labels if settings.model == 3 else num_words
+        outputs = _read_table(reader, quantized_output, num_outputs, settings.dim, "output matrix")
+        if reader.place != len(reader.data):
+            reader.refuse("more follows after its last matrix")
+    parts = (spellings[:num_words], counts[:num_words], spellings[num_words:], counts[num_words:])
     return FastTextFile(reader.path, settings, *parts, num_tokens, pruned, inputs, outputs)
 
 
@@ -208,9 +209,9 @@ def _read_table(reader: _Reader, quantized: bool, rows: int, dim: int, what: str
             reader.refuse(f"its {what} is {shape[0]} x {shape[1]} where {rows} x {dim} is due")
         return DenseTable(_floats(reader, (rows, dim), what))
     has_norms = reader.flag(what)
-    *shape, size = reader.unpack(struct.Struct("<2qi"), what)
-    if tuple(shape) != (rows, dim):
-        reader.refuse(f"its {what} is {shape[0]} x {shape[1]} where {rows} x {dim} is due")
+    num_rows, width, size = reader.unpack(struct.Struct("<2qi"), what)
+    if (num_rows, width) != (rows, dim):
+        reader.refuse(f"its {what} is {num_rows} x {width} where {rows} x {dim} is due")
     if size < 0 or (size % rows if rows else size):
         reader.refuse(f"its {what} has {size} codes for {rows} rows")
     codes = np.asarray(reader.array("u1", (rows, size // rows if rows else 0), what), np.uint8)
@@ -299,12 +300,14 @@ def write_classifier(classifier: Classifier, path: Path) -> None:
     )  # fmt: skip
     used = np.arange(bucket) if features.missing == BEHIND_WORDS else features.keys
     labels = [(LABEL_PREFIX + label).encode(*_ENCODING) for label in classifier.labels]
-    entries = _Entries(features.words, classifier.counts, labels, classifier.label_counts, classifier.num_tokens)
+    entries = Entries(features.words, classifier.counts, labels, classifier.label_counts, classifier.num_tokens)
     write_file(path, settings, entries, classifier.inputs.matrix, used, classifier.outputs.matrix)
 
 
 @dataclass(frozen=True)
-class _Entries:
+class Entries:
+    """The dictionary of a file."""
+
     words: Sequence[bytes]
     counts: NDArray[np.int64]
     labels: Sequence[bytes] = ()
@@ -313,7 +316,7 @@ class _Entries:
 
 
 def write_file(
-    path: Path, settings: Settings, entries: _Entries, inputs: Floats, used: NDArray[np.int64], outputs: Floats
+    path: Path, settings: Settings, entries: Entries, inputs: Floats, used: NDArray[np.int64], outputs: Floats
 ) -> None:
     """Version 12, whole. ``inputs`` has the words, then the buckets ``used``; all other buckets are zero and take no space
     on a disk that knows holes (the original has noise there)."""

@@ -1,7 +1,7 @@
 """From the bytes of many texts to the rows of a fastText classifier: words, their hashes, hashed n-grams of words.
 
 Text is UTF-8, a line a text. Words end where the original's ``readWord`` ends them: at a space, tab, vertical tab, form
-feed, carriage return, line feed or zero byte. The plain twins are in ``tests/vectors/test_lines.py``.
+feed, carriage return, line feed or zero byte. The plain twins are in ``tests/unit/vectors/classifier_twins.py``.
 """
 
 from typing import TypeVar
@@ -39,10 +39,10 @@ def grown(array: NDArray[Kind], size: int) -> NDArray[Kind]:
 
 @compiled
 def same_bytes(data: Bytes, one: int, other: int, size: int) -> bool:
-    for place in range(size):
-        if data[one + place] != data[other + place]:
-            return False
-    return True
+    place = 0
+    while place < size and data[one + place] == data[other + place]:
+        place += 1
+    return place == size
 
 
 @compiled
@@ -241,7 +241,7 @@ def line_rows(
                 value = kept[first]
                 for place in range(first + 1, min(words, first + longest)):
                     value = value * np.uint64(MULTIPLIER) + kept[place]
-                    number = np.int64(value % np.uint64(bucket))
+                    number = int(value % np.uint64(bucket))
                     row = row_of_bucket(number, num_words, by_bucket, keys, rows, missing)
                     if row != DROPPED:
                         found[num] = row

@@ -1,11 +1,12 @@
 """fastText's classifier as a model: texts in, vectors and probabilities out; a run of Firth or a file of the original."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
@@ -21,18 +22,28 @@ SETTINGS = "fasttext.json"
 _ARRAYS = "fasttext.safetensors"
 _SHAPES = {"input": 2, "output": 2, "buckets": 1, "counts": 1, "label_counts": 1, "words": 1}
 Floats = NDArray[np.float32]
+_READ = 50_000  # texts that a training reads, all epochs together, within these limits:
+_LEAST_EPOCHS, _MOST_EPOCHS = 5, 500
+_LONGEST = 10.0  # characters, the mean of words; what is longer between white space is no word
 
 
 class FastTextConfig(ClassifierConfig):
     """Settings of ``firth finetune classify --base fasttext``. The original's defaults (5 epochs at 0.1, single words) are
-    for millions of texts; these are for thousands."""
+    for millions of texts; these are for thousands. Without ``epochs`` there are as many as few texts need."""
 
-    word_ngrams: int = 2
-    epochs: int = 25
-    learning_rate: float = 0.5
-    word_split: Literal["words", "whitespace"] = "words"  # whitespace: as the original, for text that is cut already
+    word_ngrams: Annotated[int, Field(gt=0, le=20)] = 2
+    learning_rate: Annotated[float, Field(gt=0)] = 0.5
+    # whitespace: as the original cuts texts; words: in Firth's way; auto: whitespace where that gives words
+    word_split: Literal["auto", "words", "whitespace"] = "auto"
     metric: Literal["accuracy", "macro_f1", "weighted_f1", "matthews"] = "accuracy"  # the dev score that decides
     budget: str | None = None  # so long other settings are tried, for example 5m; what is given stays as it is
+
+    def fitted(self, texts: Sequence[str], given: Set[str]) -> "FastTextConfig":
+        """With what depends on the texts: how often they are read, and how they are cut."""
+        changes: dict[str, object] = {"word_split": find_split(texts)} if self.word_split == "auto" else {}
+        if "epochs" not in given:
+            changes["epochs"] = min(_MOST_EPOCHS, max(_LEAST_EPOCHS, round(_READ / max(len(texts), 1))))
+        return self.replace(**changes)
 
 
 class FastTextClassifier(Model):
@@ -83,8 +94,9 @@ class FastTextClassifier(Model):
 
     def save(self, folder: Path) -> None:
         classifier = self.classifier
-        assert isinstance(classifier.inputs, DenseTable) and isinstance(classifier.outputs, DenseTable)
-        arrays = {
+        assert isinstance(classifier.inputs, DenseTable)
+        assert isinstance(classifier.outputs, DenseTable)
+        arrays: dict[str, NDArray[np.generic]] = {
             "input": classifier.inputs.matrix,
             "output": classifier.outputs.matrix,
             "buckets": classifier.features.keys,
@@ -139,6 +151,13 @@ class FastTextClassifier(Model):
     def write(self, path: Path) -> None:
         """A ``.bin`` that the original reads."""
         write_classifier(self.classifier, path)
+
+
+def find_split(texts: Sequence[str]) -> Literal["words", "whitespace"]:
+    """Whether white space stands between the words of these texts: not in Chinese, for example."""
+    pieces = sum(len(text.split()) for text in texts)
+    size = sum(len(text) for text in texts)
+    return "whitespace" if size <= (_LONGEST + 1) * pieces else "words"
 
 
 def scan(texts: Sequence[str], word_split: str) -> Scan:

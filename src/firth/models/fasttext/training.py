@@ -17,7 +17,7 @@ from firth.vectors.classifier_search import Search, Trial
 from firth.vectors.classifier_training import LabelledTexts, label_texts, train_classifier
 from firth.vectors.trainer import stop_requests
 
-__all__ = ["Examples", "Stop", "fit", "stop_requests", "tune"]
+__all__ = ["Examples", "Stop", "Tuning", "Vectors", "fit", "stop_requests"]
 
 Stop = threading.Event
 Vectors = Mapping[str, Floats]
