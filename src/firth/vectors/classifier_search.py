@@ -12,10 +12,10 @@ from firth.vectors.classifier import ClassifierConfig
 
 _GOOD: tuple[Mapping[str, object], ...] = (
     {},
-    {"word_ngrams": 2, "min_n": 2, "max_n": 5, "epochs": 15, "learning_rate": 0.5},
-    {"word_ngrams": 1, "min_n": 0, "max_n": 0, "epochs": 25, "learning_rate": 0.25, "dim": 50},
-    {"word_ngrams": 3, "min_n": 0, "max_n": 0, "epochs": 50, "learning_rate": 0.5, "dim": 50},
-    {"word_ngrams": 2, "min_n": 1, "max_n": 3, "epochs": 25, "learning_rate": 0.25, "dim": 50},
+    {"word_ngrams": 2, "min_n": 0, "max_n": 0, "learning_rate": 0.5, "dim": 50},
+    {"word_ngrams": 2, "min_n": 2, "max_n": 5, "learning_rate": 0.25, "dim": 50},
+    {"word_ngrams": 1, "min_n": 0, "max_n": 0, "learning_rate": 0.25, "dim": 50},
+    {"word_ngrams": 2, "min_n": 1, "max_n": 3, "learning_rate": 0.5, "dim": 50},
 )
 """Where a search begins; the first are the settings that it was given."""
 _LENGTHS = ((0, 0), (1, 3), (2, 5), (3, 6))  # of character n-grams

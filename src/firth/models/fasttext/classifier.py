@@ -24,14 +24,15 @@ _SHAPES = {"input": 2, "output": 2, "buckets": 1, "counts": 1, "label_counts": 1
 Floats = NDArray[np.float32]
 _READ = 50_000  # texts that a training reads, all epochs together, within these limits:
 _LEAST_EPOCHS, _MOST_EPOCHS = 5, 500
+_LENGTHS = {"whitespace": (3, 6), "words": (1, 3)}  # of character n-grams
 _LONGEST = 10.0  # characters, the mean of words; what is longer between white space is no word
 
 
 class FastTextConfig(ClassifierConfig):
-    """Settings of ``firth finetune classify --base fasttext``. The original's defaults (5 epochs at 0.1, single words) are
-    for millions of texts; these are for thousands. Without ``epochs`` there are as many as few texts need."""
+    """Settings of ``firth finetune classify --base fasttext``. The original's defaults (5 epochs at 0.1, no character
+    n-grams) are for millions of texts; these are for hundreds and thousands. ``epochs``, ``min_n`` and ``max_n`` go by the texts
+    where they are not given. Found by trying on film reviews, news and Chinese titles, 200 to 7,000 texts."""
 
-    word_ngrams: Annotated[int, Field(gt=0, le=20)] = 2
     learning_rate: Annotated[float, Field(gt=0)] = 0.5
     # whitespace: as the original cuts texts; words: in Firth's way; auto: whitespace where that gives words
     word_split: Literal["auto", "words", "whitespace"] = "auto"
@@ -39,10 +40,14 @@ class FastTextConfig(ClassifierConfig):
     budget: str | None = None  # so long other settings are tried, for example 5m; what is given stays as it is
 
     def fitted(self, texts: Sequence[str], given: Set[str]) -> "FastTextConfig":
-        """With what depends on the texts: how often they are read, and how they are cut."""
-        changes: dict[str, object] = {"word_split": find_split(texts)} if self.word_split == "auto" else {}
+        """With what depends on the texts: how often they are read, how they are cut, and which n-grams words have
+        (Chinese words are short)."""
+        split = find_split(texts)
+        changes: dict[str, object] = {"word_split": split} if self.word_split == "auto" else {}
         if "epochs" not in given:
             changes["epochs"] = min(_MOST_EPOCHS, max(_LEAST_EPOCHS, round(_READ / max(len(texts), 1))))
+        if not given & {"min_n", "max_n", "bucket"}:
+            changes |= dict(zip(("min_n", "max_n"), _LENGTHS[split], strict=True))
         return self.replace(**changes)
 
 
