@@ -4,7 +4,7 @@ text to its rows, and its answers.
 A text is the mean of the rows of its words, of their character n-grams and of its hashed word n-grams; one matrix gives
 the labels. Everything that decides a number is as in the original: the hash (32-bit FNV-1a over signed bytes), the buckets
 behind the words, ``</s>`` at the end of a text, the 1e-5 that is added to a probability, the sigmoid by a table of 512
-steps. Probabilities are therefore those of the original.
+steps.
 
 N texts, K labels, D dimensions, R rows.
 """
@@ -26,6 +26,7 @@ EMPTY, DROPPED, BEHIND_WORDS = -1, -2, 0  # what a bucket without a row of its o
 Floats = NDArray[np.float32]
 Loss = Literal["softmax", "hierarchical", "negative", "one_vs_all"]
 _STEPS, _SPAN = 512, 8.0  # of the original's sigmoid
+ADDED = 1e-5  # what the original adds to a probability before it takes the logarithm
 _BLOCK = 4096  # labels that are scored at one time
 
 
@@ -330,20 +331,20 @@ class Classifier:
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
         """[N, K], as the original gives them: 1e-5 more than they are."""
-        return self.scores(self.vectors(texts))
+        return self.scores(self.vectors(texts), ADDED)
 
-    def scores(self, hidden: Floats) -> Floats:
-        """Probabilities for the vectors of texts."""
+    def scores(self, hidden: Floats, added: float = 0.0) -> Floats:
+        """Probabilities for the vectors of texts, with something added to each."""
         parts = [hidden @ self.outputs.part(first, first + _BLOCK).T for first in range(0, len(self.labels), _BLOCK)]
         scores = np.concatenate(parts, axis=1)[:, : len(self.labels)]
         if self.config.loss == "softmax":
             scores = np.exp(scores - scores.max(1, keepdims=True))
-            return np.asarray(scores / scores.sum(1, keepdims=True) + np.float32(1e-5), np.float32)
+            return np.asarray(scores / scores.sum(1, keepdims=True) + np.float32(added), np.float32)
         if self.config.loss == "hierarchical":
             from firth.vectors.scoring_kernels import tree_scores
 
             chances = (1.0 / (1.0 + np.exp(-scores[:, :-1]))).astype(np.float32)
             found = np.empty_like(scores)
-            tree_scores(chances, self.tree.left, self.tree.right, found)
+            tree_scores(chances, self.tree.left, self.tree.right, added, found)
             return np.exp(found)
-        return sigmoid_by_table(scores) + np.float32(1e-5)
+        return sigmoid_by_table(scores) + np.float32(added)

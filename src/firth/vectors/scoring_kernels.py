@@ -50,16 +50,16 @@ def hidden_of_codes(
 
 
 @compiled
-def tree_scores(nodes: Floats, left: Places, right: Places, scores: Floats) -> None:
-    """``scores`` [N, K] become the log-probabilities of the leaves from those of going right at each inner node
-    [N, K-1], with 1e-5 added to each probability before its logarithm, as the original does."""
+def tree_scores(nodes: Floats, left: Places, right: Places, added: float, scores: Floats) -> None:
+    """``scores`` [N, K] become the log-probabilities of the leaves from the probabilities of going right at each inner
+    node [N, K-1]; ``added`` is added to each of these before its logarithm."""
     texts, leaves = scores.shape
     sums = np.zeros(2 * leaves, np.float32)
     for text in range(texts):
         sums[2 * leaves - 2] = 0.0
         for node in range(2 * leaves - 2, leaves - 1, -1):
             chance = nodes[text, node - leaves]
-            sums[left[node - leaves]] = sums[node] + np.float32(np.log(1.0 - chance + 1e-5))
-            sums[right[node - leaves]] = sums[node] + np.float32(np.log(chance + 1e-5))
+            sums[left[node - leaves]] = sums[node] + np.float32(np.log(max(1.0 - chance + added, 1e-30)))
+            sums[right[node - leaves]] = sums[node] + np.float32(np.log(max(chance + added, 1e-30)))
         for leaf in range(leaves):
             scores[text, leaf] = sums[leaf]

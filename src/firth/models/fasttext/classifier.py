@@ -12,8 +12,18 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.models.shared.model import Model, TextLayers
 from firth.models.shared.static import words_of
+from firth.tokenizers.words import has_han
 from firth.vectors.binary_formats import map_arrays, save_arrays
-from firth.vectors.classifier import EMPTY, Classifier, ClassifierConfig, DenseTable, Features, Scan, scan_texts
+from firth.vectors.classifier import (
+    ADDED,
+    EMPTY,
+    Classifier,
+    ClassifierConfig,
+    DenseTable,
+    Features,
+    Scan,
+    scan_texts,
+)
 from firth.vectors.fasttext_format import is_classifier_file, read_classifier, write_classifier
 
 __all__ = ["FastTextClassifier", "FastTextConfig", "is_classifier_file"]
@@ -25,7 +35,8 @@ Floats = NDArray[np.float32]
 _READ = 50_000  # texts that a training reads, all epochs together, within these limits:
 _LEAST_EPOCHS, _MOST_EPOCHS = 5, 500
 _LENGTHS = {"whitespace": (3, 6), "words": (1, 3)}  # of character n-grams
-_LONGEST = 10.0  # characters, the mean of words; what is longer between white space is no word
+_LONGEST, _LONGEST_CHINESE = 10.0, 3.0  # characters, the mean of words; what is longer between white space is no word
+_SOME = 10  # one text in so many
 
 
 class FastTextConfig(ClassifierConfig):
@@ -62,7 +73,7 @@ class FastTextClassifier(Model):
         """``task_labels`` are those of the examples, in their order; some may be too rare to be learned."""
         self.classifier, self.word_split = classifier, word_split
         self.task_labels = tuple(task_labels) or tuple(sorted(classifier.labels))
-        self.dim = classifier.config.dim
+        self.dim, self.added = classifier.config.dim, 0.0
 
     @property
     def num_parameters(self) -> int:
@@ -92,8 +103,8 @@ class FastTextClassifier(Model):
         return TextLayers(list(words), offsets, np.arange(len(words)), hidden[None])
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
-        """[N, K], of ``labels``."""
-        return self.classifier.scores(self.classifier.vectors_of(scan(texts, self.word_split)))
+        """[N, K], of ``labels``; those of a file are the original's, which are 1e-5 more than they should be."""
+        return self.classifier.scores(self.classifier.vectors_of(scan(texts, self.word_split)), self.added)
 
     # -- on disk
 
@@ -151,7 +162,9 @@ class FastTextClassifier(Model):
     @classmethod
     def of_file(cls, path: Path) -> "FastTextClassifier":
         """A ``.bin`` or ``.ftz`` of the original."""
-        return cls(read_classifier(path), "whitespace")
+        found = cls(read_classifier(path), "whitespace")
+        found.added = ADDED
+        return found
 
     def write(self, path: Path) -> None:
         """A ``.bin`` that the original reads."""
@@ -159,10 +172,13 @@ class FastTextClassifier(Model):
 
 
 def find_split(texts: Sequence[str]) -> Literal["words", "whitespace"]:
-    """Whether white space stands between the words of these texts: not in Chinese, for example."""
-    pieces = sum(len(text.split()) for text in texts)
-    size = sum(len(text) for text in texts)
-    return "whitespace" if size <= (_LONGEST + 1) * pieces else "words"
+    """Whether white space stands between the words of these texts; it does not in Chinese that nobody has cut."""
+    chinese = [text for text in texts if has_han(text)]
+    for some, longest in ((texts, _LONGEST), (chinese if _SOME * len(chinese) > len(texts) else [], _LONGEST_CHINESE)):
+        pieces = sum(len(text.split()) for text in some)
+        if sum(len(text) for text in some) > (longest + 1) * pieces:
+            return "words"
+    return "whitespace"
 
 
 def scan(texts: Sequence[str], word_split: str) -> Scan:

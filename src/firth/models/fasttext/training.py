@@ -21,7 +21,8 @@ __all__ = ["Examples", "Stop", "Tuning", "Vectors", "fit", "stop_requests"]
 
 Stop = threading.Event
 Vectors = Mapping[str, Floats]
-_REPORT_S = 0.5
+_REPORT_S, _SAVE_S = 0.5, 2.0
+_MOST_TRIALS = 1000  # more would only find what suits the examples that judge
 _SPARE = 1.2  # a training is allowed to take so much longer than the trial with the same settings
 
 
@@ -123,23 +124,30 @@ class Tuning:
     def run(self, config: FastTextConfig, fixed: Set[str]) -> tuple[FastTextConfig, list[Trial]]:
         """The best settings, and all that were tried. The time that a training with the best ones takes is kept back."""
         search = Search(config, fixed, self._read())
+        begun = saved = time.perf_counter() - sum(trial.seconds for trial in search.trials)
         texts = self.train.scanned(config)
-        spent = sum(trial.seconds for trial in search.trials)
-        while spent < self.budget_s:
-            best = search.best
+        while len(search.trials) < _MOST_TRIALS:
+            best, spent = search.best, time.perf_counter() - begun
             left = self.budget_s - spent - (_SPARE * best.seconds if best is not None else 0.0)
-            started = time.perf_counter()
-            asked = search.ask(spent / self.budget_s)
-            trial = self._try(asked, texts, left if best is not None else float("inf"))
-            spent += time.perf_counter() - started
+            if best is not None and left <= 0:
+                break
+            trial = self._try(
+                search.ask(min(1.0, spent / self.budget_s)), texts, left if best is not None else float("inf")
+            )
             if trial is None:
                 break
             search.tell(trial)
-            write_json(self.saved, [_SavedTrial(**vars(one)).model_dump(mode="json") for one in search.trials])
+            if time.perf_counter() - saved > _SAVE_S:
+                saved = self._save(search.trials)
+        self._save(search.trials)
         assert search.best is not None
         found = search.best.config
         assert isinstance(found, FastTextConfig)
         return found, search.trials
+
+    def _save(self, trials: Sequence[Trial]) -> float:
+        write_json(self.saved, [_SavedTrial(**vars(one)).model_dump(mode="json") for one in trials])
+        return time.perf_counter()
 
     def _read(self) -> list[Trial]:
         if not self.saved.is_file():
