@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: help quickstart test check bench clean
+.PHONY: help quickstart test test-fast check bench clean
 
 help:
 	@echo "make quickstart   which representation is worth its cost? answered on a sample, in a few minutes"
 	@echo "make test         everything that has to hold: style, types, imports, unit, parity, faults, docs"
+	@echo "make test-fast    quick unit tests and one contract per model, for daily work"
 	@echo "make check        style and types only"
 	@echo "make bench        what the benchmarks need; then run one of benchmarks/*.py"
 
@@ -50,6 +51,9 @@ $(VENV)/.browser: | $(VENV)/bin/python
 
 test: check $(VENV)/.browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-fast: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --fast
 
 bench: $(VENV)/.bench
 	@ls benchmarks/*.py

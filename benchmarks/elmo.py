@@ -36,8 +36,7 @@ from firth.core.records import SharePoint
 from firth.core.registry import RunConfig, find_run_recipe
 from firth.core.run import Run
 from firth.corpus.format import Corpus
-from firth.models.elmo.model import ElmoPretraining
-from firth.models.elmo.network import BothDirections, Ids
+from firth.models.elmo.objective import BothDirections, ElmoPretraining, Ids
 from firth.reports.page import page
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, build_data, read_examples, take_share

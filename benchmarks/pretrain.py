@@ -30,8 +30,7 @@ from firth.models.bert.config import MaskedTokensConfig
 from firth.models.bert.objective import MaskedTokens
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
-from firth.models.shared.encoder_model import specials_of
-from firth.models.shared.rows import Specials
+from firth.models.shared.rows import Specials, specials_of
 from firth.nn.blocks import initialize
 from firth.training.optimizer import build_optimizer
 

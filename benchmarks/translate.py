@@ -43,7 +43,7 @@ from firth.decoding.steps import Rules
 from firth.exporters.ctranslate2 import CTranslate2Model, load_ctranslate2
 from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
-from firth.models.shared.translation import PairSpecials, Translation, load_translation
+from firth.models.shared.translation import PairSpecials, Translation
 from firth.models.shared.translation_model import TranslationModel, Translator, score_translations
 from firth.nn.attention import sinusoids
 from firth.training.optimizer import build_optimizer
@@ -220,7 +220,7 @@ def compare_search(corpus: PairsCorpus, folder: Path, rounds: int, num_texts: in
     settings += ["evaluations=0", "learning_rate=1e-3", "dropout_prob=0.1", "average=1", "norm_first=false"]
     run = folder / "run"
     firth.pretrain("transformer-tiny", corpus=corpus.folder, out=run, budget=budget, settings=parse_settings(settings))
-    ours, theirs = load_translation(run), MarianMTModel.from_pretrained(run).eval()
+    ours, theirs = TranslationModel.load(run), MarianMTModel.from_pretrained(run).eval()
     texts = corpus.heldout.texts("source")[:num_texts]
 
     def peer(size: int = 32) -> list[str]:
@@ -339,7 +339,7 @@ def measure_quality(parts: Parts, folder: Path, arguments: argparse.Namespace) -
             budget=arguments.budget,
             settings=parse_settings(arguments.settings),
         )
-    model = load_translation(run)
+    model = TranslationModel.load(run)
     record = Run.open(run).record
     pairs = list(read_pairs(find_pair_sources([str(path) for path in parts["test"]]), PairsReadingConfig()))
     started = time.perf_counter()

@@ -29,6 +29,26 @@ TINY = [
 ]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="unit tests that are not slow, one contract per model")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """``--fast`` keeps quick unit tests, the import graph, and the tests marked ``each_model``."""
+    if not config.getoption("--fast"):
+        return
+    unit = Path(__file__).parent / "unit"
+
+    def is_fast(item: pytest.Item) -> bool:
+        if item.get_closest_marker("each_model"):
+            return True
+        quick = item.path.is_relative_to(unit) or item.path.name == "test_import_graph.py"
+        return quick and item.get_closest_marker("slow") is None
+
+    config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
+    items[:] = [item for item in items if is_fast(item)]
+
+
 @pytest.fixture(scope="session")
 def tiny_settings() -> list[str]:
     """Settings that make any BERT recipe small."""

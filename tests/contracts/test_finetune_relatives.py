@@ -11,7 +11,7 @@ import firth
 from firth.core.registry import find_run_recipe
 from firth.core.types import Inputs
 from firth.data.labelled import AnswerExample
-from firth.models.shared.masked_model import MaskedModel
+from firth.models.shared.encoder_model import MaskedModel
 from firth.tasks.answer import AnswerQuestions
 from firth.tasks.batches import collate, frame_row
 from firth.tasks.config import TaskConfig

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 import firth
 from firth.core.config import parse_settings
 from firth.core.errors import Interrupted
-from firth.core.registry import RunConfig, find_run_recipe, recipes
+from firth.core.registry import RunConfig, find_run_recipe, recipes, specs
 from firth.core.run import Run
 from firth.core.types import Inputs
 from firth.corpus.format import Corpus
@@ -65,6 +65,8 @@ CORPUS |= {
 """The fixture that holds the corpus of a recipe or a model, where it is not ``corpus_folder``."""
 RECIPES = sorted(name for name, spec in recipes().items() if spec.network)
 RECIPE = pytest.mark.parametrize("name", RECIPES)
+SMALLEST = {next(iter(spec.recipes)) for spec in specs().values() if spec.network}
+"""The first recipe of each model."""
 MASKED = pytest.mark.parametrize(
     "name", [name for name in RECIPES if name.startswith(("bert-", "ernie-", "unilm-")) and name not in CORPUS]
 )
@@ -89,7 +91,9 @@ def corpus_of(request: pytest.FixtureRequest) -> Callable[[str], Path]:
     return find
 
 
-@RECIPE
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.each_model if name in SMALLEST else ()) for name in RECIPES]
+)
 def test_train_save_load_same_output(name: str, corpus_of: Callable[[str], Path], tmp_path: Path) -> None:
     trained = firth.pretrain(shrunk(name, "steps=1"), corpus=corpus_of(name), out=tmp_path / "run")
     loaded = firth.load(tmp_path / "run")

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import firth
+from firth.api.tasks import check_files
 from firth.core.config import parse_settings
 from firth.core.errors import FirthError, Interrupted
 from firth.core.run import Run
 from firth.corpus.pairs import PairsCorpus
-from firth.tasks.check_files import check_files
 from firth.tasks.config import WritingConfig
 from firth.tasks.data import Reading
 from firth.tasks.write.data import read_writing

@@ -93,10 +93,10 @@ def test_links_inside_the_project_lead_somewhere() -> None:
 
 
 def test_every_command_is_in_the_readme() -> None:
-    from firth.cli.main import app
+    from firth.cli.main import application
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for command in app.registered_commands:
+    for command in application().registered_commands:
         assert command.callback is not None
         name = (command.name or command.callback.__name__).replace("_", "-")
         assert f"firth {name}" in text or f"make {name}" in text, f"firth {name} is not mentioned"

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, XLNetConfig, XLNetLMHeadModel, XLNetMode
 
 import firth
 from firth.core.registry import find_run_recipe
-from firth.models.xlnet.model import load_xlnet
+from firth.models.xlnet.format import load_xlnet
 from firth.models.xlnet.network import TwoStream
 from firth.tokenizers.pieces import Pieces, with_class_last
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firth.api.using import AnyPath, Settings, as_paths, collect, load, loaded, optional_path
+from firth.api.using import AnyPath, Settings, as_paths, collect, load, load_trained_task, loaded, optional_path
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 
@@ -25,6 +25,7 @@ def evaluate(
     text: str | None = None,
     second: str | None = None,
     label: str | None = None,
+    encoding: str | None = None,
     examples: AnyPath | None = None,
     template: str | None = None,
     similarity: AnyPath | Sequence[AnyPath] = (),
@@ -42,7 +43,8 @@ def evaluate(
         corpus: A pre-trained run on the held-out part of this corpus; by default the run's own.
         num_texts: Sentences for the pseudo-perplexity.
         data: A task on this labelled file: all scores, and the 95 % interval of the main one.
-        text, second, label: Its columns; by default those that the task was taught with.
+        text, second, label: Its columns; by default those that the task was trained with.
+        encoding: Of that file; by default that of the files that the task was trained with.
         examples: A decoder on ``data``, after these labelled texts were shown to it; nothing is trained.
         template: How such an example is written; has ``{text}`` and ``{label}``.
         similarity: Static vectors on word-similarity files (Spearman).
@@ -60,7 +62,9 @@ def evaluate(
     if data is not None:
         from firth.tasks.data import Reading
 
-        return _evaluate_labelled(run, Path(data), Reading(text, second, label), optional_path(examples), template)
+        return _evaluate_labelled(
+            run, Path(data), Reading(text, second, label, encoding=encoding), optional_path(examples), template
+        )
     if similarity or analogies:
         from firth.evaluation.words import evaluate_words
 
@@ -107,12 +111,11 @@ def _check_one_kind(
 def _evaluate_labelled(
     run: AnyPath, data: Path, reading: Any, examples: Path | None, template: str | None
 ) -> dict[str, Any]:
-    from firth.exporters.loading import load_any_task
     from firth.tasks.predict import evaluate_prompt, evaluate_task
 
     if examples is not None:
         return evaluate_prompt(load(run), examples, data, template, reading)
-    return evaluate_task(load_any_task(Path(run)), Path(run), data, reading)
+    return evaluate_task(load_trained_task(Path(run)), Path(run), data, reading)
 
 
 def compare(

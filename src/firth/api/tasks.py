@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from firth.api.using import AnyPath, Settings, collect, load, loaded, optional_path
+from firth.api.using import AnyPath, Settings, collect, load, load_trained_task, loaded, optional_path
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
+    from firth.tasks.data import Reading
     from firth.tasks.run import Source
+    from firth.tasks.score_table import Scored
 
 Prediction = dict[str, Any]
 
@@ -37,6 +39,7 @@ def finetune(
     text: str | None = None,
     second: str | None = None,
     label: str | None = None,
+    encoding: str | None = None,
     skip_bad: bool = False,
     repair_tags: bool = False,
     overwrite: bool = False,
@@ -60,7 +63,8 @@ def finetune(
         sweep: Whether BERT's published grid of settings is tried.
         shares: Shares of the examples (``(0.1, 1)``) to learn from; the model is the best of the largest.
         budget: Of fasttext: how long other settings are tried (autotune), for example ``"5m"``.
-        text, second, label: The columns of the files.
+        text, second, label: The columns of the files, by name or by number from 1.
+        encoding: Of the files; by default UTF-8, or what a byte order mark says.
         skip_bad: Whether answers that do not stand where the file says are left out.
         repair_tags: Whether tags that their scheme forbids are repaired.
         overwrite: Whether a run that exists is replaced.
@@ -77,7 +81,7 @@ def finetune(
 
     usual = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size, "seed": seed}
     given = collect(settings, keywords, **usual)
-    reading = Reading(text, second, label, skip_bad, repair_tags)
+    reading = Reading(text, second, label, skip_bad, repair_tags, encoding)
     source = Source(
         str(base), Path(train), optional_path(dev), reading, optional_path(extra_vectors), optional_path(teacher)
     )
@@ -143,14 +147,29 @@ def _finetune_writing(given: Settings, source: Source, out: Path, overwrite: boo
     return load(start_writing(config, training, *paths, source.reading, overwrite, progress).folder)
 
 
+def check_files(task: str, train: Path, dev: Path | None, reading: Reading, settings: Settings) -> list[str]:
+    """A look at labelled files before anything is trained on them: labels, counts, lengths and problems, as lines for a
+    terminal; of writing, the first example."""
+    from firth.tasks.checking import check_lines
+    from firth.tasks.config import task_config, writing_config
+    from firth.tasks.data import read_task
+    from firth.tasks.write.data import describe_writing
+
+    if task == "write":
+        return describe_writing(writing_config(settings)[0], train, dev, reading)
+    return check_lines(read_task(task_config(task).task, train, dev, reading).check)
+
+
 @overload
 def predict(
     model: AnyPath | Model,
     texts: str | Sequence[Any],
     *,
     file: None = None,
+    out: None = None,
     text: str | None = None,
     second: str | None = None,
+    encoding: str | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
 ) -> list[Prediction]: ...
@@ -162,11 +181,28 @@ def predict(
     texts: None = None,
     *,
     file: AnyPath,
+    out: None = None,
     text: str | None = None,
     second: str | None = None,
+    encoding: str | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
 ) -> Iterator[Prediction]: ...
+
+
+@overload
+def predict(
+    model: AnyPath | Model,
+    texts: None = None,
+    *,
+    file: AnyPath,
+    out: AnyPath,
+    text: str | None = None,
+    second: str | None = None,
+    encoding: str | None = None,
+    examples: None = None,
+    template: None = None,
+) -> Scored: ...
 
 
 def predict(
@@ -174,39 +210,48 @@ def predict(
     texts: str | Sequence[Any] | None = None,
     *,
     file: AnyPath | None = None,
+    out: AnyPath | None = None,
     text: str | None = None,
     second: str | None = None,
+    encoding: str | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
-) -> list[Prediction] | Iterator[Prediction]:
+) -> list[Prediction] | Iterator[Prediction] | Scored:
     """Says what a task says about each text: label and probabilities, tags and entities, or the answer.
 
     Args:
         model: A run of ``firth.finetune``, a Hugging Face directory with a task head, or a loaded model.
         texts: Strings, pairs of strings, or for tags lists of words.
         file: Instead of ``texts``: a file, read in constant memory (``"-"`` is standard input).
-        text, second: The columns of a file; by default those that the task was taught with.
+        out: Of classify and score: write the table ``file`` here (.csv, .tsv, .jsonl, .parquet), every column and row kept,
+            with label and probabilities as new columns.
+        text, second: The columns of a file; by default those that the task was trained with.
+        encoding: Of the file; by default that of the files that the task was trained with.
         examples: For decoders: labelled texts (a file, or pairs of text and label) to show first; nothing is trained.
         template: How an example is written; has ``{text}`` and ``{label}``.
 
     Example::
 
         firth.predict("runs/mood", ["A lovely film."])[0]["label"]
+        firth.predict("runs/mood", file="reviews.csv", text="review", out="scored.csv").rows
     """
     if (texts is None) == (file is None):
         raise FirthError("predict needs something to read: give it texts or a file, one of them")
     if template is not None and examples is None:
         raise FirthError("--template says how examples are written: name them with --examples FILE")
+    if out is not None and (file is None or file == "-" or examples is not None):
+        raise FirthError("--out needs a table: name a csv, tsv, jsonl or parquet file, without --examples")
     if examples is not None:
         return _predict_by_prompt(model, texts, file, text, examples, template)
     if texts is not None:
         return loaded(model).predict(texts)
     if not isinstance(model, str | Path):
         raise FirthError("the columns of a file are known to the run: name that by its path, or give texts")
-    from firth.exporters.loading import load_any_task
     from firth.tasks.predict import predict_source
 
-    return predict_source(load_any_task(Path(model)), Path(model), str(file), text, second)
+    if out is not None:
+        return _score_table(Path(model), str(file), Path(out), (text, second), encoding)
+    return predict_source(load_trained_task(Path(model)), Path(model), str(file), text, second, encoding)
 
 
 def _predict_by_prompt(
@@ -229,3 +274,16 @@ def _predict_by_prompt(
     shown = Path(examples) if isinstance(examples, str | Path) else examples
     found = label_by_prompt(loaded(model), shown, asked, template)
     return [{"text": one, **vars(label)} for one, label in zip(asked, found, strict=True)]
+
+
+def _score_table(
+    run: Path, file: str, out: Path, columns: tuple[str | None, str | None], encoding: str | None
+) -> Scored:
+    from firth.data.labelled import Columns
+    from firth.tasks.model import TaskModel
+    from firth.tasks.score_table import score_table
+
+    task = load_trained_task(run)
+    if not isinstance(task, TaskModel):
+        raise FirthError(f"{run}: a table is scored by classify and score; leave out --out")
+    return score_table(task, run, file, out, Columns(*columns), encoding)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.api.using import AnyPath, Settings, collect, load, optional_path
+from firth.api.using import WRITING, AnyPath, Settings, collect, load, optional_path
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 
@@ -116,7 +116,7 @@ def _resume(folder: Path, progress: Progress | None) -> Run:
         from firth.models.pretrain import resume_vectors
 
         return resume_vectors(run, progress)
-    if (run.folder / "write.json").is_file():
+    if (run.folder / WRITING).is_file():
         from firth.tasks.write.run import resume_writing
 
         return resume_writing(run.folder, progress)

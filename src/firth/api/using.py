@@ -1,4 +1,4 @@
-"""Asking a model about many texts: ``encode``, ``generate`` and ``occurrences``."""
+"""Loading a model and asking it about many texts: ``load``, ``encode``, ``generate``, ``occurrences`` and ``export``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     from firth.evaluation.occurrences import Occurrence
     from firth.models.shared.generation import Continuation
     from firth.models.shared.model import Model
+    from firth.tasks.model import TaskModel
+    from firth.tasks.write.model import WritingModel
 
 
 AnyPath = str | Path
 Settings = Mapping[str, object]
+WRITING = "write.json"
+"""In a pre-training run of pairs: it learned a task by writing."""
 
 
 def load(path: AnyPath) -> Model:
@@ -32,9 +36,45 @@ def load(path: AnyPath) -> Model:
         model = firth.load("runs/bert")
         model.encode(["A sentence.", "Another one."])  # float32 [2, dim]
     """
-    from firth.exporters.loading import load_any
+    found = _load(Path(path))
+    found.path = Path(path)
+    return found
 
-    return load_any(Path(path))
+
+def _load(path: Path) -> Model:
+    """An exported model, a task, or a model, as the record of the run says; a directory without one may hold a task in
+    its head."""
+    from firth.core.run import Run
+
+    run = Run.find(path)
+    kind = None if run is None else run.record.kind
+    if kind == "ctranslate2":
+        from firth.exporters.ctranslate2 import load_ctranslate2
+
+        return load_ctranslate2(path)
+    if kind == "onnx":
+        from firth.exporters.onnx_model import load_onnx
+
+        return load_onnx(path)
+    if kind not in ("pretrain", "vectors") or (path / WRITING).is_file():
+        from firth.tasks.predict import is_task, load_task
+
+        if is_task(path):
+            return load_task(path)
+    from firth.models.shared.model import load_model
+
+    return load_model(path)
+
+
+def load_trained_task(path: Path) -> TaskModel | WritingModel:
+    """A task, exported or not."""
+    from firth.tasks.model import TaskModel
+    from firth.tasks.write.model import WritingModel
+
+    model = load(path)
+    if not isinstance(model, TaskModel | WritingModel):
+        raise FirthError(f"{path}: no task was learned here ({model.kind}); name a run that firth finetune made")
+    return model
 
 
 def loaded(model: AnyPath | Model) -> Model:
@@ -256,7 +296,8 @@ def export(
     if to == "onnx":
         from firth.exporters.onnx import export_onnx
 
-        return export_onnx(Path(model), Path(out), int8, verify, optional_path(data)).record.model_dump(mode="json")
+        run = export_onnx(load(model), Path(model), Path(out), int8, verify, optional_path(data))
+        return run.record.model_dump(mode="json")
     if to == "ctranslate2":
         from firth.exporters.ctranslate2 import export_ctranslate2
 

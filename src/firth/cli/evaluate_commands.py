@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from firth.cli.app import (
+from firth.cli.main import (
     EVALUATE,
     AnyModel,
     Dev,
+    Encoding,
     Json,
     Label,
     Second,
@@ -51,6 +52,7 @@ def evaluate(
     text: Text = None,
     second: Second = None,
     label: Label = None,
+    encoding: Encoding = None,
     examples: ShownExamples = None,
     template: Template = None,
     similarity: Similarity = None,
@@ -76,6 +78,7 @@ def evaluate(
         text=text,
         second=second,
         label=label,
+        encoding=encoding,
         examples=examples,
         template=written(template),
         similarity=similarity or (),
@@ -89,8 +92,8 @@ def evaluate(
 
 
 def _say_scores(run: Path, what: str, found: dict[str, Any], as_json: bool) -> None:
-    from firth.cli.app import say, say_json, table
     from firth.cli.describe import word_rows
+    from firth.cli.main import say, say_json, table
 
     if as_json:
         say_json({"run": str(run), "on": what, **found})
@@ -155,8 +158,8 @@ def compare(
     Example: firth compare classify --corpus news.txt --train train.tsv --dev dev.tsv --budget 30m --out compared
     """
     import firth
-    from firth.cli.app import say
     from firth.cli.describe import progress_display
+    from firth.cli.main import say
     from firth.core.config import parse_settings
 
     if not corpus or train is None or dev is None:
@@ -191,7 +194,7 @@ def compare(
 
 
 def _say_compared(found: dict[str, Any], lines: list[str], out: Path, as_json: bool) -> None:
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
 
     if as_json:
         say_json(found)
@@ -248,8 +251,8 @@ def probe(
     Example: firth probe runs/bert --pos train.conllu --pos-test test.conllu
     """
     import firth
-    from firth.cli.app import say, say_json
     from firth.cli.describe import progress_display
+    from firth.cli.main import say, say_json
     from firth.evaluation.probe_report import table_lines
 
     with progress_display("probing", as_json) as progress:

@@ -1,15 +1,20 @@
-"""The command line: commands join the application where they are defined; the work is behind ``firth``'s functions.
+"""The command line: the application that every command joins, what commands share, and ``main``.
 
-Nothing heavy is imported before a command needs it, so that ``firth --help`` is instant.
+The work is behind ``firth``'s functions. Nothing heavy is imported before a command needs it, so that ``firth --help``
+is instant.
 """
 
+import json
+import math
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from firth.cli.app import app
 from firth.core.errors import FirthError, Interrupted
 
 COMMANDS = (  # files whose commands join the application, in the order of the help
@@ -20,8 +25,140 @@ COMMANDS = (  # files whose commands join the application, in the order of the h
     "evaluate_commands",
     "serve_commands",
 )
-for _name in COMMANDS:
-    import_module(f"firth.cli.{_name}")
+app = typer.Typer(
+    help="Language-representation models, from raw text to a finished task, on the machine you have.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import firth
+
+        say(f"firth {firth.__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
+]
+
+
+@app.callback()
+def _settings(debug: Debug = False, version: Version = False) -> None:
+    """``--debug`` is taken out of the words before, so that it may stand anywhere."""
+
+
+def say(text: str = "") -> None:
+    sys.stdout.write(text + "\n")
+
+
+def say_json(value: Any, indent: int | None = 2) -> None:
+    say(json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no NaN and no infinity: null stands in their place."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def table(rows: Sequence[tuple[str, str]]) -> None:
+    """Two columns: names and values."""
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        say(f"  {name:<{width}}  {value}")
+
+
+def say_found(found: dict[str, list[tuple[str, float]]], as_json: bool) -> None:
+    """Words with scores under the question that they answer."""
+    if as_json:
+        say_json({name: [{"word": word, "score": score} for word, score in rows] for name, rows in found.items()})
+        return
+    for name, rows in found.items():
+        say(name)
+        for word, score in rows:
+            say(f"  {score:.4f}  {word}")
+
+
+START, PREPARE, TRAIN, USE, EVALUATE, SERVE = (
+    "Start",
+    "Prepare text",
+    "Train",
+    "Use",
+    "Evaluate",
+    "Serve and export",
+)
+"""The groups, in the order of work."""
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exists.")]
+Template = Annotated[
+    str | None, typer.Option(help="How an example is written; has {text} and {label}, \\n is a new line.")
+]
+Settings = Annotated[
+    list[str] | None, typer.Argument(help="Any setting as key=value (firth settings lists them), learning_rate=1e-3.")
+]
+Corpus = Annotated[Path | None, typer.Option(help="A corpus made by firth prepare.")]
+Out = Annotated[Path | None, typer.Option(help="The run folder to make.")]
+Train = Annotated[Path | None, typer.Option(help="Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.")]
+Dev = Annotated[Path | None, typer.Option(help="Labelled examples on which the best epoch is chosen.")]
+Text = Annotated[
+    str | None, typer.Option(help="The column of the text (for tags: the words), by name or number from 1.")
+]
+Second = Annotated[str | None, typer.Option(help="The column that holds the second text of a pair.")]
+Label = Annotated[str | None, typer.Option(help="The column that holds the label, score or tag.")]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="The encoding of the files, for example gb18030.  [default: UTF-8 or the byte order mark]"),
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out answers that do not stand where the file says.")]
+Shares = Annotated[str | None, typer.Option(help="Learn from shares of the examples, for example 0.01,0.1,1.")]
+ShownExamples = Annotated[
+    Path | None, typer.Option(help="For decoders: labelled texts to show first; nothing is trained.")
+]
+AnyModel = Annotated[Path, typer.Argument(help="A run, a model directory or a file of vectors.")]
+Top = Annotated[int, typer.Option(min=1, help="How many.")]
+Layer = Annotated[int, typer.Option(help="Which layer: 0 is the token layer, -1 the last.")]
+
+
+def is_text(argument: str) -> bool:
+    """Whether an argument is a text itself and not the name of a file: nothing has that name, and it has a space or
+    a character that is no part of a plain file name."""
+    from glob import has_magic
+
+    if argument == "-" or (
+        len(argument) < 256 and (Path(argument).exists() or (has_magic(argument) and "/" in argument))
+    ):
+        return False
+    return any(char.isspace() or ord(char) > 127 for char in argument.strip())
+
+
+def written(template: str | None) -> str | None:
+    """A template as it is meant: lines end where the user says \\n."""
+    return None if template is None else template.replace("\\n", "\n")
+
+
+def parse_shares(words: str | None) -> list[float]:
+    try:
+        return [float(word) for word in (words or "").split(",") if word.strip()]
+    except ValueError:
+        raise FirthError(f"--shares '{words}': write numbers with commas between them, such as 0.01,0.1,1") from None
+
+
+def application() -> typer.Typer:
+    """The application with all its commands: each file of them joins it when it is imported."""
+    for name in COMMANDS:
+        import_module(f"firth.cli.{name}")
+    return app
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -30,7 +167,7 @@ def main(arguments: list[str] | None = None) -> None:
     debug = "--debug" in words
     try:
         _refuse_broken(words)
-        app([word for word in words if word != "--debug"], prog_name="firth", standalone_mode=False)
+        application()([word for word in words if word != "--debug"], prog_name="firth", standalone_mode=False)
     except Exception as error:
         code = _exit_code(error)
         if debug or code is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.app import PREPARE, START, Json, Overwrite, app
+from firth.cli.main import PREPARE, START, Json, Overwrite, app
 
 if TYPE_CHECKING:
     from firth.corpus.format import CorpusInfo
@@ -132,8 +132,8 @@ def prepare(
 
 def _say_corpus(info: CorpusInfo, out: Path, as_json: bool) -> None:
     """What was made, and a recipe that trains on it."""
-    from firth.cli.app import say, say_json, table
     from firth.cli.describe import corpus_rows
+    from firth.cli.main import say, say_json, table
 
     if as_json:
         say_json({"corpus": str(out), **info.model_dump(exclude={"checksums"})})
@@ -173,8 +173,8 @@ def prepare_pairs(
     Example: firth prepare-pairs train.en train.de --out corpora/ende
     """
     import firth
-    from firth.cli.app import say, say_json, table
     from firth.cli.describe import pairs_rows, progress_display
+    from firth.cli.main import say, say_json, table
 
     with progress_display("prepare-pairs", as_json) as progress:
         info = firth.prepare_pairs(
@@ -213,8 +213,8 @@ def info(
 
     Example: firth info corpora/news
     """
-    from firth.cli.app import say, say_json, table
     from firth.cli.describe import describe
+    from firth.cli.main import say, say_json, table
 
     kind, rows, data = describe(path)
     if as_json:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.app import SERVE, Json, app
+from firth.cli.main import SERVE, Json, app
 from firth.core.errors import FirthError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def serve(
 
 def _announce(models: ServedModels, settings: ServeSettings, bound: socket.socket, as_json: bool) -> Callable[[], None]:
     """What is said when requests are answered; a warning is given at once."""
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
     from firth.serve.running import address_of
 
     if not settings.is_local and settings.token is None and not as_json:
@@ -136,7 +136,7 @@ def export(
     Example: firth export runs/bert exported --to onnx --int8 --verify
     """
     import firth
-    from firth.cli.app import say, say_json, table
+    from firth.cli.main import say, say_json, table
 
     found = firth.export(model, out, to=to, int8=int8, verify=verify, data=data)
     if as_json:

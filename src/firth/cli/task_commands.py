@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from firth.cli.app import (
+from firth.cli.main import (
     TRAIN,
     USE,
     Dev,
+    Encoding,
     Json,
     Label,
     Out,
@@ -59,8 +60,12 @@ TaskRun = Annotated[
 File = Annotated[
     str,
     typer.Argument(
-        help="A file (a text per line; pairs with a tab between; or tsv, csv, jsonl, CoNLL, SQuAD json), or - for standard input."
+        help="A file (a text per line; pairs with a tab between; or tsv, csv, jsonl, parquet, CoNLL, SQuAD json), - for standard input, or a text."
     ),
+]
+TableOut = Annotated[
+    Path | None,
+    typer.Option(help="Write the table with label and probabilities as new columns (.csv, .tsv, .jsonl, .parquet)."),
 ]
 Names = Annotated[
     Path | None,
@@ -89,6 +94,7 @@ def finetune(
     text: Text = None,
     second: Second = None,
     label: Label = None,
+    encoding: Encoding = None,
     check: Check = False,
     skip_bad: SkipBad = False,
     repair_tags: RepairTags = False,
@@ -106,7 +112,7 @@ def finetune(
     if train is None:
         raise firth.FirthError("finetune needs labelled examples: name a file with --train")
     given = parse_settings(settings or ())
-    _look_at_files(task, train, dev, (text, second, label, skip_bad), given, check, as_json)
+    _look_at_files(task, train, dev, (text, second, label, skip_bad, repair_tags, encoding), given, check, as_json)
     if check:
         return
     if out is None:
@@ -128,6 +134,7 @@ def finetune(
             text=text,
             second=second,
             label=label,
+            encoding=encoding,
             skip_bad=skip_bad,
             repair_tags=repair_tags,
             overwrite=overwrite,
@@ -141,14 +148,14 @@ def _look_at_files(
     task: str,
     train: Path,
     dev: Path | None,
-    reading: tuple[str | None, str | None, str | None, bool],
+    reading: tuple[str | None, str | None, str | None, bool, bool, str | None],
     settings: Mapping[str, object],
     only: bool,
     as_json: bool,
 ) -> None:
     """Says what is in the labelled files."""
-    from firth.cli.app import say, say_json
-    from firth.tasks.check_files import check_files
+    from firth.api.tasks import check_files
+    from firth.cli.main import say, say_json
     from firth.tasks.data import Reading
 
     lines = check_files(task, train, dev, Reading(*reading), settings)
@@ -160,8 +167,8 @@ def _look_at_files(
 
 def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     """How it went, and what can be done with it."""
-    from firth.cli.app import say, say_json, table
     from firth.cli.describe import run_rows
+    from firth.cli.main import say, say_json, table
     from firth.core.run import Run
 
     record = Run.open(folder).record
@@ -183,34 +190,66 @@ def predict(
     file: File,
     text: Text = None,
     second: Second = None,
+    encoding: Encoding = None,
+    out: TableOut = None,
     names: Names = None,
     examples: ShownExamples = None,
     template: Template = None,
     as_json: Json = False,
 ) -> None:
-    """Print what a task says about each text, one JSON line each, as it comes. Columns of tables are those that it was
-    taught with, unless they are named.
+    """Print what a task says about each text, one JSON line each, or add it to a table (--out). The columns of tables
+    are those that the task was trained with, unless they are named.
 
-    Example: firth predict runs/mood texts.txt > moods.jsonl
+    Example: firth predict runs/mood reviews.csv --out scored.csv
     """
     import firth
-    from firth.cli.app import say_json
+    from firth.cli.main import is_text, say_json
 
     if names is not None:
         _write_names(run, file, text, names, as_json)
         return
-    for found in firth.predict(run, file=file, text=text, second=second, examples=examples, template=written(template)):
+    if out is not None:
+        _write_table(run, file, out, (text, second, encoding), as_json)
+        return
+    said = written(template)
+    if is_text(file):
+        for found in firth.predict(run, [_given_text(file)], examples=examples, template=said):
+            say_json(found, indent=None)
+        return
+    for found in firth.predict(
+        run, file=file, text=text, second=second, encoding=encoding, examples=examples, template=said
+    ):
         say_json(found, indent=None)
+
+
+def _given_text(words: str) -> str | tuple[str, ...]:
+    """A text of the command line; a tab parts two."""
+    parts = tuple(words.replace("\\t", "\t").split("\t"))
+    return words if len(parts) == 1 else parts
+
+
+def _write_table(
+    run: Path, file: str, out: Path, reading: tuple[str | None, str | None, str | None], as_json: bool
+) -> None:
+    import firth
+    from firth.cli.main import say, say_json
+
+    text, second, encoding = reading
+    found = firth.predict(run, file=file, out=out, text=text, second=second, encoding=encoding)
+    if as_json:
+        say_json({"out": str(out), "rows": found.rows, "columns": list(found.columns)})
+    else:
+        say(f"{out}: {found.rows:,} rows, new columns {', '.join(found.columns)}")
 
 
 def _write_names(run: Path, file: str, text: str | None, out: Path, as_json: bool) -> None:
     """The distinct names that a tagger finds, a line each."""
-    from firth.cli.app import say, say_json
+    from firth.api.using import load_trained_task
+    from firth.cli.main import say, say_json
     from firth.core.files import write_text
-    from firth.exporters.loading import load_any_task
     from firth.tasks.predict import find_names
 
-    found = find_names(load_any_task(run), run, file, text)
+    found = find_names(load_trained_task(run), run, file, text)
     write_text(out, "".join(f"{name}\n" for name, _ in found))
     times = sum(count for _, count in found)
     if as_json:

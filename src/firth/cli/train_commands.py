@@ -13,7 +13,7 @@ from typing import Annotated, get_args
 
 import typer
 
-from firth.cli.app import TRAIN, Corpus, Json, Out, Overwrite, Settings, app
+from firth.cli.main import TRAIN, Corpus, Json, Out, Overwrite, Settings, app
 from firth.core.config import Config
 
 
@@ -105,7 +105,7 @@ def recipes(as_json: Json = False) -> None:
     Example: firth recipes
     """
     import firth
-    from firth.cli.app import say, say_json, table
+    from firth.cli.main import say, say_json, table
     from firth.core.registry import specs
 
     described = firth.recipes()
@@ -127,7 +127,7 @@ def settings(
 
     Example: firth settings bert-tiny
     """
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
 
     rows = list_settings(name)
     if as_json:
@@ -151,8 +151,8 @@ def plan(
     Example: firth plan bert-mini --corpus corpora/news --budget 1h
     """
     import firth
-    from firth.cli.app import say, say_json, table
     from firth.cli.describe import plan_rows
+    from firth.cli.main import say, say_json, table
     from firth.core.config import parse_settings
 
     found = firth.plan(recipe, corpus=corpus, budget=budget, settings=parse_settings(settings or ()))
@@ -210,8 +210,8 @@ def pretrain(
 
 def _say_pretrained(folder: Path, as_json: bool) -> None:
     """How it went, and what can be done with it."""
-    from firth.cli.app import say, say_json, table
     from firth.cli.describe import run_rows
+    from firth.cli.main import say, say_json, table
     from firth.core.run import Run
 
     record = Run.open(folder).record

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from firth.cli.app import USE, AnyModel, Json, Layer, Top, app
+from firth.cli.main import USE, AnyModel, Json, Layer, Top, app
 from firth.core.errors import FirthError
 from firth.core.files import stdin_lines
 
@@ -21,7 +21,9 @@ MaskedTexts = Annotated[
 ]
 EncodedFile = Annotated[
     str,
-    typer.Argument(help="A file with one text per line (or any format that prepare reads), or - for standard input."),
+    typer.Argument(
+        help="A file with one text per line (or any format that prepare reads), - for standard input, or a text."
+    ),
 ]
 VectorsOut = Annotated[
     Path | None,
@@ -37,7 +39,7 @@ def fill(run: AnyModel, texts: MaskedTexts, top: Top = 5, as_json: Json = False)
     Example: firth fill runs/bert "The film was [MASK]."
     """
     import firth
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
 
     lines = [line for word in texts for line in (full_stdin_lines() if word == "-" else [word]) if line.strip()]
     if not lines:
@@ -71,9 +73,9 @@ def encode(
     Example: firth encode runs/bert texts.txt --out vectors.npy
     """
     import firth
-    from firth.cli.app import say, say_json
+    from firth.cli.main import is_text, say, say_json
 
-    lines = read_lines(file, column)
+    lines = [file] if is_text(file) else read_lines(file, column)
     model = firth.load(run)
     if out is None:
         for text in lines:
@@ -99,7 +101,7 @@ def nearest(
     Example: firth nearest runs/word2vec king queen
     """
     import firth
-    from firth.cli.app import say_found
+    from firth.cli.main import say_found
 
     loaded = firth.load(model)
     say_found({word: loaded.nearest(word, top) for word in words}, as_json)
@@ -120,7 +122,7 @@ def analogy(
     Example: firth analogy runs/word2vec man king woman
     """
     import firth
-    from firth.cli.app import say_found
+    from firth.cli.main import say_found
 
     found = firth.load(model).analogy(first, second, third, top, method)
     say_found({f"{first} : {second} = {third} : ?": found}, as_json)
@@ -138,7 +140,7 @@ def similarity(
     Example: firth similarity runs/word2vec king queen
     """
     import firth
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
 
     found = firth.load(model).similarity(first, second)
     if as_json:
@@ -164,7 +166,7 @@ def occurrences(
     Example: firth occurrences runs/elmo corpora/words "She sat on the bank of the river." --word bank
     """
     import firth
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
 
     found = firth.occurrences(
         model, corpus, sentence, word, top=top, layer=layer, num_sentences=num_sentences, same_word=same_word
@@ -260,7 +262,7 @@ def generate(
 
 def _say_continuations(found: list[tuple[str, list[dict[str, object]]]], as_json: bool) -> None:
     """Texts, with a line between them."""
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
 
     if as_json:
         say_json([{"text": text, "continuations": some} for text, some in found])
@@ -289,7 +291,7 @@ def translate(
     Example: firth translate runs/mt "A dog runs." --beams 5
     """
     import firth
-    from firth.cli.app import say, say_json
+    from firth.cli.main import say, say_json
 
     lines = _lines(texts)
     model = firth.load(run)

@@ -1,9 +1,10 @@
-"""Sequences in batches of bounded size, those of like length together, so that little padding is computed.
+"""Random numbers that belong to keys, and sequences in batches of bounded size, those of like length together, so that
+little padding is computed.
 
-B rows of a batch, T tokens, M batches.
+B rows of a batch, T tokens, N tokens end to end, M batches.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -40,6 +41,9 @@ def generator(*keys: int) -> np.random.Generator:
 
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+BATCH_TOKENS = 4096
+"""Tokens that a trained model reads at a time."""
 
 
 def cut_batches(
@@ -97,3 +101,45 @@ def pad(rows: Sequence[Ints], pad_id: int = 0) -> tuple[Ints, Ints]:
     ids_BT = np.full(mask_BT.shape, pad_id, np.int64)
     ids_BT[mask_BT > 0] = np.concatenate(rows)
     return ids_BT, mask_BT
+
+
+# -- texts of any length through a model of limited length
+
+
+def window_places(size: int, most: int) -> list[Ints]:
+    """Places of the tokens in each window of at most ``most``, each with the first and the last token; nothing is cut off."""
+    if size <= most:
+        return [np.arange(size)]
+    inner, room = np.arange(1, size - 1), most - 2
+    return [np.concatenate(([0], inner[start : start + room], [size - 1])) for start in range(0, len(inner), room)]
+
+
+def padded_batches(
+    rows: Sequence[Ints], pad_id: int = 0, batch_tokens: int = BATCH_TOKENS
+) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """(numbers, ids [B, T], 1 where there is a token) of rows of like length."""
+    for numbers in batches_by_length([len(row) for row in rows], batch_tokens):
+        yield numbers, *pad([rows[number] for number in numbers], pad_id)
+
+
+def packed_batches(rows: Sequence[Ints], batch_tokens: int = BATCH_TOKENS) -> Iterator[tuple[Ints, Ints, list[int]]]:
+    """(numbers, ids [N], lengths) of rows end to end, in the order of their lengths, so that equal ones are neighbours."""
+    lens = [len(row) for row in rows]
+    for numbers in batches_by_length(lens, batch_tokens, padded=False):
+        yield numbers, np.concatenate([rows[number] for number in numbers]), [lens[number] for number in numbers]
+
+
+def pool_windows(pooled: Floats, owner: Ints, lens: Ints, num_texts: int, pool: str) -> Floats:
+    """One vector a text from those of its windows: by length for the mean, else the first, the last or the largest."""
+    if len(pooled) == num_texts:
+        return pooled
+    out = np.empty((num_texts, pooled.shape[1]), np.float32)
+    for text in range(num_texts):
+        mine = owner == text
+        if pool == "mean":
+            out[text] = np.average(pooled[mine], axis=0, weights=lens[mine])
+        elif pool == "max":
+            out[text] = pooled[mine].max(0)
+        else:
+            out[text] = pooled[mine][0 if pool == "cls" else -1]
+    return out

@@ -20,8 +20,11 @@ from firth.core.config import Config, Positive, Probability
 from firth.core.errors import FirthError, nearest
 
 if TYPE_CHECKING:
+    from firth.models.shared.encoder_decoder import TranslationNetwork
+    from firth.models.shared.encoder_format import EncoderFormat
     from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
+    from firth.models.shared.translator_format import TranslatorFormat
 
 
 MODELS = (
@@ -57,6 +60,9 @@ class ModelSpec:
     vectors: type[Config] | None = None  # the settings of static vectors, which have a training of their own
     tokens: tuple[str, ...] = ()  # kinds of corpus that it trains on, the usual one first; "pairs": sentence pairs
     model_types: tuple[str, ...] = ()  # ``model_type`` in the config.json of directories that ``load`` reads
+    encoder_format: Callable[[], EncoderFormat] | None = None  # what those of a BERT-shaped encoder call its parts
+    translator: Callable[[Config], TranslationNetwork] | None = None  # its network, if not the shared encoder-decoder
+    translator_format: Callable[[], TranslatorFormat] | None = None  # how a translator's are written and read
     recognizes: Callable[[Path], bool] = lambda path: False  # a file or folder without config.json that ``load`` reads
     continues: str | None = None  # the recipe with which a published directory is trained further
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from firth.core.errors import FirthError
 from firth.data.labelled import Answer, AnswerExample
-from firth.data.sources import Source, find_sources, first_line, json_lines, load_json, open_table
+from firth.data.sources import Source, find_sources
+from firth.data.tables import first_line, json_lines, load_json, open_table
 from firth.tokenizers.words import whole_characters
 
 _NO_ANSWER = "ANSWERNOTFOUND"  # SubjQA's marker for unanswerable questions, also appended to each review

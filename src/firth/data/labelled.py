@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from firth.core.errors import FirthError, nearest
-from firth.data.sources import Source, Table, find_sources, open_table
+from firth.data.sources import Source, find_sources
+from firth.data.tables import Table, open_table
 from firth.tokenizers.words import whole_characters
 
 
@@ -213,7 +214,7 @@ def _shape(table: Table, rows: list[list[str]], labelled: bool) -> Chosen:
     if num == 1:
         if labelled:
             raise FirthError(
-                f"{table.where(1)}: only one column, so there are no labels; separate label and text by a tab"
+                f"{table.where(1)}: only one column, so there are no labels; separate label and text by a tab, or by commas or semicolons in a .csv file"
             )
         return Chosen(0, None, None, False, 1)
     if num == 4 and set(columns[1]) <= {"0", "1"} and max(map(len, columns[2])) <= 3:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
-from firth.data.sources import PACKINGS, Source, json_values, numbered_lines, open_source
+from firth.data.sources import PACKINGS, Source, numbered_lines, open_source
+from firth.data.tables import json_values
 from firth.tokenizers.words import whole_characters
 
 _FORMATS = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tmx": "tmx"}

@@ -2,11 +2,13 @@
 
 import csv
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import NamedTuple
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
-from firth.data.sources import MAX_LINE_CHARS, Source, find_sources, json_values, numbered_lines, seekable, text_blocks
+from firth.data.sources import MAX_LINE_CHARS, Source, find_sources, numbered_lines, seekable, text_blocks
+from firth.data.tables import NUM_SNIFFED, find_delimiter, json_values
 from firth.tokenizers.words import whole_characters
 
 
@@ -127,10 +129,11 @@ def _field(source: Source, number: int, row: dict[str, object], column: str) -> 
 def _table(source: Source, config: ReadingConfig) -> Iterator[Document]:
     csv.field_size_limit(MAX_LINE_CHARS)
     lines = (line + "\n" for _, line in numbered_lines(source, config.encoding))
+    head = list(islice(lines, NUM_SNIFFED))
     plain = source.format == "tsv"
     rows = csv.reader(
-        lines,
-        delimiter="\t" if plain else ",",
+        chain(head, lines),
+        delimiter="\t" if plain else find_delimiter(head),
         quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL,
         strict=not plain,
     )

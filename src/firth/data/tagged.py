@@ -13,7 +13,8 @@ from xml.etree.ElementTree import Element, ParseError, iterparse
 
 from firth.core.errors import FirthError, nearest
 from firth.data.labelled import SenseExample, SenseMark, TagExample
-from firth.data.sources import PACKINGS, Source, find_sources, json_lines, numbered_lines, open_source
+from firth.data.sources import PACKINGS, Source, find_sources, numbered_lines, open_source
+from firth.data.tables import json_lines
 from firth.tokenizers.words import is_han, split_words, whole_characters
 
 _COLUMNS = {"upos": 3, "xpos": 4}

@@ -20,12 +20,11 @@ from firth.core.run import Run, RunRecord, versions
 from firth.corpus.pairs import PairsCorpus
 from firth.data.sources import find_sources, numbered_lines
 from firth.decoding.steps import Beam, Hypothesis, Rules
-from firth.models.seq2seq.config import Seq2SeqConfig
-from firth.models.shared.configs import EncoderDecoderConfig
-from firth.models.shared.encoder_decoder import PositionTable
+from firth.models.shared.configs import EncoderDecoderConfig, TranslatorConfig
+from firth.models.shared.encoder_decoder import EncoderDecoder, PositionTable
 from firth.models.shared.published import Weights
-from firth.models.shared.translation import load_translator
 from firth.models.shared.translation_model import TranslationModel, Translator
+from firth.models.shared.translator_format import load_translator
 from firth.tokenizers.pieces import Pieces
 
 
@@ -129,9 +128,9 @@ def num_positions(config: EncoderDecoderConfig) -> int | None:
     return config.max_positions if config.positions == "learned" else max(config.max_positions, _POSITIONS)
 
 
-def misfit(config: EncoderDecoderConfig | Seq2SeqConfig) -> str | None:
+def misfit(config: TranslatorConfig) -> str | None:
     """Why CTranslate2 cannot hold this model, in a few words; None where it can."""
-    if isinstance(config, Seq2SeqConfig):
+    if not isinstance(config, EncoderDecoderConfig):
         return "a recurrent translator, and CTranslate2 computes Transformers only"
     if config.window is not None:
         return "a Transformer with a window on self-attention, which CTranslate2 has not"
@@ -301,7 +300,9 @@ def export_ctranslate2(
         files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
         exported.save(checksums={str(path.relative_to(folder)): checksum(path) for path in files})
         if texts:
-            original = TranslationModel(config, weights, ids, pieces, target_pieces, languages, source).translate(texts)
+            network = EncoderDecoder(config)
+            model = TranslationModel(network, weights, ids, pieces, target_pieces, languages, source)
+            original = model.translate(texts)
             found = load_ctranslate2(folder).translate(texts)
             equal = sum(one == two for one, two in zip(original, found, strict=True))
             exported.save(export=export.replace(verified=TranslationCheck(translations=len(texts), equal=equal)))

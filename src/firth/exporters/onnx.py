@@ -10,9 +10,8 @@ from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, save_tensors
 from firth.core.records import ExportRecord, LayerMix, OutputCheck
 from firth.core.run import Run, RunRecord, versions
-from firth.exporters.loading import load_any
 from firth.exporters.onnx_graph import EncoderWriter, GraphWriter, loudness
-from firth.exporters.onnx_model import CRF_WEIGHTS, GRAPH
+from firth.exporters.onnx_model import CRF_WEIGHTS, GRAPH, load_onnx
 from firth.exporters.onnx_task import Head, write_head
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_model import EncoderModel
@@ -34,11 +33,12 @@ SAMPLES = (
 """Texts of many lengths, on which int8 finds out what is loud, and an export is compared with its original."""
 
 
-def export_onnx(source: Path, out: Path, int8: bool = False, verify: bool = False, data: Path | None = None) -> Run:
-    """A folder that computes what the run computes; written whole or not at all."""
+def export_onnx(
+    model: Model, source: Path, out: Path, int8: bool = False, verify: bool = False, data: Path | None = None
+) -> Run:
+    """A folder that computes what the model at ``source`` computes; written whole or not at all."""
     if out.exists():
         raise FirthError(f"{out}: exists already; choose another name")
-    model = load_any(source)
     task = model if isinstance(model, TaskModel) else None
     base = _exportable(source, model, task)
     if data is not None and task is None:
@@ -131,7 +131,7 @@ def _record(source: Path, base: EncoderModel, model: Model, task: TaskModel | No
 
 def _verify(source: Path, folder: Path, model: Model, data: Path | None) -> OutputCheck:
     """How far the outputs are apart on sample texts; on a labelled file the scores of both."""
-    exported = load_any(folder)
+    exported = load_onnx(folder)
     shown = [(model.layers(text).hidden[-1], exported.layers(text).hidden[-1]) for text in SAMPLES]
     first, second = model.encode(SAMPLES), exported.encode(SAMPLES)
     cosines = (first * second).sum(1) / (np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1))

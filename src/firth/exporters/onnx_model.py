@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from firth.core.batching import Ints
+from firth.core.batching import Floats, Ints, padded_batches, pool_windows, window_places
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors
 from firth.core.records import LayerMix
@@ -22,7 +22,6 @@ from firth.core.types import Frame, Inputs, Layers, TextReader
 from firth.exporters.onnx_graph import IDS, MASK, SEGMENTS, layer_name
 from firth.exporters.onnx_task import ENDS, LOGITS, OWNER, STARTS
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.masked_model import Floats, padded_batches, pool_windows, window_places
 from firth.models.shared.model import Model, TextLayers, require_room
 from firth.nn.crf import CRF
 from firth.nn.layers import TokenNetwork

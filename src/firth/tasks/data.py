@@ -30,6 +30,7 @@ class Reading:
     label: str | None = None
     skip_bad: bool = False  # leave out answers that are not where they should be
     repair_tags: bool = False
+    encoding: str | None = None  # None: UTF-8, or what a byte order mark says
 
 
 def read_examples(task: str, path: Path, reading: Reading, for_scoring: bool = False) -> list[Any]:
@@ -37,10 +38,13 @@ def read_examples(task: str, path: Path, reading: Reading, for_scoring: bool = F
     name = str(path)
     if task in ("classify", "score"):
         columns = Columns(reading.text, reading.second, reading.label)
-        return list(read_texts(name, columns, scores=task == "score"))
+        return list(read_texts(name, columns, scores=task == "score", encoding=reading.encoding or "utf-8"))
     if task == "tag":
-        return list(read_tagged(name, tag_columns(reading.text, reading.label)))
-    return list(read_answers(name, skip_bad=reading.skip_bad, only_references=for_scoring).examples)
+        return list(read_tagged(name, tag_columns(reading.text, reading.label), encoding=reading.encoding or "utf-8"))
+    found = read_answers(
+        name, skip_bad=reading.skip_bad, encoding=reading.encoding or "utf-8", only_references=for_scoring
+    )
+    return list(found.examples)
 
 
 def tag_columns(word: str | None, tag: str | None) -> TagColumns:

@@ -20,7 +20,8 @@ from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.models.bert.format import is_plain, save_bert
 from firth.models.elmo.format import OPTIONS, WEIGHTS, find_pair
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder_model import EncoderModel, load_encoder
+from firth.models.shared.encoder_format import load_encoder
+from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.model import Attention, Model, TextLayers, load_model
 from firth.models.shared.static import ExtraVectors, ScratchModel, StaticModel, read_with_vectors
 from firth.tasks.answer import AnswerApart, AnswerQuestions, ComparingNetwork

@@ -16,10 +16,11 @@ from firth.core.registry import spec_of_model_type
 from firth.core.run import Run, is_run
 from firth.data.answers import read_answers
 from firth.data.labelled import AnswerExample, Columns, TextExample, stream_texts
-from firth.data.sources import Source, find_sources, numbered_lines, table_format
+from firth.data.sources import Source, find_sources, numbered_lines
+from firth.data.tables import table_format
 from firth.data.tagged import stream_tagged, tag_layout
 from firth.models.gpt.model import TEMPLATE, DecoderModel, PromptedLabel, classify_by_prompt
-from firth.models.shared.encoder_model import load_encoder
+from firth.models.shared.encoder_format import load_encoder
 from firth.models.shared.model import Model
 from firth.tasks.data import Reading, build_data, read_examples, tag_columns
 from firth.tasks.fasttext import FastTextTask, is_fasttext
@@ -167,18 +168,24 @@ _HEAD_LINES = 200
 
 
 def predict_source(
-    model: TaskModel | WritingModel, run: Path, source: str, text: str | None, second: str | None
+    model: TaskModel | WritingModel,
+    run: Path,
+    source: str,
+    text: str | None,
+    second: str | None,
+    encoding: str | None = None,
 ) -> Iterator[dict[str, Any]]:
     """``{"text": ..., prediction}`` for every example; in plain text files every line is one, a tab parts two. Columns of
-    tables are those that the task was taught with, unless some are named."""
+    tables are those that the task was trained with, unless some are named."""
+    stored = stored_reading(run)
     if text is None and second is None:
-        taught = stored_reading(run)
-        text, second = taught.text, taught.second
+        text, second = stored.text, stored.second
+    reading = Reading(text, second, encoding=encoding or stored.encoding or "utf-8")
     if isinstance(model, WritingModel):
-        for example, found in model.stream(_examples_to_write(model, source, text, second)):
+        for example, found in model.stream(_examples_to_write(model, source, reading)):
             yield {**_shown(example), **found}
         return
-    for example, found in model.stream(_examples(model, source, text, second)):
+    for example, found in model.stream(_examples(model, source, reading)):
         yield {**_shown(example), **found}
 
 
@@ -198,62 +205,62 @@ def find_names(
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _examples(model: TaskModel, source: str, text: str | None, second: str | None) -> Iterator[Any]:
-    task = model.config.task
-    if _is_plain(task, source):
-        for where, line in _lines(source):
+def _examples(model: TaskModel, source: str, reading: Reading) -> Iterator[Any]:
+    task, encoding = model.config.task, reading.encoding or "utf-8"
+    if _is_plain(task, source, encoding):
+        for where, line in _lines(source, encoding):
             yield _of_line(model, line, where)
     elif task == "tag":
-        yield from stream_tagged(source, tag_columns(text, None))
+        yield from stream_tagged(source, tag_columns(reading.text, None), encoding=encoding)
     elif task == "answer":
-        yield from read_answers(source, only_references=True).examples
+        yield from read_answers(source, encoding=encoding, only_references=True).examples
     else:
-        for example in stream_texts(source, Columns(text, second)):
+        for example in stream_texts(source, Columns(reading.text, reading.second), encoding):
             if not model.either:
                 check_pair(example, model.pairs)
             yield example
 
 
-def _examples_to_write(model: WritingModel, source: str, text: str | None, second: str | None) -> Iterator[Any]:
+def _examples_to_write(model: WritingModel, source: str, reading: Reading) -> Iterator[Any]:
     """Lines of plain text, or the rows of a table."""
-    form, pairs = model.config.form, model.config.pairs
-    if not _is_plain(form, source):
+    form, pairs, encoding = model.config.form, model.config.pairs, reading.encoding or "utf-8"
+    if not _is_plain(form, source, encoding):
         if form == "tag":
-            yield from stream_tagged(source, tag_columns(text, None))
+            yield from stream_tagged(source, tag_columns(reading.text, None), encoding=encoding)
             return
-        for example in stream_texts(source, Columns(text, second)):
+        for example in stream_texts(source, Columns(reading.text, reading.second), encoding):
             check_pair(example, pairs)
             yield example
         return
-    for where, line in _lines(source):
+    for where, line in _lines(source, encoding):
         parts = line.split("\t") if pairs else [line]
         if pairs and len(parts) != 2:
             raise FirthError(f"{where}: {len(parts)} texts where there should be two; put a tab between them")
         yield model.example(parts if pairs else line)
 
 
-def _lines(source: str) -> Iterator[tuple[str, str]]:
+def _lines(source: str, encoding: str) -> Iterator[tuple[str, str]]:
     """Every line and where it stands."""
     if source == "-":
         yield from ((f"standard input:{number}", line) for number, line in stdin_lines())
         return
     for found in find_sources([source]):
-        yield from ((f"{found.name}:{number}", line) for number, line in numbered_lines(found, "utf-8"))
+        yield from ((f"{found.name}:{number}", line) for number, line in numbered_lines(found, encoding))
 
 
-def _is_plain(task: str, source: str) -> bool:
+def _is_plain(task: str, source: str, encoding: str) -> bool:
     """Whether every line is a text of its own; else it is laid out as files to learn from are."""
-    return source == "-" or all(_has_plain_lines(task, found) for found in find_sources([source]))
+    return source == "-" or all(_has_plain_lines(task, found, encoding) for found in find_sources([source]))
 
 
-def _has_plain_lines(task: str, source: Source) -> bool:
+def _has_plain_lines(task: str, source: Source, encoding: str) -> bool:
     name = source.path.name.lower().removesuffix(source.packing)
     if source.format != "txt":
         return False
     if task == "tag":  # columns of words and tags cannot be told from words by what is in them
-        head = [line for _, line in islice(numbered_lines(source, "utf-8"), _HEAD_LINES)]
+        head = [line for _, line in islice(numbered_lines(source, encoding), _HEAD_LINES)]
         return not name.endswith(_TAGGED) and tag_layout(source, head) == "columns"
-    return not name.endswith(".json") and table_format(source, "utf-8") != "jsonl"
+    return not name.endswith(".json") and table_format(source, encoding) != "jsonl"
 
 
 def _of_line(model: TaskModel, line: str, where: str) -> Any:

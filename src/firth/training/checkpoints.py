@@ -2,7 +2,7 @@
 
 ``checkpoints/step-N/`` holds the files of the training and ``state.json``: the step, what the training notes there
 (seconds, metrics ...), the checksums of the files, and a seal over all of it. Never pickle. Nothing here needs torch;
-``module_checkpoints`` keeps a network and its optimizer.
+``optimizer.py`` keeps a network and its optimizer in them.
 """
 
 import hashlib

@@ -43,6 +43,7 @@ def test_every_function_has_an_example_and_says_its_arguments(name: str) -> None
         assert not missing
 
 
+@pytest.mark.slow
 def test_star_imports_and_light_imports() -> None:
     program = (
         "import sys, firth; dir(firth); assert not {'torch', 'numpy'} & set(sys.modules); from firth import *; load"

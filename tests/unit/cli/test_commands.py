@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import firth
-from firth.cli.app import EVALUATE, PREPARE, SERVE, START, TRAIN, USE, say_json
-from firth.cli.main import app, main
+from firth.cli.main import EVALUATE, PREPARE, SERVE, START, TRAIN, USE, application, main, say_json
 from firth.core.registry import find_run_recipe
 from sample_text import write_documents
 
@@ -96,7 +95,7 @@ def test_help_without_words(capsys: Capture) -> None:
 def test_every_command_can_say_json() -> None:
     import typer
 
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+    for name, command in typer.main.get_command(application()).commands.items():  # type: ignore[attr-defined]
         assert any("--json" in option.opts for option in command.params), name
 
 
@@ -126,7 +125,7 @@ def test_the_help_is_in_the_order_of_work(capsys: Capture) -> None:
     told = said(["--help"], capsys)
     places = [told.index(f"─ {name} ─") for name in (START, PREPARE, TRAIN, USE, EVALUATE, SERVE)]
     assert places == sorted(places)
-    assert all(command.rich_help_panel for command in app.registered_commands)
+    assert all(command.rich_help_panel for command in application().registered_commands)
 
 
 def test_version(capsys: Capture) -> None:
@@ -163,7 +162,7 @@ def test_every_setting_that_is_shown_can_be_given(capsys: Capture) -> None:
 def test_the_words_are_those_of_python() -> None:
     """An option is named as the argument of the function."""
     own = {"as_json", "adapt_epochs", "check", "names", "column", "run", "model", "text", "inputs"}
-    for command in app.registered_commands:
+    for command in application().registered_commands:
         assert command.callback is not None
         function = getattr(firth, command.callback.__name__, None)
         if inspect.isfunction(function):

@@ -9,6 +9,8 @@ from firth.cli.main import main
 from sample_text import chinese, english
 from task_text import texts
 
+pytestmark = pytest.mark.slow
+
 Capture = pytest.CaptureFixture[str]
 
 

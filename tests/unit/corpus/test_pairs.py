@@ -58,6 +58,7 @@ def test_given_test_files_are_kept_whole(tmp_path: Path) -> None:
     assert PairsCorpus.open(tmp_path / "c").heldout.texts("target") == ["", "b a"]
 
 
+@pytest.mark.slow
 def test_the_same_text_gives_the_same_bytes(tmp_path: Path) -> None:
     sides = write_sides(tmp_path, sentence_pairs(40))
     one, two = (prepare_pairs([*sides], tmp_path / name, UNIGRAM) for name in ("one", "two"))

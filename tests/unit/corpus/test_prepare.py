@@ -64,6 +64,7 @@ def test_the_corpus_holds_the_text(tmp_path: Path, source: Path) -> None:
     assert found == wanted
 
 
+@pytest.mark.slow
 def test_held_out_documents_go_by_their_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BLOCK_BYTES", 100_000)
     documents = build_documents(2000)
@@ -81,6 +82,7 @@ def test_held_out_documents_go_by_their_text(tmp_path: Path, monkeypatch: pytest
     assert none.heldout.documents == 0
 
 
+@pytest.mark.slow
 def test_exact_duplicates_go_even_across_blocks_and_files(tmp_path: Path) -> None:
     documents = build_documents(120)
     write_documents(tmp_path / "a.jsonl", documents + documents[:50])
@@ -93,6 +95,7 @@ def test_exact_duplicates_go_even_across_blocks_and_files(tmp_path: Path) -> Non
     assert kept.duplicates_removed is None
 
 
+@pytest.mark.slow
 def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = "\n".join(build_documents(50)).encode()
     (tmp_path / "a.txt").write_bytes(data)
@@ -132,6 +135,7 @@ class TestGoingOn:
         assert content(tmp_path / "c") == content(tmp_path / "whole")
         assert hidden(tmp_path) == []
 
+    @pytest.mark.slow
     def test_after_a_kill(self, tmp_path: Path) -> None:
         source = write_documents(tmp_path / "text.jsonl", build_documents(4000))
         script = (
@@ -153,6 +157,7 @@ class TestGoingOn:
         assert content(tmp_path / "c") == content(tmp_path / "whole")
         assert hidden(tmp_path) == []
 
+    @pytest.mark.slow
     def test_a_part_that_lost_its_end_is_made_again(
         self, tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -171,6 +176,7 @@ class TestGoingOn:
         prepare([str(source)], tmp_path / "c", TOKENS, workers=1)
         assert content(tmp_path / "c") == content(tmp_path / "whole")
 
+    @pytest.mark.slow
     def test_other_settings_begin_anew(self, tmp_path: Path, source: Path) -> None:
         (tmp_path / ".c.partial" / "parts").mkdir(parents=True)
         (tmp_path / ".c.partial" / "parts" / "000000.npz").write_bytes(b"from another try")
@@ -202,6 +208,7 @@ class TestMistakes:
             prepare([str(tmp_path / "a.txt")], tmp_path / "deep" / "er" / "c", **{"tokens": TOKENS, **settings})
         assert sorted(tmp_path.iterdir()) == before
 
+    @pytest.mark.slow
     def test_a_corpus_is_replaced_only_when_asked(self, tmp_path: Path, source: Path) -> None:
         prepare([str(source)], tmp_path / "c", TOKENS)
         with pytest.raises(FirthError, match="exists already"):
@@ -226,6 +233,7 @@ class TestMistakes:
             prepare([str(source)], tmp_path / "c", TOKENS, progress=nested)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("limit", [2_000, 40_000, 150_000])
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path, limit: int, workers: int) -> None:

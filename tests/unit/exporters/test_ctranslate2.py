@@ -85,7 +85,7 @@ def test_scores_are_those_of_the_original(shape: str, corpus: Path, tmp_path: Pa
     ids = {"pad_id": pieces.pad_id, "eos_id": pieces.eos_id, "start_id": pieces.pad_id}
     weights = dict(model.state_dict())
     save_ctranslate2(tmp_path, config, weights, (pieces, pieces), ids)
-    ours = TranslationModel(config, weights, ids, pieces, pieces, ["", ""], tmp_path)
+    ours = TranslationModel(EncoderDecoder(config), weights, ids, pieces, pieces, ["", ""], tmp_path)
     names, room = token_names(config, pieces, pieces), num_positions(config)
     theirs = CTranslate2Model(
         open_engine(tmp_path), config, ids, pieces, pieces, ["", ""], names, room, model.tokens.weight.numel()

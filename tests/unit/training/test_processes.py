@@ -15,6 +15,8 @@ from safetensors.torch import load_file
 import firth
 from firth.core.registry import find_run_recipe
 
+pytestmark = pytest.mark.slow
+
 COMMAND = [sys.executable, "-c", "from firth.cli.main import main; main()", "pretrain"]
 
 

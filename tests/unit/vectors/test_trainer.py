@@ -89,6 +89,7 @@ class Killed(Exception):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["skipgram", "fasttext", "glove"])
 def test_a_run_that_was_cut_off_ends_as_if_it_had_not_been(
     kind: str, words: Corpus, tmp_path: Path, monkeypatch: Any

@@ -1,4 +1,8 @@
-"""The settings of objectives: what is predicted from what; ``kind`` says which."""
+"""BERT's settings: masked tokens with or without pairs of segments, and its recipes from tiny to the published sizes.
+
+The network is the shared encoder (``EncoderConfig``). Two recipes use what came later (rotary positions, norms first);
+``bert-continue`` trains a finished model further on other text.
+"""
 
 from collections.abc import Callable
 from typing import Annotated, Literal

@@ -17,9 +17,9 @@ from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, PairHead, TokenHead
-from firth.models.shared.encoder_model import EncoderPretraining, specials_of
 from firth.models.shared.next_sentence import PairRows, build_pairs
-from firth.models.shared.rows import Specials, Turns, build_rows, guessing_losses, hide_tokens
+from firth.models.shared.pretraining import EncoderPretraining
+from firth.models.shared.rows import Specials, Turns, build_rows, guessing_losses, hide_tokens, specials_of
 
 
 class MaskedTokens(nn.Module):
@@ -52,7 +52,7 @@ class MaskedTokens(nn.Module):
         """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
         turns = Turns.of(rows, self.config, seed, first, count)
         if isinstance(rows, PairRows):
-            plain = build_pairs(split, rows, turns, self.config, self.specials)
+            plain = build_pairs(split, rows, turns, self.config, self.specials, self.config.pairs)
         else:
             plain = build_rows(split, rows, turns, self.config, self.specials)
         hidden = hide_tokens(plain, self.config, self.specials, turns.key)

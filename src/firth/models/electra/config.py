@@ -1,4 +1,7 @@
-"""The settings of objectives: what is predicted from what; ``kind`` says which."""
+"""ELECTRA's settings: the share of masks, the width of the generator, the weight of the second loss; and its recipes.
+
+The network is the shared encoder (``EncoderConfig``), over embeddings that may be narrower than it is.
+"""
 
 from collections.abc import Callable
 from typing import Annotated, Literal

@@ -3,33 +3,46 @@
 A run holds the discriminator; its generator is a directory of the same format in ``generator/``.
 """
 
-from firth.models.bert.format import Format
 from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder_format import EncoderFormat, has_plain_blocks
 
-ELECTRA = Format(
+_HEADS = {
+    "token_head": {
+        "dense.weight": "generator_predictions.dense.weight",
+        "dense.bias": "generator_predictions.dense.bias",
+        "norm.weight": "generator_predictions.LayerNorm.weight",
+        "norm.bias": "generator_predictions.LayerNorm.bias",
+        "bias": "generator_lm_head.bias",
+    },
+    "replaced_head": {
+        "dense.weight": "discriminator_predictions.dense.weight",
+        "dense.bias": "discriminator_predictions.dense.bias",
+        "out.weight": "discriminator_predictions.dense_prediction.weight",
+        "out.bias": "discriminator_predictions.dense_prediction.bias",
+    },
+}
+
+
+def _held(config: EncoderConfig, heads: set[str]) -> EncoderConfig | None:
+    """A plain model that needs ELECTRA's classes if they can hold it (their generator knows one activation); they always
+    say how wide the embeddings are."""
+    needs = config.embedding_dim is not None or "replaced_head" in heads
+    known = heads <= set(_HEADS) and ("token_head" not in heads or config.activation == "gelu")
+    fits = needs and known and has_plain_blocks(config) and not config.num_tasks
+    return config.replace(embedding_dim=config.token_dim) if fits else None
+
+
+ELECTRA = EncoderFormat(
     model_type="electra",
     title="ELECTRA",
-    heads={
-        "token_head": {
-            "dense.weight": "generator_predictions.dense.weight",
-            "dense.bias": "generator_predictions.dense.bias",
-            "norm.weight": "generator_predictions.LayerNorm.weight",
-            "norm.bias": "generator_predictions.LayerNorm.bias",
-            "bias": "generator_lm_head.bias",
-        },
-        "replaced_head": {
-            "dense.weight": "discriminator_predictions.dense.weight",
-            "dense.bias": "discriminator_predictions.dense.bias",
-            "out.weight": "discriminator_predictions.dense_prediction.weight",
-            "out.bias": "discriminator_predictions.dense_prediction.bias",
-        },
-    },
+    heads=_HEADS,
     architectures=(
         ("replaced_head", "ElectraForPreTraining"),
         ("token_head", "ElectraForMaskedLM"),
         ("", "ElectraModel"),
     ),
     output="generator_lm_head.weight",
+    held=_held,
     outside={"project.weight": "embeddings_project.weight", "project.bias": "embeddings_project.bias"},
     settings={"embedding_dim": "embedding_size"},
     defaults={
@@ -39,9 +52,3 @@ ELECTRA = Format(
         "intermediate_size": 1024,
     },
 )
-
-
-def fits_electra(config: EncoderConfig, heads: set[str]) -> bool:
-    """Whether a plain model needs ELECTRA's classes and they can hold it (their generator knows one activation)."""
-    needs = config.embedding_dim is not None or "replaced_head" in heads
-    return needs and heads <= set(ELECTRA.heads) and ("token_head" not in heads or config.activation == "gelu")

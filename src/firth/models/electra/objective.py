@@ -27,9 +27,9 @@ from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.models.electra.config import ReplacedTokensConfig
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, ReplacedHead, TokenHead
-from firth.models.shared.encoder_model import EncoderPretraining, load_encoder, save_encoder, specials_of
-from firth.models.shared.pretraining import Pretraining
-from firth.models.shared.rows import Specials, Turns, build_rows, hide_tokens
+from firth.models.shared.encoder_format import load_encoder, save_encoder
+from firth.models.shared.pretraining import EncoderPretraining, Pretraining
+from firth.models.shared.rows import Specials, Turns, build_rows, hide_tokens, specials_of
 
 _SAMPLE = 5  # what the random numbers here are for
 

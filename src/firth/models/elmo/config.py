@@ -1,4 +1,5 @@
-"""The settings of models, one config a shape; ``kind`` says which."""
+"""ELMo's settings: characters, filters and LSTMs of its network, how its words are scored, and its recipes up to the
+published size."""
 
 from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal

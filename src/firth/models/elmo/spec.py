@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
-    from firth.models.elmo.model import ElmoPretraining
+    from firth.models.elmo.objective import ElmoPretraining
 
     return ElmoPretraining
 

@@ -1,4 +1,7 @@
-"""The settings of objectives: what is predicted from what; ``kind`` says which."""
+"""ERNIE's settings: which spans are hidden as wholes and when, which questions are asked of pairs; and its recipes.
+
+The network is the shared encoder (``EncoderConfig``).
+"""
 
 from collections.abc import Callable
 from typing import Annotated, Literal

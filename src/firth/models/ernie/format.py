@@ -1,18 +1,27 @@
-"""ERNIE directories as Hugging Face writes them: BERT with its own prefix and a table of tasks."""
+"""ERNIE directories as Hugging Face writes them: BERT with a prefix of its own and a table of tasks."""
 
-from dataclasses import replace
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder_format import (
+    BERT_OUTPUT,
+    EncoderFormat,
+    bert_architectures,
+    bert_heads,
+    has_plain_blocks,
+)
 
-from firth.models.bert.format import BERT
 
-ERNIE = replace(
-    BERT,
+def _held(config: EncoderConfig, heads: set[str]) -> EncoderConfig | None:
+    """An encoder without tasks is a BERT."""
+    return config if has_plain_blocks(config) and config.embedding_dim is None and config.num_tasks else None
+
+
+ERNIE = EncoderFormat(
     model_type="ernie",
     title="ERNIE",
-    heads={
-        part: {ours: theirs.replace("bert.", "ernie.") for ours, theirs in names.items()}
-        for part, names in BERT.heads.items()
-    },
-    architectures=tuple((head, name.replace("Bert", "Ernie")) for head, name in BERT.architectures),
+    heads=bert_heads("ernie"),
+    architectures=bert_architectures("Ernie"),
+    output=BERT_OUTPUT,
+    held=_held,
     outside={"embeddings.tasks.weight": "embeddings.task_type_embeddings.weight"},
     settings={"num_tasks": "task_type_vocab_size"},
     defaults={"task_type_vocab_size": 3},

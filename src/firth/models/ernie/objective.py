@@ -25,8 +25,8 @@ from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.models.ernie.config import KnowledgeMaskingConfig
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, Pooler, TokenHead
-from firth.models.shared.encoder_model import EncoderPretraining, specials_of
 from firth.models.shared.next_sentence import PairRows, cut_chunk, draw_pair, elsewhere, gather, trim
+from firth.models.shared.pretraining import EncoderPretraining
 from firth.models.shared.rows import (
     HiddenRows,
     Rows,
@@ -37,6 +37,7 @@ from firth.models.shared.rows import (
     fill_rows,
     guessing_losses,
     hide_tokens,
+    specials_of,
 )
 from firth.tokenizers.pieces import Pieces
 

@@ -8,6 +8,7 @@ from firth.models.ernie.config import RECIPES, KnowledgeMaskingConfig
 from firth.models.shared.configs import EncoderConfig
 
 if TYPE_CHECKING:
+    from firth.models.shared.encoder_format import EncoderFormat
     from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
 
@@ -19,9 +20,15 @@ def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
 
 
 def _load(folder: Path) -> "Model":
-    from firth.models.shared.encoder_model import load_encoder_model
+    from firth.models.shared.encoder_model import EncoderModel
 
-    return load_encoder_model(folder, "ernie")
+    return EncoderModel.load(folder)
+
+
+def _format() -> "EncoderFormat":
+    from firth.models.ernie.format import ERNIE
+
+    return ERNIE
 
 
 SPEC = ModelSpec(
@@ -29,6 +36,7 @@ SPEC = ModelSpec(
     recipes=RECIPES,
     pretraining=_pretraining,
     load=_load,
+    encoder_format=_format,
     network=EncoderConfig,
     objectives=(KnowledgeMaskingConfig,),
     tokens=("wordpiece", "unigram"),

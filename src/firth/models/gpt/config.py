@@ -1,4 +1,4 @@
-"""The settings of models, one config a shape; ``kind`` says which."""
+"""GPT's settings: the decoder's shape, what a row of training text is, and its recipes from tiny to GPT-2 small."""
 
 from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal

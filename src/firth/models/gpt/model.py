@@ -1,6 +1,6 @@
-"""A decoder that continues texts token by token, with the keys and values of what was read kept.
+"""A trained GPT with its tokenizer: vectors, scores, continuations, and labels by examples that are shown first.
 
-When the positions are used up, the older half of the text falls out and the rest is read again: a model
+It continues texts token by token, with the keys and values of what was read kept. When the positions are used up, the older half of the text falls out and the rest is read again: a model
 with learned positions cannot slide. All rows have read equally many tokens, so this befalls all at once.
 
 N rows, T tokens, V vocabulary.
@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from firth.core.batching import BATCH_TOKENS, padded_batches, pool_windows
 from firth.core.errors import FirthError
 from firth.core.types import Frame, Inputs, TextReader
 from firth.decoding.steps import Trace
 from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.network import Decoder
 from firth.models.shared.generation import Continuation, Generation, generate
-from firth.models.shared.masked_model import padded_batches, pool_windows
 from firth.models.shared.model import Attention, Model, TextLayers, loading, require_room
 from firth.nn.cache import KeyValues
 from firth.nn.layers import PackedMatrix, pool_tokens
@@ -234,7 +234,6 @@ def name_perplexities(loss: float, num_tokens: float, num_words: float, num_char
 
 
 TEMPLATE = "{text}\nLabel: {label}\n\n"
-_BATCH_TOKENS = 4096
 
 
 @dataclass(frozen=True)
@@ -296,7 +295,7 @@ def _shared(rows: list[list[int]]) -> list[int]:
 def _scores(model: DecoderModel, head: list[int], rows: list[tuple[list[int], list[int]]]) -> list[float]:
     """log p of each answer after the head and its text."""
     decoder, found = model.decoder, []
-    size = max(1, _BATCH_TOKENS // max((len(text) + len(answer) for text, answer in rows), default=1))
+    size = max(1, BATCH_TOKENS // max((len(text) + len(answer) for text, answer in rows), default=1))
     with torch.inference_mode():
         cache = decoder.begin(1)
         before = decoder.advance(torch.tensor([head]), cache)[:, -1:]

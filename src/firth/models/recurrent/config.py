@@ -1,4 +1,5 @@
-"""The settings of models, one config a shape; ``kind`` says which."""
+"""The settings of recurrent language models: the cells and their regularisers, the streams of text that they read, and the
+recipes from the simple RNN to AWD-LSTM."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal

@@ -1,6 +1,8 @@
-"""A recurrent language model one token at a time, for decoding.
+"""A trained recurrent language model with its tokens: vectors, scores and continuations.
 
-N rows, V vocabulary, H hidden size.
+Decoding reads one token at a time; all that is kept of a text is the state.
+
+N rows, S states of a layer, H state size, V vocabulary.
 """
 
 from collections.abc import Sequence
@@ -11,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.batching import batches_by_length, pad
+from firth.core.batching import BATCH_TOKENS, batches_by_length, pad
 from firth.core.errors import FirthError
 from firth.core.types import Encoding, Frame, Inputs, TextReader
 from firth.decoding.steps import Trace
@@ -49,9 +51,6 @@ class RecurrentStepper:
 
     def reorder(self, state: State, index_N: torch.Tensor) -> State:
         return [part.index_select(1, index_N) for part in state]
-
-
-_BATCH_TOKENS = 4096
 
 
 class RecurrentModel(Model):
@@ -133,7 +132,7 @@ class RecurrentModel(Model):
         texts = [texts] if isinstance(texts, str) else texts
         rows = [np.append(self.eos_id, self._encoded(text).ids) for text in texts]
         found = np.zeros((len(rows), self.dim), np.float32)
-        for numbers in batches_by_length([len(row) for row in rows], _BATCH_TOKENS):
+        for numbers in batches_by_length([len(row) for row in rows], BATCH_TOKENS):
             found[numbers] = self._pooled([rows[number] for number in numbers], layer, pool)
         return found
 

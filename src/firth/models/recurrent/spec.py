@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
-    from firth.models.recurrent.pretraining import RecurrentPretraining
+    from firth.models.recurrent.objective import RecurrentPretraining
 
     return RecurrentPretraining
 
 
 def _load(folder: Path) -> "Model":
+    from firth.models.recurrent.format import load_recurrent
     from firth.models.recurrent.model import RecurrentModel
-    from firth.models.recurrent.pretraining import load_recurrent
     from firth.tokenizers.word_tokens import load_tokens
 
     config, weights, head = load_recurrent(folder)

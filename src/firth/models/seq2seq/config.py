@@ -1,24 +1,24 @@
-"""The settings of models, one config a shape; ``kind`` says which."""
+"""The settings of recurrent translators (cell, layers, kind of attention), and their recipes without and with attention.
+
+The objective is the shared ``TranslationConfig``.
+"""
 
 from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Config, Positive, Probability
+from firth.core.config import Positive, Probability
 from firth.core.registry import RunConfig
-from firth.models.shared.configs import TranslationConfig, translation_training
+from firth.models.shared.configs import TranslationConfig, TranslatorConfig, translation_training
 
 
-class Seq2SeqConfig(Config):
+class Seq2SeqConfig(TranslatorConfig):
     """A recurrent encoder and decoder (Sutskever et al. 2014), with attention (Luong et al. 2015).
 
-    ``target_vocab_size`` None: both sides share one table. A bidirectional encoder has half of
-    ``hidden_dim`` in each direction.
+    A bidirectional encoder has half of ``hidden_dim`` in each direction.
     """
 
-    vocab_size: Annotated[int, Field(gt=2)] = 32000
-    target_vocab_size: Annotated[int, Field(gt=2)] | None = None
     cell: Literal["lstm", "gru"] = "lstm"
     hidden_dim: Positive = 512
     num_layers: Positive = 2

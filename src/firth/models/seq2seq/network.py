@@ -1,21 +1,21 @@
-"""Attention of recurrent translators: how well each source token fits the decoder's state.
+"""Recurrent translators (Sutskever et al. 2014): stacked LSTM or GRU cells read the source and write the target.
 
-dot and general (Luong et al. 2015, 3.1), additive (Bahdanau et al. 2015, A.1.2).
+With attention the decoder also looks at the source's states: dot and general (Luong et al. 2015, 3.1), additive
+(Bahdanau et al. 2015, A.1.2).
 
-B batch, T target tokens, S source tokens, D size of both.
+B batch, N rows of a search, T target tokens, S source tokens, D size of both, V vocabulary.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from firth.core.types import Layers
 from firth.models.seq2seq.config import Seq2SeqConfig
+from firth.models.shared.encoder_decoder import AttentionWeights, Scorer, TranslationNetwork
 from firth.nn.blocks import initialize_uniform
 from firth.nn.layers import dropout
 
@@ -65,12 +65,15 @@ class RecurrentState:
     sentence_N: torch.Tensor
 
 
-class Seq2Seq(nn.Module):
+class Seq2Seq(TranslationNetwork):
     """Stacked cells on both sides."""
+
+    config: Seq2SeqConfig
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.num_layers = config, config.num_layers
+        self.shows = frozenset({"alignment"}) if config.attention != "none" else frozenset()
         dim, width = config.hidden_dim, config.hidden_dim // (2 if config.bidirectional else 1)
         target_size = config.target_vocab_size or config.vocab_size
         self.tokens = nn.Embedding(config.vocab_size, dim)
@@ -87,10 +90,6 @@ class Seq2Seq(nn.Module):
 
     def initialize(self, generator: torch.Generator) -> None:
         initialize_uniform(self, self.config.init_bound, generator)
-
-    @property
-    def target_vocab_size(self) -> int:
-        return self.config.target_vocab_size or self.config.vocab_size
 
     def _drop(self, hidden: torch.Tensor) -> torch.Tensor:
         return dropout(hidden, self.config.dropout_prob, self.training)
@@ -121,6 +120,9 @@ class Seq2Seq(nn.Module):
 
     def encode(self, ids_BS: torch.Tensor, tokens_BS: torch.Tensor | None = None) -> torch.Tensor:
         return self._read(ids_BS, tokens_BS)[0][-1]
+
+    def encoder_parts(self) -> dict[str, nn.Module | None]:
+        return {"encoder_layers": self.encoder}
 
     def begin(self, source_BS: torch.Tensor, tokens_BS: torch.Tensor | None) -> RecurrentState:
         """The decoder before its first token."""
@@ -180,15 +182,17 @@ class Seq2Seq(nn.Module):
         """From source and target to what is scored, [B, T, D]."""
         return self._drop(self._run(target_BT, self.begin(source_BS, tokens_BS))[0])
 
-    def output_weights(self) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """The last matrix [V, D], which may be the target's token table, and its bias."""
-        if self.output is not None:
-            return self.output.weight, self.output_bias
-        return (self.tokens if self.target_tokens is None else self.target_tokens).weight, self.output_bias
+    def stepper(
+        self, source_BS: torch.Tensor, tokens_BS: torch.Tensor, scores: Scorer | None = None
+    ) -> "Seq2SeqStepper":
+        return Seq2SeqStepper(self, source_BS, tokens_BS, scores)
 
-    def scores(self, hidden_ND: torch.Tensor) -> torch.Tensor:
-        """[N, V]: how likely each token is the next, before softmax."""
-        return functional.linear(hidden_ND, *self.output_weights())
+    # -- to be looked at
+
+    def looks(self, source_1S: torch.Tensor, target_1T: torch.Tensor) -> AttentionWeights | None:
+        weights_1TS = self.attention(source_1S, None, target_1T)
+        size = source_1S.shape[1]
+        return None if weights_1TS is None else (torch.zeros(0, 0, size, size), None, weights_1TS[None])
 
     def attention(
         self, source_BS: torch.Tensor, tokens_BS: torch.Tensor | None, target_BT: torch.Tensor
@@ -205,7 +209,7 @@ class Seq2SeqStepper:
         model: Seq2Seq,
         source_BS: torch.Tensor,
         tokens_BS: torch.Tensor,
-        scores: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        scores: Scorer | None = None,
     ) -> None:
         self.model = model
         self.scores = scores or model.scores

@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firth.core.config import Config
 from firth.core.registry import ModelSpec, ObjectiveConfig
 from firth.models.seq2seq.config import RECIPES, Seq2SeqConfig
 from firth.models.shared.configs import TranslationConfig
 
 if TYPE_CHECKING:
+    from firth.models.shared.encoder_decoder import TranslationNetwork
     from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
 
@@ -19,9 +21,16 @@ def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
 
 
 def _load(folder: Path) -> "Model":
-    from firth.models.shared.translation import load_translation
+    from firth.models.shared.translation_model import TranslationModel
 
-    return load_translation(folder)
+    return TranslationModel.load(folder)
+
+
+def _network(config: Config) -> "TranslationNetwork":
+    from firth.models.seq2seq.network import Seq2Seq
+
+    assert isinstance(config, Seq2SeqConfig)
+    return Seq2Seq(config)
 
 
 SPEC = ModelSpec(
@@ -29,6 +38,7 @@ SPEC = ModelSpec(
     recipes=RECIPES,
     pretraining=_pretraining,
     load=_load,
+    translator=_network,
     network=Seq2SeqConfig,
     objectives=(TranslationConfig,),
     tokens=("pairs",),

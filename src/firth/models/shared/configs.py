@@ -1,4 +1,4 @@
-"""The settings of models, one config a shape; ``kind`` says which."""
+"""Settings that several models share: the encoder, the encoder-decoder, masking, translation."""
 
 from typing import Annotated, Literal, Self
 
@@ -49,15 +49,22 @@ class EncoderConfig(Config):
         return self
 
 
-class EncoderDecoderConfig(Config):
-    """A Transformer encoder and decoder (Vaswani et al. 2017), with T5's choices as options (Raffel et al. 2020).
+class TranslatorConfig(Config):
+    """The vocabularies of a network that reads a source and writes a target.
 
     ``target_vocab_size`` None: both sides share one table.
-    ``window`` limits how far self-attention looks.
     """
 
     vocab_size: Annotated[int, Field(gt=2)] = 32000
     target_vocab_size: Annotated[int, Field(gt=2)] | None = None
+
+
+class EncoderDecoderConfig(TranslatorConfig):
+    """A Transformer encoder and decoder (Vaswani et al. 2017), with T5's choices as options (Raffel et al. 2020).
+
+    ``window`` limits how far self-attention looks.
+    """
+
     hidden_dim: Positive = 512
     num_layers: Positive = 6
     num_decoder_layers: Positive = 6

@@ -1,24 +1,29 @@
 """The Transformer (Vaswani et al. 2017): an encoder reads the source, a decoder writes the target.
 
-Training is one parallel pass; decoding is step by step with cached keys and values
-(``encoder_decoder_steps``). T5 is the same with other choices (Raffel et al. 2020).
+Training is one parallel pass; decoding is step by step with cached keys and values (``EncoderDecoderStepper``). T5 is
+the same with other choices (Raffel et al. 2020). ``TranslationNetwork`` is what recurrent translators answer as well.
 
-B batch, S source tokens, T target tokens, N positions, D hidden size, L layers, V vocabulary.
+B batch, S source tokens, T target tokens, N positions, D hidden size, L layers, H heads, V vocabulary.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from firth.core.types import Layers
-from firth.models.shared.configs import EncoderDecoderConfig
+from firth.decoding.steps import Stepper
+from firth.models.shared.configs import EncoderDecoderConfig, TranslatorConfig
 from firth.nn.attention import RelativeBias, sinusoids, visible, with_bias
 from firth.nn.blocks import Block, DecoderBlock, initialize_by_width, initialize_xavier
 from firth.nn.cache import KeyValues, Past, take_sentences
-from firth.nn.layers import build_norm, dropout
+from firth.nn.layers import build_norm, dropout, turn_matrices
+
+Scorer = Callable[[torch.Tensor], torch.Tensor]
+"""Scores [N, V] of hidden vectors [N, D], in place of the model's own, which they must equal."""
 
 
 class PositionTable(nn.Module):
@@ -44,12 +49,78 @@ class PositionTable(nn.Module):
         return hidden_BTD + self.fixed[first:stop]
 
 
-class EncoderDecoder(nn.Module):
+AttentionWeights = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]
+"""Of one pair: source [L, H, S, S] (no layers where there is none), target [L, H, T, T], between [L, H, T, S]."""
+
+
+class TranslationNetwork(nn.Module):
+    """A network that reads a source and writes a target: what training, decoding and tasks ask of it."""
+
+    config: TranslatorConfig
+    num_layers: int  # of the encoder
+    tokens: nn.Embedding
+    target_tokens: nn.Embedding | None  # None: both sides share one table
+    output: nn.Linear | None  # None: the target's token table once more
+    output_bias: nn.Parameter | None
+    max_len: int | None = None  # the most tokens of a side; None without a limit
+    shows: frozenset[str] = frozenset()  # "attention" within the source, "alignment" between source and target
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Random weights before training."""
+        raise NotImplementedError
+
+    def layers(self, ids_BS: torch.Tensor, tokens_BS: torch.Tensor | None = None) -> Layers:
+        """Every layer of the encoder; ``tokens`` is true where there is a token."""
+        raise NotImplementedError
+
+    def encode(self, ids_BS: torch.Tensor, tokens_BS: torch.Tensor | None = None) -> torch.Tensor:
+        """The source's last layer [B, S, D]."""
+        raise NotImplementedError
+
+    def encoder_parts(self) -> dict[str, nn.Module | None]:
+        """The modules that read a source, token table apart, by the names under which a task keeps them."""
+        raise NotImplementedError
+
+    def hidden(self, source_BS: torch.Tensor, tokens_BS: torch.Tensor | None, target_BT: torch.Tensor) -> torch.Tensor:
+        """From source and target to what is scored, [B, T, D]."""
+        raise NotImplementedError
+
+    def stepper(self, source_BS: torch.Tensor, tokens_BS: torch.Tensor, scores: Scorer | None = None) -> Stepper[Any]:
+        """The decoder over given sources, token by token."""
+        raise NotImplementedError
+
+    def prepare_decoding(self) -> None:
+        """Brings finished weights into the order that single steps read fastest."""
+
+    def looks(self, source_1S: torch.Tensor, target_1T: torch.Tensor) -> AttentionWeights | None:
+        """What is looked at in one pair; None for a model without attention."""
+        raise NotImplementedError
+
+    @property
+    def target_vocab_size(self) -> int:
+        return self.config.target_vocab_size or self.config.vocab_size
+
+    def output_weights(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The last matrix [V, D], which may be the target's token table, and its bias."""
+        if self.output is not None:
+            return self.output.weight, self.output_bias
+        return (self.tokens if self.target_tokens is None else self.target_tokens).weight, self.output_bias
+
+    def scores(self, hidden_ND: torch.Tensor) -> torch.Tensor:
+        """[N, V]: how likely each token is the next, before softmax."""
+        return functional.linear(hidden_ND, *self.output_weights())
+
+
+class EncoderDecoder(TranslationNetwork):
     """Two stacks of blocks over token tables that may be one."""
+
+    config: EncoderDecoderConfig
+    shows = frozenset({"attention", "alignment"})
 
     def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.num_layers = config, config.num_layers
+        self.max_len = config.max_positions if config.positions == "learned" else None
         target_size = config.target_vocab_size or config.vocab_size
         self.tokens = nn.Embedding(config.vocab_size, config.hidden_dim)
         self.target_tokens = nn.Embedding(target_size, config.hidden_dim) if config.target_vocab_size else None
@@ -73,10 +144,6 @@ class EncoderDecoder(nn.Module):
             return
         scale = self.config.embedding_scale or self.config.hidden_dim**0.5
         initialize_xavier(self, 1.0 / scale, generator)
-
-    @property
-    def target_vocab_size(self) -> int:
-        return self.config.target_vocab_size or self.config.vocab_size
 
     # -- the source
 
@@ -120,6 +187,14 @@ class EncoderDecoder(nn.Module):
         real = torch.ones_like(ids_BS, dtype=torch.bool) if tokens_BS is None else tokens_BS
         return Layers(torch.stack(hidden), real)
 
+    def encoder_parts(self) -> dict[str, nn.Module | None]:
+        return {
+            "encoder_positions": self.encoder_positions,
+            "encoder_blocks": self.encoder_blocks,
+            "encoder_relative": self.encoder_relative,
+            "encoder_norm": self.encoder_norm,
+        }
+
     # -- the target
 
     def remember(self, source_BSD: torch.Tensor) -> list[Past]:
@@ -150,17 +225,19 @@ class EncoderDecoder(nn.Module):
         """From source and target to what is scored, [B, T, D]."""
         return self.decode(target_BT, self.encode(source_BS, tokens_BS), tokens_BS)
 
-    def output_weights(self) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """The last matrix [V, D], which may be the target's token table, and its bias."""
-        if self.output is not None:
-            return self.output.weight, self.output_bias
-        return (self.tokens if self.target_tokens is None else self.target_tokens).weight, self.output_bias
+    def stepper(
+        self, source_BS: torch.Tensor, tokens_BS: torch.Tensor, scores: Scorer | None = None
+    ) -> "EncoderDecoderStepper":
+        return EncoderDecoderStepper(self, source_BS, tokens_BS, scores)
 
-    def scores(self, hidden_ND: torch.Tensor) -> torch.Tensor:
-        """[N, V]: how likely each token is the next, before softmax."""
-        return functional.linear(hidden_ND, *self.output_weights())
+    def prepare_decoding(self) -> None:
+        turn_matrices(self.decoder_blocks)
 
     # -- to be looked at
+
+    def looks(self, source_1S: torch.Tensor, target_1T: torch.Tensor) -> AttentionWeights:
+        inside, own, between = (part[:, 0] for part in self.attention(source_1S, None, target_1T))
+        return inside, own, between
 
     def attention(
         self, source_BS: torch.Tensor, tokens_BS: torch.Tensor | None, target_BT: torch.Tensor
@@ -208,7 +285,7 @@ class EncoderDecoderStepper:
         model: EncoderDecoder,
         source_BS: torch.Tensor,
         tokens_BS: torch.Tensor,
-        scores: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        scores: Scorer | None = None,
     ) -> None:
         self.model = model
         self.scores = scores or model.scores

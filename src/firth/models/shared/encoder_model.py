@@ -1,80 +1,252 @@
-"""A trained BERT-shaped encoder with its heads.
+"""Trained encoders that guess masked tokens, with their tokenizers: text in, vectors and guesses out.
 
-T tokens, N tokens end to end, P places, V vocabulary.
+``MaskedModel`` is what BERT-shaped models and XLNet answer alike, ``EncoderModel`` the BERT-shaped one with its heads.
+
+B batch, T tokens, N tokens end to end, S sequences, P places, D hidden size, L layers, H heads, V vocabulary.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from firth.core.batching import BATCH_TOKENS, packed_batches, padded_batches, pool_windows, window_places
 from firth.core.errors import FirthError
-from firth.core.files import load_tensors, read_json, save_tensors, write_json
-from firth.core.types import Inputs, Objective, TextReader
-from firth.corpus.format import Corpus, require_same_tokens
-from firth.models.bert.format import BERT, Format, has_plain_blocks, load_bert, save_bert
-from firth.models.electra.format import ELECTRA, fits_electra
-from firth.models.ernie.format import ERNIE
+from firth.core.types import Encoding, Frame, Inputs, TextReader
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, PairHead, Pooler, ReplacedHead, TokenHead
-from firth.models.shared.masked_model import MaskedModel, packed_batches
-from firth.models.shared.model import Guess, loading, require_room
-from firth.models.shared.pretraining import Pretraining
-from firth.models.shared.published import Weights, join_parts, split_parts
-from firth.models.shared.rows import Specials
+from firth.models.shared.encoder_format import load_encoder
+from firth.models.shared.model import Attention, Guess, Model, TextLayers, loading, require_room
+from firth.models.shared.published import Weights
+from firth.nn.layers import TokenNetwork, pool_packed, pool_tokens
 from firth.tokenizers.pieces import Pieces
 
-_OWN = "firth-encoder"
-_PUBLISHED = {kind.model_type: kind for kind in (BERT, ELECTRA, ERNIE)}
-_HEADS = "heads.safetensors"
 
+class MaskedModel(Model):
+    """What BERT-shaped models and XLNet answer alike."""
 
-def _format(config: EncoderConfig, heads: set[str]) -> Format | None:
-    """The published format that holds this model, if one does."""
-    if not has_plain_blocks(config):
-        return None
-    if fits_electra(config, heads):
-        return ELECTRA
-    if config.embedding_dim is not None:
-        return None
-    return ERNIE if config.num_tasks else BERT
+    encoder: TokenNetwork
+    pools = ("mean", "cls", "max")
 
+    def __init__(self, pieces: Pieces, dim: int, num_layers: int, max_positions: int) -> None:
+        self.pieces = pieces
+        self.dim, self.num_layers, self.max_positions = dim, num_layers, max_positions
 
-def save_encoder(folder: Path, config: EncoderConfig, encoder: Weights, heads: dict[str, Weights], pad_id: int) -> None:
-    """Variants that no published class can hold (rotary positions, pre-norm ...) keep Firth's names."""
-    kind = _format(config, set(heads))
-    if kind is not None:
-        if kind is ELECTRA:
-            config = config.replace(embedding_dim=config.token_dim)
-        placed = {part: weights for part, weights in heads.items() if part in kind.heads}
-        others = {part: weights for part, weights in heads.items() if part not in kind.heads}
-        if others:
-            save_tensors(folder / _HEADS, join_parts(others))
-        save_bert(folder, config, encoder, placed, pad_id, kind)
-        return
-    save_tensors(folder / "model.safetensors", join_parts({"encoder": encoder, **heads}))
-    write_json(folder / "config.json", {"model_type": _OWN, "pad_token_id": pad_id, "encoder": config.model_dump()})
+    @property
+    def vocab_size(self) -> int:
+        return self.pieces.vocab_size
 
+    @property
+    def mask_token(self) -> str:
+        return super().mask_token if self.pieces.mask_id is None else self.pieces.token(self.pieces.mask_id)
 
-def load_encoder(folder: Path) -> tuple[EncoderConfig, Weights, dict[str, Weights]]:
-    """Config, the encoder's weights and those of the heads that are there."""
-    data = read_json(folder / "config.json")
-    if not isinstance(data, dict):
-        raise FirthError(f"{folder / 'config.json'}: not the description of a model; copy it again")
-    if data.get("model_type") != _OWN:
-        config, encoder, heads = load_bert(folder, _PUBLISHED.get(str(data.get("model_type")), BERT))
-        others = split_parts(load_tensors(folder / _HEADS)) if (folder / _HEADS).is_file() else {}
-        return config, encoder, {**heads, **others}
-    config = EncoderConfig.build(data.get("encoder"), folder / "config.json")
-    parts = split_parts(load_tensors(folder / "model.safetensors"))
-    if "encoder" not in parts:
-        raise FirthError(f"{folder / 'model.safetensors'}: no encoder in it; copy it again")
-    return config, parts.pop("encoder"), parts
+    def _abilities(self) -> set[str]:
+        return super()._abilities() | {"attention"} | ({"fill"} if self.can_guess else set())
+
+    # -- how the network is asked
+
+    @property
+    def can_guess(self) -> bool:
+        """Whether masked tokens can be guessed."""
+        raise NotImplementedError
+
+    def _inputs(self, ids_BT: torch.Tensor, doc_ids_BT: torch.Tensor | None = None) -> Inputs:
+        return Inputs(ids_BT, doc_ids_BT)
+
+    def _looks(self, ids_BT: torch.Tensor, segments_T: NDArray[np.int64]) -> torch.Tensor:
+        """What each token looks at, [L, B, H, T, T]."""
+        raise NotImplementedError
+
+    def _guess(self, picks_BP: torch.Tensor, ids_BT: torch.Tensor) -> torch.Tensor:
+        """Scores [B, P, V] of the tokens at the picked places, which are masked."""
+        raise NotImplementedError
+
+    def _pool(self, hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> torch.Tensor:
+        return pool_tokens(hidden_BTD, mask_BT, pool)
+
+    def reader(self) -> TextReader:
+        """The encoder for a task: [CLS] speaks for a text, two texts are read together."""
+        pieces = self.pieces
+        ends = tuple(number for number in (pieces.sep_id,) if number is not None)
+        summary = tuple(number for number in (pieces.cls_id,) if number is not None)
+        return TextReader(
+            kind=self.kind,
+            module=self.encoder,
+            tokenize=lambda text: pieces.encode(text, add_special=False, read_special=False),
+            dim=self.dim,
+            num_layers=self.num_layers + 1,
+            max_len=self.max_positions,
+            frame=Frame(summary, ends, ends),
+            pad_id=pieces.pad_id or 0,
+            summary="cls" if summary else "mean",
+            joins_pairs=bool(ends),
+        )
+
+    # -- vectors
+
+    def _windows(self, encoding: Encoding) -> list[NDArray[np.int64]]:
+        return window_places(len(encoding.ids), self.max_positions)
+
+    def _batches(self, windows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[NDArray[np.int64], Inputs]]:
+        """(numbers, inputs) of windows of like length."""
+        for numbers, ids_BT, mask_BT in padded_batches(windows, self.pieces.pad_id or 0):
+            yield numbers, self._inputs(torch.from_numpy(ids_BT), torch.from_numpy(mask_BT))
+
+    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+        """A vector a text, float32 [N, D]; texts longer than the model go through in windows."""
+        self._check_choice(layer, pool)
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        windows: list[NDArray[np.int64]] = []
+        owner: list[int] = []
+        for number, text in enumerate(texts):
+            encoding = self.pieces.encode(text)
+            found = [encoding.ids[places] for places in self._windows(encoding)]
+            windows += found
+            owner += [number] * len(found)
+        pooled = np.zeros((len(windows), self.dim), np.float32)
+        with torch.inference_mode():
+            for numbers, found_SD in self._pooled(windows, layer % (self.num_layers + 1), pool):
+                pooled[numbers] = found_SD.numpy()
+        return pool_windows(
+            pooled, np.asarray(owner), np.asarray([len(window) for window in windows]), len(texts), pool
+        )
+
+    def _pooled(
+        self, windows: Sequence[NDArray[np.int64]], layer: int, pool: str
+    ) -> Iterator[tuple[NDArray[np.int64], torch.Tensor]]:
+        """(numbers, a vector each) of some windows at a time: end to end where the model can, else padded a little."""
+        if self.encoder.can_pack:
+            for numbers, ids_N, lens in packed_batches(windows):
+                hidden_ND = next(islice(self.encoder.packed(Inputs(torch.from_numpy(ids_N)), lens), layer, None))
+                yield numbers, pool_packed(hidden_ND, lens, pool)
+            return
+        for numbers, inputs in self._batches(windows):
+            hidden_BTD = self.encoder.last(inputs) if layer == self.num_layers else self.encoder(inputs).hidden[layer]
+            yield numbers, self._pool(hidden_BTD, inputs.mask, pool)
+
+    def layers(self, text: str | list[str]) -> TextLayers:
+        """Every layer for every token; a list is taken as words."""
+        return self.layers_of([text])[0]
+
+    def layers_of(self, texts: Sequence[str | list[str]]) -> list[TextLayers]:
+        """The same of many texts, read together."""
+        encodings = [self.pieces.encode(text) for text in texts]
+        places = [(number, some) for number, one in enumerate(encodings) for some in self._windows(one)]
+        size = (self.num_layers + 1, self.dim)
+        hidden = [np.zeros((size[0], len(one.ids), size[1]), np.float32) for one in encodings]
+        with torch.inference_mode():
+            for window, found_LTD in self._read([encodings[number].ids[some] for number, some in places]):
+                number, some = places[window]
+                hidden[number][:, some] = found_LTD.numpy()
+        return [
+            TextLayers(one.tokens, one.offsets, one.words, mine) for one, mine in zip(encodings, hidden, strict=True)
+        ]
+
+    def _read(self, windows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[int, torch.Tensor]]:
+        """(number, [L+1, T, D]) of every window."""
+        if not self.encoder.can_pack:
+            for numbers, inputs in self._batches(windows):
+                hidden_LBTD = self.encoder(inputs).hidden
+                for row, number in enumerate(numbers.tolist()):
+                    yield number, hidden_LBTD[:, row, : len(windows[number])]
+            return
+        for numbers, ids_N, lens in packed_batches(windows):
+            hidden_LND = torch.stack(list(self.encoder.packed(Inputs(torch.from_numpy(ids_N)), lens)))
+            yield from zip(numbers.tolist(), hidden_LND.split(lens, dim=1), strict=True)
+
+    # -- guesses and what they look at
+
+    def attention(self, text: str, second: str | None = None) -> Attention:
+        """What each token looks at, in every layer and head; two texts are read as one row."""
+        encoding = self.pieces.encode(text, second)
+        if not len(encoding.ids):
+            raise FirthError("there is nothing to look at in an empty text: give some words")
+        self._check_fits(encoding)
+        with torch.inference_mode():
+            weights_LHTT = self._looks(torch.from_numpy(encoding.ids)[None], encoding.segments)[:, 0]
+        return Attention(encoding.tokens, encoding.offsets, weights_LHTT.float().numpy())
+
+    def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
+        """The likeliest tokens for each mask in the text, best first."""
+        encoding, places = self._masked(text)
+        with torch.inference_mode():
+            scores_PV = self._guess(torch.from_numpy(places)[None], torch.from_numpy(encoding.ids)[None])[0]
+            return self._guesses(text, encoding, places, scores_PV, top)
+
+    def _masked(self, text: str) -> tuple[Encoding, NDArray[np.int64]]:
+        """The tokens of a text, and the places of its masks."""
+        if not self.can_guess:
+            raise FirthError(
+                "this model has no masked-token head: fill needs one that was pre-trained with masked tokens"
+            )
+        encoding = self.pieces.encode(text)
+        places = np.flatnonzero(encoding.ids == self.pieces.mask_id)
+        if not len(places):
+            mask = self.mask_token
+            raise FirthError(f"there is no {mask} in '{text[:60]}': put {mask} where a word is to be guessed")
+        self._check_fits(encoding)
+        return encoding, places
+
+    def _guesses(
+        self, text: str, encoding: Encoding, places: NDArray[np.int64], scores_PV: torch.Tensor, top: int
+    ) -> list[list[Guess]]:
+        """The best tokens for each masked place."""
+        scores_PV = scores_PV[:, : self.pieces.vocab_size]
+        scores_PV[:, self.pieces.special_ids] = float("-inf")
+        found = scores_PV.softmax(-1).topk(min(top, scores_PV.shape[-1] - len(self.pieces.special_ids)))
+        guesses = []
+        for row, place in enumerate(places.tolist()):
+            start, end = encoding.offsets[place].tolist()
+            guesses.append(
+                [
+                    Guess(token, float(probability), text[:start] + token.removeprefix("##") + text[end:])
+                    for probability, number in zip(found.values[row], found.indices[row].tolist(), strict=True)
+                    for token in [self.pieces.token(number)]
+                ]
+            )
+        return guesses
+
+    def score(self, text: str) -> float:
+        """The pseudo-log-likelihood of a text: each token hidden in turn (Salazar et al. 2020)."""
+        return float(self._token_scores(text).sum())
+
+    def pseudo_perplexity(self, texts: Sequence[str]) -> float:
+        """exp of the mean negative pseudo-log-likelihood a token."""
+        scores = np.concatenate([self._token_scores(text) for text in texts])
+        return float(np.exp(-scores.mean()))
+
+    def _token_scores(self, text: str) -> NDArray[np.float64]:
+        encoding = self.pieces.encode(text)
+        self._check_fits(encoding)
+        return self.score_ids(encoding.ids, np.flatnonzero(encoding.words >= 0))
+
+    def score_ids(self, ids: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """log p of the token at each place when it is hidden and all others are seen."""
+        if not self.can_guess or self.pieces.mask_id is None:
+            raise FirthError("this model has no masked-token head, which scores need: pre-train it with masked tokens")
+        found = np.zeros(len(places))
+        together = max(1, BATCH_TOKENS // len(ids))
+        with torch.inference_mode():
+            for start in range(0, len(places), together):
+                some = places[start : start + together]
+                hidden_ids = np.repeat(ids[None], len(some), 0)
+                hidden_ids[np.arange(len(some)), some] = self.pieces.mask_id
+                scores = self._guess(torch.from_numpy(some)[:, None], torch.from_numpy(hidden_ids))[:, 0].log_softmax(
+                    -1
+                )
+                found[start : start + together] = scores[torch.arange(len(some)), torch.from_numpy(ids[some])]
+        return found
+
+    def _check_fits(self, encoding: Encoding) -> None:
+        size, most = len(encoding.ids), self.max_positions
+        if size > most:
+            raise FirthError(f"the text has {size} tokens, more than the model's {most}: shorten it")
 
 
 class EncoderModel(MaskedModel):
@@ -97,11 +269,11 @@ class EncoderModel(MaskedModel):
     def from_weights(
         cls,
         config: EncoderConfig,
-        weights: dict[str, torch.Tensor],
-        heads: dict[str, dict[str, torch.Tensor]],
+        weights: Weights,
+        heads: dict[str, Weights],
         pieces: Pieces,
         where: Path,
-    ) -> "EncoderModel":
+    ) -> Self:
         model = cls(config, pieces)
         if "token_head" in heads:
             model.token_head = TokenHead(config)
@@ -126,6 +298,11 @@ class EncoderModel(MaskedModel):
         for part in model.parts:
             part.eval()
         return model
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The encoder of a run or of a published directory, with the heads of its pre-training."""
+        return cls.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
 
     @property
     def parts(self) -> list[nn.Module]:
@@ -181,76 +358,3 @@ class EncoderModel(MaskedModel):
             ids, segments = torch.from_numpy(encoding.ids)[None], torch.from_numpy(encoding.segments)[None]
             scores = self.pair_head(self.encoder.last(Inputs(ids, segments=segments))[:, 0])
         return float(scores.softmax(-1)[0, 0])
-
-
-def load_encoder_model(folder: Path, spec: str) -> EncoderModel:
-    """The encoder of a run or of a published directory, with the heads of its pre-training."""
-    model = EncoderModel.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
-    model.spec_name = spec
-    return model
-
-
-def specials_of(pieces: Pieces, where: Path) -> Specials:
-    """The special ids that masking needs, or a word about what is missing."""
-    wanted = {"cls_id": pieces.cls_id, "sep_id": pieces.sep_id, "mask_id": pieces.mask_id, "pad_id": pieces.pad_id}
-    missing = [name.removesuffix("_id") for name, number in wanted.items() if number is None]
-    if missing:
-        raise FirthError(
-            f"{where}: its tokenizer has no token for {', '.join(missing)}, which this recipe needs; prepare the corpus with --tokens wordpiece"
-        )
-    ordinary = np.setdiff1d(np.arange(pieces.vocab_size), np.asarray(pieces.special_ids, np.int64))
-    return Specials(ordinary=ordinary, **{name: int(number) for name, number in wanted.items() if number is not None})
-
-
-class EncoderObjective(Objective, Protocol):
-    """What writing an encoder asks of its objective."""
-
-    @property
-    def specials(self) -> Specials: ...
-
-    def heads(self) -> Mapping[str, nn.Module]:
-        """The parts above the encoder by the names under which they are kept."""
-        ...
-
-
-class EncoderPretraining(Pretraining):
-    """An encoder with heads. A model says how its objective is built (``build``)."""
-
-    published = (*Pretraining.published, "heads.safetensors")
-    model: Encoder
-    objective: EncoderObjective
-
-    @classmethod
-    def base_config(cls, base: Path, corpus: Corpus) -> EncoderConfig:
-        config, _, _ = load_encoder(base)
-        require_same_tokens(Pieces.load(base), corpus, base)
-        return config
-
-    def start_from(self, base: Path) -> None:
-        _, encoder, heads = load_encoder(base)
-        self.model.load_state_dict(encoder)
-        for name, head in self.objective.heads().items():
-            if name in heads:
-                head.load_state_dict(heads[name])
-
-    def export(self, folder: Path) -> None:
-        """A directory that transformers reads where it knows such a model."""
-        heads = {name: dict(head.state_dict()) for name, head in self.objective.heads().items()}
-        save_encoder(folder, self.model.config, dict(self.model.state_dict()), heads, self.objective.specials.pad_id)
-        self.corpus.pieces.save(folder)
-
-    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
-        """Pseudo-perplexity over the first sentences of held-out documents, each token hidden in turn."""
-        model = EncoderModel.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
-        split, pieces = self.corpus.heldout, model.pieces
-        assert pieces.cls_id is not None
-        assert pieces.sep_id is not None
-        scores = []
-        for document in range(min(num_texts, split.num_documents)):
-            first = int(split.documents[document])
-            start, end = int(split.sentences[first]), int(split.sentences[first + 1])
-            inner = np.asarray(split.tokens[start:end], np.int64)[: model.config.max_positions - 2]
-            ids = np.pad(inner, 1)
-            ids[0], ids[-1] = pieces.cls_id, pieces.sep_id
-            scores.append(model.score_ids(ids, np.arange(1, len(ids) - 1)))
-        return {"pseudo_perplexity": float(np.exp(-np.concatenate(scores).mean()))}

@@ -1,4 +1,9 @@
-"""What every trained model answers; what one cannot do is said in a sentence."""
+"""What every trained model answers, and how one is found and loaded from a path.
+
+What a model cannot do is said in a sentence.
+
+L layers, H heads, T tokens, S source tokens, D width, N texts.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from firth.core.batching import uniform
 from firth.core.errors import FirthError
 from firth.corpus.format import PackedRows, Split, cut_documents
-from firth.models.bert.config import MaskedTokensConfig
+from firth.models.shared.configs import MaskingConfig
 from firth.models.shared.rows import Rows, RowWriter, Specials, Turns, fill_rows
 
 _TARGET, _CUT, _FALSE, _OTHER, _PLACE, _TRIM = range(20, 26)  # what a random number is for
@@ -60,15 +60,17 @@ def _chunks(
     return table[:, 0], table[:, 1], table[:, 2]
 
 
-def build_pairs(split: Split, rows: PairRows, turns: Turns, config: MaskedTokensConfig, specials: Specials) -> Rows:
-    """[CLS] A [SEP] B [SEP] of each chunk of each row, with the label of the pair."""
+def build_pairs(
+    split: Split, rows: PairRows, turns: Turns, config: MaskingConfig, specials: Specials, kind: str
+) -> Rows:
+    """[CLS] A [SEP] B [SEP] of each chunk of each row, with the label of the pair; ``kind`` as of ``draw_pair``."""
 
     def write(writer: RowWriter, chunk: int, turn: int) -> None:
         if rows.chunk_last[chunk] - rows.chunk_first[chunk] == 1:
             writer.add((int(rows.starts[chunk]), int(rows.lens[chunk])))
             return
         draws = uniform(turns.seed, chunk, turn, np.arange(_CUT, _TRIM + 2)).tolist()
-        label, parts = draw_pair(rows, chunk, config.pairs, draws)
+        label, parts = draw_pair(rows, chunk, kind, draws)
         writer.rows.pair_rows.append(writer.row)
         writer.rows.pair_columns.append(writer.add(*parts))
         writer.rows.pair_labels.append(label)
@@ -77,7 +79,8 @@ def build_pairs(split: Split, rows: PairRows, turns: Turns, config: MaskedTokens
 
 
 def draw_pair(rows: PairRows, chunk: int, kind: str, draws: list[float]) -> tuple[int, list[tuple[int, int]]]:
-    """The label and (start, length) of both parts, together no longer than the chunk may be."""
+    """The label and (start, length) of both parts, together no longer than the chunk may be. A false pair is in the wrong
+    order (``sentence_order``), or its second part is from elsewhere (``next_sentence``)."""
     cut, false, other, place, trim_a, trim_b = draws
     part_a, part_b = cut_chunk(rows, chunk, cut)
     label = FOLLOWS if false < 0.5 else OTHER

@@ -1,23 +1,34 @@
-"""A model under its objective: how both are built, evaluated, written and read again, and what the loop asks for."""
+"""A model under its objective: how both are built, evaluated, written and read again, and what the loop asks for.
+
+``EncoderPretraining`` is that of BERT-shaped encoders with heads.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import torch
 from torch import nn
 
 from firth.core.errors import FirthError
 from firth.core.registry import find_spec
 from firth.core.types import Batch, Losses, Objective, SizedRows
+from firth.corpus.format import Corpus, require_same_tokens
+from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder import Encoder
+from firth.models.shared.encoder_format import load_encoder, save_encoder
+from firth.models.shared.encoder_model import EncoderModel
+from firth.models.shared.rows import Specials
 from firth.nn.blocks import initialize
+from firth.tokenizers.pieces import Pieces
 
 if TYPE_CHECKING:
     from firth.core.registry import RunConfig
-    from firth.corpus.format import Corpus, Split
+    from firth.corpus.format import Split
 
 
 HELDOUT_SEED = 1_000_003
@@ -106,8 +117,6 @@ class Pretraining:
     @classmethod
     def open_corpus(cls, path: Path) -> Any:
         """The kind of corpus that this family trains on."""
-        from firth.corpus.format import Corpus
-
         return Corpus.open(path)
 
     @classmethod
@@ -190,3 +199,57 @@ class Pretraining:
             "loss": loss,
             **{name: value for name, value in means.items() if name not in batch.counts or len(batch.counts) > 1},
         }
+
+
+class EncoderObjective(Objective, Protocol):
+    """What writing an encoder asks of its objective."""
+
+    @property
+    def specials(self) -> Specials: ...
+
+    def heads(self) -> Mapping[str, nn.Module]:
+        """The parts above the encoder by the names under which they are kept."""
+        ...
+
+
+class EncoderPretraining(Pretraining):
+    """An encoder with heads. A model says how its objective is built (``build``)."""
+
+    published = (*Pretraining.published, "heads.safetensors")
+    model: Encoder
+    objective: EncoderObjective
+
+    @classmethod
+    def base_config(cls, base: Path, corpus: Corpus) -> EncoderConfig:
+        config, _, _ = load_encoder(base)
+        require_same_tokens(Pieces.load(base), corpus, base)
+        return config
+
+    def start_from(self, base: Path) -> None:
+        _, encoder, heads = load_encoder(base)
+        self.model.load_state_dict(encoder)
+        for name, head in self.objective.heads().items():
+            if name in heads:
+                head.load_state_dict(heads[name])
+
+    def export(self, folder: Path) -> None:
+        """A directory that transformers reads where it knows such a model."""
+        heads = {name: dict(head.state_dict()) for name, head in self.objective.heads().items()}
+        save_encoder(folder, self.model.config, dict(self.model.state_dict()), heads, self.objective.specials.pad_id)
+        self.corpus.pieces.save(folder)
+
+    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
+        """Pseudo-perplexity over the first sentences of held-out documents, each token hidden in turn."""
+        model = EncoderModel.load(folder)
+        split, pieces = self.corpus.heldout, model.pieces
+        assert pieces.cls_id is not None
+        assert pieces.sep_id is not None
+        scores = []
+        for document in range(min(num_texts, split.num_documents)):
+            first = int(split.documents[document])
+            start, end = int(split.sentences[first]), int(split.sentences[first + 1])
+            inner = np.asarray(split.tokens[start:end], np.int64)[: model.config.max_positions - 2]
+            ids = np.pad(inner, 1)
+            ids[0], ids[-1] = pieces.cls_id, pieces.sep_id
+            scores.append(model.score_ids(ids, np.arange(1, len(ids) - 1)))
+        return {"pseudo_perplexity": float(np.exp(-np.concatenate(scores).mean()))}

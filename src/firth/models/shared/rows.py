@@ -1,10 +1,12 @@
-"""Rows of a batch before anything is hidden: sequences with their special tokens, one after another.
+"""Rows of a batch, and what is hidden in them: sequences with their special tokens one after another, the choice of
+tokens, and the loss of guessing them.
 
-B rows, T tokens.
+B rows, T tokens, P chosen tokens of a row.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,11 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from firth.core.batching import uniform
+from firth.core.errors import FirthError
 from firth.core.types import Batch, Losses
 from firth.corpus.format import PackedRows, Split
 from firth.models.shared.configs import MaskingConfig
+from firth.tokenizers.pieces import Pieces
 
 _NGRAM = 17  # what the random numbers here are for
 
@@ -29,6 +33,18 @@ class Specials:
     mask_id: int
     pad_id: int
     ordinary: NDArray[np.int64]  # every id that may replace a token at random
+
+
+def specials_of(pieces: Pieces, where: Path) -> Specials:
+    """The special ids that masking needs, or a word about what is missing."""
+    wanted = {"cls_id": pieces.cls_id, "sep_id": pieces.sep_id, "mask_id": pieces.mask_id, "pad_id": pieces.pad_id}
+    missing = [name.removesuffix("_id") for name, number in wanted.items() if number is None]
+    if missing:
+        raise FirthError(
+            f"{where}: its tokenizer has no token for {', '.join(missing)}, which this recipe needs; prepare the corpus with --tokens wordpiece"
+        )
+    ordinary = np.setdiff1d(np.arange(pieces.vocab_size), np.asarray(pieces.special_ids, np.int64))
+    return Specials(ordinary=ordinary, **{name: int(number) for name, number in wanted.items() if number is not None})
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A lookup table as a model: one layer, whatever stands around a word.
+"""A lookup table as a model: one vector a word, whatever stands around it (word2vec, fastText, GloVe, or random vectors).
 
 B batch, T tokens, D width, V words.
 """

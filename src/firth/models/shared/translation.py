@@ -1,7 +1,9 @@
-"""Directories of translators: a published Marian or T5 directory wherever the model is one, else Firth's own names.
+"""Translation: another language from a sentence, token by token under teacher forcing (Sutskever et al. 2014, Vaswani
+et al. 2017); the objective, and the pre-training that recurrent and Transformer translators share.
 
-The tokenizer's files lie beside the weights; where the target has a tokenizer of its own it is in
-``target/``.
+A row is a whole batch of pairs of like length. Labels are smoothed while training (Szegedy et al. 2016).
+
+B pairs, T target tokens, N labels, D hidden size, V vocabulary.
 """
 
 import html
@@ -16,86 +18,17 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.errors import FirthError
-from firth.core.files import load_tensors, read_json, save_tensors, write_json
 from firth.core.registry import RunConfig
 from firth.core.types import Batch, Losses, Objective
 from firth.corpus.format import same_tokens
 from firth.corpus.pairs import PairBatches, PairsCorpus, PairSplit
-from firth.models.seq2seq.config import Seq2SeqConfig
-from firth.models.seq2seq.network import Seq2Seq
-from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
-from firth.models.shared.encoder_decoder import EncoderDecoder
+from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig, TranslatorConfig
+from firth.models.shared.encoder_decoder import TranslationNetwork
 from firth.models.shared.pretraining import Pretraining
-from firth.models.shared.published import Weights
 from firth.models.shared.translation_model import TranslationModel, score_translations
-from firth.models.t5.format import is_t5, load_t5, save_t5
-from firth.models.transformer.format import is_marian, load_marian, save_marian
+from firth.models.shared.translator_format import build_translator, load_translator, save_translator
 from firth.nn.softmax import cross_entropy_sum
 from firth.reports.page import heat_map
-from firth.tokenizers.pieces import Pieces
-
-TranslatorConfig = EncoderDecoderConfig | Seq2SeqConfig
-_KINDS: dict[str, type[EncoderDecoderConfig] | type[Seq2SeqConfig]] = {
-    "firth-encoder-decoder": EncoderDecoderConfig,
-    "firth-seq2seq": Seq2SeqConfig,
-}
-
-
-def save_translator(
-    folder: Path,
-    config: TranslatorConfig,
-    weights: Weights,
-    pieces: Pieces,
-    target_pieces: Pieces | None,
-    languages: list[str],
-) -> None:
-    """Weights, config and tokenizers; ``target_pieces`` None: one tokenizer for both sides."""
-    target = target_pieces or pieces
-    assert target.pad_id is not None
-    assert target.eos_id is not None
-    ids = {"pad_id": target.pad_id, "eos_id": target.eos_id, "start_id": target.pad_id}
-    if isinstance(config, EncoderDecoderConfig) and is_marian(config) and target_pieces is None:
-        save_marian(folder, config, weights, ids)
-    elif isinstance(config, EncoderDecoderConfig) and is_t5(config):
-        save_t5(folder, config, weights, ids)
-    else:
-        save_tensors(folder / "model.safetensors", weights)
-        kind = next(name for name, known in _KINDS.items() if isinstance(config, known))
-        write_json(folder / "config.json", {"model_type": kind, "ids": ids, "model": config.model_dump()})
-    write_json(folder / "languages.json", languages)
-    pieces.save(folder)
-    if target_pieces is not None:
-        (folder / "target").mkdir(exist_ok=True)
-        target_pieces.save(folder / "target")
-
-
-def load_translator(folder: Path) -> tuple[TranslatorConfig, Weights, dict[str, int], Pieces, Pieces, list[str]]:
-    """Config, weights, ids of pad, eos and start, the tokenizers of both sides, the languages."""
-    where = folder / "config.json"
-    data = read_json(where)
-    config: TranslatorConfig
-    if data.get("model_type") == "marian":
-        config, weights, ids = load_marian(folder)
-    elif data.get("model_type") == "t5":
-        config, weights, ids = load_t5(folder)
-    else:
-        config = _KINDS[data["model_type"]].build(data.get("model"), where)
-        weights, ids = load_tensors(folder / "model.safetensors"), data.get("ids")
-        if not isinstance(ids, dict) or not all(isinstance(ids.get(name), int) for name in ("eos_id", "start_id")):
-            raise FirthError(f"{where}: damaged (ids missing); copy it again")
-    pieces = Pieces.load(folder)
-    target_pieces = Pieces.load(folder / "target") if (folder / "target").is_dir() else pieces
-    languages = read_json(folder / "languages.json") if (folder / "languages.json").is_file() else ["", ""]
-    sizes = (
-        (pieces, config.vocab_size),
-        (target_pieces, config.target_vocab_size or config.vocab_size),
-    )
-    for found, size in sizes:
-        if found.vocab_size > size:
-            raise FirthError(
-                f"{folder}: the tokenizer has {found.vocab_size} tokens but the model only {size}; the files belong to different models"
-            )
-    return config, weights, ids, pieces, target_pieces, languages
 
 
 @dataclass(frozen=True)
@@ -198,11 +131,6 @@ _DRAWN = 2
 _BIAS_FACTOR = 20.0
 
 
-def load_translation(folder: Path) -> TranslationModel:
-    """A run or a Marian directory."""
-    return TranslationModel(*load_translator(folder), folder)
-
-
 def scaled(model: TranslatorConfig) -> dict[str, float]:
     """T5 makes what it scores smaller by the root of its width, whatever that has become."""
     if not isinstance(model, EncoderDecoderConfig) or model.output_scale == 1.0:
@@ -210,12 +138,12 @@ def scaled(model: TranslatorConfig) -> dict[str, float]:
     return {"output_scale": model.hidden_dim**-0.5 if model.tied_output else 1.0}
 
 
-def rate_factors(config: EncoderDecoderConfig) -> dict[str, float]:
+def rate_factors(config: TranslatorConfig) -> dict[str, float]:
     """Adam moves every number alike, but T5 was made for steps in proportion to what a weight is (Adafactor): its tables
     are as large as the root of the width beside its matrices. (Its queries are small, which is why ours are not:
-    ``interop/t5.py`` makes them so.) And a bias says nothing before it is some units large,
+    ``t5/format.py`` makes them so.) And a bias says nothing before it is some units large,
     which takes a short training too long: until then no token knows its neighbours, and nothing else is learned."""
-    if not config.by_width:
+    if not isinstance(config, EncoderDecoderConfig) or not config.by_width:
         return {}
     found = {"model.tokens.weight": config.hidden_dim**0.5}
     if config.positions == "relative":
@@ -237,7 +165,7 @@ class TranslationPretraining(Pretraining):
         "target/tokenizer.json",
     )
     uses = ('translate {name} "A sentence."', "translate {name} texts.txt --beams 5")
-    model: EncoderDecoder | Seq2Seq
+    model: TranslationNetwork
     objective: Translation
     corpus: Any
 
@@ -249,12 +177,9 @@ class TranslationPretraining(Pretraining):
         assert isinstance(config.objective, TranslationConfig)
         source, target = corpus.pieces, corpus.target_pieces
         specials = PairSpecials(source.pad_id, source.eos_id, target.pad_id, target.eos_id)
-        objective = Translation(config.objective, specials)
-        if isinstance(config.model, EncoderDecoderConfig):
-            self.rate_factors = rate_factors(config.model)
-            return EncoderDecoder(config.model), objective
-        assert isinstance(config.model, Seq2SeqConfig)
-        return Seq2Seq(config.model), objective
+        assert isinstance(config.model, TranslatorConfig)
+        self.rate_factors = rate_factors(config.model)
+        return build_translator(config.model), Translation(config.objective, specials)
 
     def initialize(self, generator: torch.Generator) -> None:
         self.model.initialize(generator)
@@ -262,7 +187,7 @@ class TranslationPretraining(Pretraining):
     @classmethod
     def configure(cls, config: RunConfig, corpus: Any, from_base: bool = False) -> RunConfig:
         """The sizes of the vocabularies; sentences must fit into learned positions."""
-        assert isinstance(config.model, EncoderDecoderConfig | Seq2SeqConfig)
+        assert isinstance(config.model, TranslatorConfig)
         if not from_base:
             target = corpus.info.target_vocab_size if corpus.info.separate else None
             sizes = {"vocab_size": corpus.info.vocab_size, "target_vocab_size": target}
@@ -313,20 +238,20 @@ class TranslationPretraining(Pretraining):
         if self.score_pairs is not None:
             return self.score_pairs(folder, self.corpus.heldout, limit)
         sources, references = (self.corpus.heldout.texts(side)[:limit] for side in ("source", "target"))
-        translated = load_translation(folder).translate(sources)
+        translated = TranslationModel.load(folder).translate(sources)
         return score_translations(translated, references, self.corpus.info.languages[1])
 
     def report_parts(self, folder: Path) -> list[str]:
         """How some held-out sentences were translated, and what was looked at."""
         if not self.corpus.heldout.num_pairs:
             return []
-        model = load_translation(folder)
+        model = TranslationModel.load(folder)
         texts = [text for text in self.corpus.heldout.texts("source") if 2 < len(text.split()) < 16 or text.isalpha()]
         parts = []
         for text in texts[:_DRAWN]:
             target = model.translate(text)[0]
             parts.append(f"<p>{html.escape(text)}</p><p>→ {html.escape(target)}</p>")
-            if isinstance(model.config, EncoderDecoderConfig) or model.config.attention != "none":
+            if "alignment" in model.abilities:
                 maps = model.attention(text, target)
                 parts.append(f"<figure>{heat_map(maps.alignment, maps.target_tokens, maps.source_tokens)}</figure>")
         return ["<h2>Translations, and what was looked at</h2>", *parts] if parts else []

@@ -1,14 +1,16 @@
-"""The encoder of an encoder-decoder by itself, as tasks read it: ids to layers of the source (of translators: CoVe,
-McCann et al. 2017).
+"""Trained models that translate: sources in, targets out, with BLEU and chrF.
 
-B batch, T tokens, D hidden size.
+``Translator`` is what any of them answers, wherever it searches; ``TranslationModel`` is one with its network;
+``SourceReader`` the encoder by itself, as tasks read it (CoVe, McCann et al. 2017).
+
+B batch, N sources, S source tokens, T target tokens, D hidden size.
 """
 
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -19,12 +21,11 @@ from firth.core.errors import FirthError
 from firth.core.types import Encoding, Frame, Inputs, Layers, TextReader
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Hypothesis, Rules
-from firth.models.seq2seq.config import Seq2SeqConfig
-from firth.models.seq2seq.network import Seq2Seq, Seq2SeqStepper
-from firth.models.shared.configs import EncoderDecoderConfig
-from firth.models.shared.encoder_decoder import EncoderDecoder, EncoderDecoderStepper
+from firth.models.shared.encoder_decoder import TranslationNetwork
 from firth.models.shared.model import AttentionMaps, Model, TextLayers, Translated, loading
-from firth.nn.layers import PackedMatrix, TokenNetwork, pool_tokens, turn_matrices
+from firth.models.shared.published import Weights
+from firth.models.shared.translator_format import build_translator, load_translator
+from firth.nn.layers import PackedMatrix, TokenNetwork, pool_tokens
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.words import is_han, spaced
 
@@ -182,19 +183,14 @@ class SourceReader(TokenNetwork):
     """Shares the weights of the model, and owns those of the encoder alone: a task neither trains nor keeps the rest.
     Positions and segments are told by the text alone."""
 
-    def __init__(self, model: EncoderDecoder | Seq2Seq) -> None:
+    def __init__(self, model: TranslationNetwork) -> None:
         super().__init__()
         self.__dict__["model"] = model  # past nn.Module, which would register all of it
         self.tokens = model.tokens
-        if isinstance(model, EncoderDecoder):
-            self.encoder_positions = model.encoder_positions
-            self.encoder_blocks = model.encoder_blocks
-            self.encoder_relative = model.encoder_relative
-            self.encoder_norm = model.encoder_norm
-        else:
-            self.encoder_layers = model.encoder
+        for name, part in model.encoder_parts().items():
+            self.add_module(name, part)
 
-    model: EncoderDecoder | Seq2Seq
+    model: TranslationNetwork
 
     def train(self, mode: bool = True) -> "SourceReader":
         super().train(mode)
@@ -223,8 +219,8 @@ class TranslationModel(Translator):
 
     def __init__(
         self,
-        config: EncoderDecoderConfig | Seq2SeqConfig,
-        weights: dict[str, torch.Tensor],
+        network: TranslationNetwork,
+        weights: Weights,
         ids: dict[str, int],
         pieces: Pieces,
         target_pieces: Pieces,
@@ -232,27 +228,26 @@ class TranslationModel(Translator):
         where: Path,
     ) -> None:
         super().__init__(ids, pieces, target_pieces, languages)
-        self.config = config
-        self.dim, self.num_layers = config.hidden_dim, config.num_layers
-        self.model = EncoderDecoder(config) if isinstance(config, EncoderDecoderConfig) else Seq2Seq(config)
-        self.target_vocab_size = self.model.target_vocab_size
-        if isinstance(config, EncoderDecoderConfig) and config.positions == "learned":
-            self.room = config.max_positions
+        self.model, self.config = network, network.config
+        self.dim, self.num_layers = network.tokens.embedding_dim, network.num_layers
+        self.target_vocab_size, self.room = network.target_vocab_size, network.max_len
         with loading(where):
-            self.model.load_state_dict(weights)
-        self.model.eval()
-        if isinstance(self.model, EncoderDecoder):
-            turn_matrices(self.model.decoder_blocks)
+            network.load_state_dict(weights)
+        network.eval()
+        network.prepare_decoding()
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """From a run or a published directory."""
+        config, weights, ids, pieces, target_pieces, languages = load_translator(folder)
+        return cls(build_translator(config), weights, ids, pieces, target_pieces, languages, folder)
 
     @property
     def num_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     def _abilities(self) -> set[str]:
-        found = super()._abilities() | {"translate"}
-        if isinstance(self.model, EncoderDecoder):
-            return found | {"attention", "alignment"}
-        return found if self.model.alignment is None else found | {"alignment"}
+        return super()._abilities() | {"translate"} | self.model.shows
 
     # -- the source
 
@@ -265,7 +260,7 @@ class TranslationModel(Translator):
             module=SourceReader(self.model),
             tokenize=lambda text: pieces.encode(text, add_special=False, read_special=False),
             dim=self.dim,
-            num_layers=self.config.num_layers + 1,
+            num_layers=self.num_layers + 1,
             max_len=self.room,
             frame=Frame(after=(pieces.eos_id,)),
             pad_id=pieces.pad_id or 0,
@@ -304,12 +299,8 @@ class TranslationModel(Translator):
         self, rows: list[NDArray[np.int64]], forced: list[list[int]], beam: Beam, max_tokens: int, rules: Rules
     ) -> list[list[Hypothesis]]:
         prompts = [[self.start_id, *begun] for begun in forced]
-        stepper: Any
         with torch.inference_mode():
-            if isinstance(self.model, EncoderDecoder):
-                stepper = EncoderDecoderStepper(self.model, *self._padded(rows), self._output)
-            else:
-                stepper = Seq2SeqStepper(self.model, *self._padded(rows), self._output)
+            stepper = self.model.stepper(*self._padded(rows), self._output)
             return beam_search(stepper, prompts, max_tokens, self.eos_id, beam, rules)
 
     def _copied(self, text: str, encoding: Encoding, ids: list[int]) -> str:
@@ -351,11 +342,9 @@ class TranslationModel(Translator):
         target = torch.tensor([[self.start_id, *ids[:-1]]])
         names = [self.target_pieces.token(number) for number in ids]
         with torch.inference_mode():
-            if isinstance(self.model, EncoderDecoder):
-                inside, own, between = (part[:, 0].numpy() for part in self.model.attention(source, None, target))
-                return AttentionMaps(encoding.tokens, encoding.offsets, inside, names, between, own)
-            weights_BTS = self.model.attention(source, None, target)
-        if weights_BTS is None:
+            found = self.model.looks(source, target)
+        if found is None:
             return None
-        none = np.zeros((0, 0, len(encoding.ids), len(encoding.ids)), np.float32)
-        return AttentionMaps(encoding.tokens, encoding.offsets, none, names, weights_BTS[None].numpy(), None)
+        inside, between = (part.numpy() for part in (found[0], found[2]))
+        own = None if found[1] is None else found[1].numpy()
+        return AttentionMaps(encoding.tokens, encoding.offsets, inside, names, between, own)

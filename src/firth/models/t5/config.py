@@ -1,4 +1,8 @@
-"""The settings of objectives: what is predicted from what; ``kind`` says which."""
+"""T5's settings: how much text is taken out and in how long spans; and its recipes.
+
+The network is the shared encoder-decoder (``EncoderDecoderConfig``) with T5's choices: relative positions, RMS norms
+first, no biases.
+"""
 
 from collections.abc import Callable
 from typing import Annotated, Literal

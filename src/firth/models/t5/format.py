@@ -13,6 +13,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, save_tensors, write_json
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.published import ACTIVATIONS, Names, Published, Weights, activation_name, scatter
+from firth.models.shared.translator_format import TranslatorFormat
 
 _ACTIVATIONS = {**ACTIVATIONS, "silu": "silu"}
 _SETTINGS = {
@@ -153,3 +154,6 @@ def load_t5(folder: Path) -> tuple[EncoderDecoderConfig, Weights, dict[str, int]
     weights = _scale_queries(published.gather(_names(config)), 1 / config.query_scale)
     published.finish(_REPEATED.__contains__)
     return config, weights, ids
+
+
+T5 = TranslatorFormat("t5", is_t5, save_t5, load_t5)

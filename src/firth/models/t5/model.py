@@ -1,10 +1,12 @@
-"""Writing spans for given sentinels: each sentinel once, in order, with at least one token after it.
+"""A trained T5: it fills in what was taken out of a text, and writes what it was taught to (Raffel et al. 2020).
+
+Spans are written for given sentinels: each sentinel once, in order, with at least one token after it.
 
 N rows, V vocabulary.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -14,7 +16,7 @@ from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Rules
 from firth.models.shared.encoder_decoder import DecoderState, EncoderDecoder, EncoderDecoderStepper
 from firth.models.shared.model import Guess
-from firth.models.shared.translation_model import SourceReader, TranslationModel
+from firth.models.shared.translation_model import TranslationModel
 from firth.tokenizers.pieces import PATTERN, sentinel, sentinel_ids, spans_of
 
 
@@ -83,20 +85,8 @@ class T5Model(TranslationModel):
 
     def reader(self) -> TextReader:
         """The encoder for a task: a text ends with the token that ends texts, two are read as one row."""
-        assert isinstance(self.model, EncoderDecoder)
-        pieces = self.pieces
-        return TextReader(
-            kind=self.kind,
-            module=SourceReader(self.model),
-            tokenize=lambda text: pieces.encode(text, add_special=False, read_special=False),
-            dim=self.dim,
-            num_layers=self.config.num_layers + 1,
-            max_len=self.room,
-            frame=Frame((), (self.eos_id,), (self.eos_id,)),
-            pad_id=pieces.pad_id or 0,
-            summary="mean",
-            joins_pairs=True,
-        )
+        ends = (self.eos_id,)
+        return replace(super().reader(), frame=Frame((), ends, ends), summary="mean", joins_pairs=True)
 
     # -- what was taken out
 

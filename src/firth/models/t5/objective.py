@@ -28,9 +28,9 @@ from firth.corpus.streams import StreamRows, TokenStream
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
 from firth.models.shared.pretraining import Pretraining
-from firth.models.shared.translation import load_translator, rate_factors, save_translator, scaled, target_losses
+from firth.models.shared.translation import rate_factors, scaled, target_losses
+from firth.models.shared.translator_format import load_translator, save_translator
 from firth.models.t5.config import CorruptedSpansConfig
-from firth.models.t5.model import T5Model
 from firth.tokenizers.pieces import Pieces, sentinel_ids, with_sentinels
 
 LOSS = "spans"
@@ -142,11 +142,6 @@ class CorruptedSpans(nn.Module):
         known = torch.as_tensor([*self.sentinels.tolist(), self.eos_id], device=labels_N.device)
         text_N = None if self.training else ~torch.isin(labels_N, known)
         return target_losses(LOSS, model, hidden_BTD.flatten(0, 1), labels_N, self.training, text_N=text_N)
-
-
-def load_text_to_text(folder: Path) -> T5Model:
-    """A T5 run or a published T5 directory."""
-    return T5Model(*load_translator(folder), folder)
 
 
 def pieces_of(corpus: Corpus, config: CorruptedSpansConfig) -> Pieces:

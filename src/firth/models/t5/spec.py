@@ -10,6 +10,7 @@ from firth.models.t5.config import RECIPES, CorruptedSpansConfig
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
+    from firth.models.shared.translator_format import TranslatorFormat
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
@@ -20,9 +21,15 @@ def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
 
 
 def _load(folder: Path) -> "Model":
-    from firth.models.t5.objective import load_text_to_text
+    from firth.models.t5.model import T5Model
 
-    return load_text_to_text(folder)
+    return T5Model.load(folder)
+
+
+def _format() -> "TranslatorFormat":
+    from firth.models.t5.format import T5
+
+    return T5
 
 
 SPEC = ModelSpec(
@@ -30,6 +37,7 @@ SPEC = ModelSpec(
     recipes=RECIPES,
     pretraining=_pretraining,
     load=_load,
+    translator_format=_format,
     network=EncoderDecoderConfig,
     objectives=(CorruptedSpansConfig, TranslationConfig),
     tokens=("wordpiece", "unigram"),

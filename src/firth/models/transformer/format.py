@@ -12,6 +12,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, save_tensors, write_json
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.published import ACTIVATIONS, Names, Published, Weights, activation_name, scatter
+from firth.models.shared.translator_format import TranslatorFormat
 
 _ACTIVATIONS = {**ACTIVATIONS, "swish": "silu", "silu": "silu"}
 _SETTINGS = {
@@ -143,3 +144,6 @@ def load_marian(folder: Path) -> tuple[EncoderDecoderConfig, Weights, dict[str, 
     weights["output_bias"] = published.tensors.pop("final_logits_bias", torch.zeros(1, size)).reshape(-1)
     published.finish(_REPEATED.__contains__)
     return config, weights, ids
+
+
+MARIAN = TranslatorFormat("marian", is_marian, save_marian, load_marian)

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 from firth.core.registry import ModelSpec, ObjectiveConfig
 from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
-from firth.models.transformer.recipes import RECIPES
+from firth.models.transformer.config import RECIPES
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
+    from firth.models.shared.translator_format import TranslatorFormat
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
@@ -19,9 +20,15 @@ def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
 
 
 def _load(folder: Path) -> "Model":
-    from firth.models.shared.translation import load_translation
+    from firth.models.shared.translation_model import TranslationModel
 
-    return load_translation(folder)
+    return TranslationModel.load(folder)
+
+
+def _format() -> "TranslatorFormat":
+    from firth.models.transformer.format import MARIAN
+
+    return MARIAN
 
 
 SPEC = ModelSpec(
@@ -29,6 +36,7 @@ SPEC = ModelSpec(
     recipes=RECIPES,
     pretraining=_pretraining,
     load=_load,
+    translator_format=_format,
     network=EncoderDecoderConfig,
     objectives=(TranslationConfig,),
     tokens=("pairs",),

@@ -1,4 +1,7 @@
-"""The settings of objectives: what is predicted from what; ``kind`` says which."""
+"""UniLM's settings: the shares of the four attention masks, how it learns to write from pairs, and its recipes.
+
+The network is the shared encoder (``EncoderConfig``) with segment numbers for each kind of mask.
+"""
 
 from collections.abc import Callable
 from typing import Annotated, Literal, Self

@@ -1,4 +1,4 @@
-"""An encoder that writes: the next token is what fills a [MASK] at the end (Dong et al. 2019).
+"""A trained UniLM: an encoder that writes, too; the next token is what fills a [MASK] at the end (Dong et al. 2019).
 
 The text so far is read left to right (a source before it in both directions), never the [MASK], so its keys and
 values are kept. A step reads two tokens: the one that was chosen and a new [MASK].
@@ -9,7 +9,7 @@ N rows, S source tokens, T tokens so far, V vocabulary, D hidden size.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from firth.core.run import Run
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Rules, Trace
 from firth.models.shared.encoder import Encoder
-from firth.models.shared.encoder_model import EncoderModel, load_encoder
+from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.generation import Continuation, Generation, generate
 from firth.models.shared.model import Translated
 from firth.models.unilm.config import MaskedTargetsConfig
@@ -133,6 +133,16 @@ class UnilmModel(EncoderModel):
     source_len: int | None = None  # tokens of a source that are read, where it was taught so
     seq_len: int | None = None  # tokens of source and target together in rows of pairs, where it learned from such
 
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The encoder of a run; one that learned from pairs reads rows as long as those of its training."""
+        model = super().load(folder)
+        run = Run.open(folder)
+        config = RunConfig.build(run.record.config, run.path)
+        if isinstance(config.objective, MaskedTargetsConfig):
+            model.seq_len = config.objective.seq_len
+        return model
+
     def _scores(self, hidden_ND: torch.Tensor) -> torch.Tensor:
         assert self.token_head is not None
         return self.token_head(hidden_ND, self.encoder.embeddings.tokens.weight)
@@ -223,14 +233,3 @@ class UnilmModel(EncoderModel):
         stepper = ClozeStepper(self.encoder, self._scores, mask_id, _LEFTWARD, first_id=cls_id)
         with torch.inference_mode():
             return generate(stepper, self.pieces, texts, chosen, trace)
-
-
-def load_unilm(folder: Path) -> UnilmModel:
-    """The encoder of a run; one that learned from pairs reads rows as long as those of its training."""
-    model = UnilmModel.from_weights(*load_encoder(folder), Pieces.load(folder), folder)
-    assert isinstance(model, UnilmModel)
-    run = Run.open(folder)
-    config = RunConfig.build(run.record.config, run.path)
-    if isinstance(config.objective, MaskedTargetsConfig):
-        model.seq_len = config.objective.seq_len
-    return model

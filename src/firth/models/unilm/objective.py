@@ -27,7 +27,7 @@ from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.corpus.pairs import PairsCorpus, PairSplit
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, TokenHead
-from firth.models.shared.encoder_model import EncoderPretraining, specials_of
+from firth.models.shared.pretraining import EncoderPretraining
 from firth.models.shared.rows import (
     Rows,
     RowWriter,
@@ -37,10 +37,11 @@ from firth.models.shared.rows import (
     guessing_losses,
     hide_tokens,
     picked_columns,
+    specials_of,
 )
 from firth.models.shared.translation_model import score_translations
 from firth.models.unilm.config import MaskedTargetsConfig, UnifiedMasksConfig
-from firth.models.unilm.model import load_unilm
+from firth.models.unilm.model import UnilmModel
 
 KINDS = ("bidirectional", "left_to_right", "right_to_left", "seq2seq")
 BOTH_WAYS, LEFTWARD, RIGHTWARD, SEQUENCE = range(4)
@@ -295,7 +296,7 @@ class UnilmWriting(EncoderPretraining):
             return self.score_pairs(folder, heldout, _SCORED)
         sources, references = (heldout.texts(side)[:_SCORED] for side in ("source", "target"))
         longest = min(int(heldout.lens("target").max()) + 8, self.model.config.max_positions // 2)
-        found = load_unilm(folder).translate(sources, max_tokens=longest)
+        found = UnilmModel.load(folder).translate(sources, max_tokens=longest)
         return score_translations(found, references, self.corpus.info.languages[1])
 
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, Any]:

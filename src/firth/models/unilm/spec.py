@@ -19,9 +19,9 @@ def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
 
 
 def _load(folder: Path) -> "Model":
-    from firth.models.unilm.model import load_unilm
+    from firth.models.unilm.model import UnilmModel
 
-    return load_unilm(folder)
+    return UnilmModel.load(folder)
 
 
 SPEC = ModelSpec(

@@ -1,4 +1,4 @@
-"""The settings of models, one config a shape; ``kind`` says which."""
+"""XLNet's settings: the shape of its two streams and their memory, which tokens are targets, and its recipes."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal

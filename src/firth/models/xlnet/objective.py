@@ -24,11 +24,10 @@ from firth.core.registry import RunConfig
 from firth.core.types import Batch, Losses, Objective
 from firth.corpus.format import Corpus, Split, need_text, require_same_tokens
 from firth.corpus.streams import Streams, TokenStream, cut_equally
-from firth.models.shared.encoder_model import specials_of
 from firth.models.shared.pretraining import Pretraining, require_one_process
-from firth.models.shared.rows import Specials, picked_columns
+from firth.models.shared.rows import Specials, picked_columns, specials_of
 from firth.models.xlnet.config import PermutedOrderConfig, TwoStreamConfig
-from firth.models.xlnet.model import load_xlnet, save_xlnet
+from firth.models.xlnet.format import load_xlnet, save_xlnet
 from firth.models.xlnet.network import TwoStream
 from firth.tokenizers.pieces import Pieces, with_class_last
 

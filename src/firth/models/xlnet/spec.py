@@ -18,7 +18,8 @@ def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
 
 
 def _load(folder: Path) -> "Model":
-    from firth.models.xlnet.model import XlnetModel, load_xlnet
+    from firth.models.xlnet.format import load_xlnet
+    from firth.models.xlnet.model import XlnetModel
     from firth.tokenizers.pieces import Pieces
 
     return XlnetModel(*load_xlnet(folder), Pieces.load(folder), folder)

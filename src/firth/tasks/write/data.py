@@ -271,7 +271,7 @@ def read_writing(
 
 def _pairs(path: Path, reading: Reading) -> list[TextExample]:
     """Sources and targets of a TSV, jsonl or TMX file, none of them empty."""
-    chosen = PairsReadingConfig(source=reading.text, target=reading.label)
+    chosen = PairsReadingConfig(source=reading.text, target=reading.label, encoding=reading.encoding or "utf-8")
     return [
         TextExample(pair.source, None, pair.target, str(path))
         for pair in read_pairs(find_pair_sources([str(path)]), chosen)
@@ -283,7 +283,9 @@ def _copies(path: Path, reading: Reading) -> list[TextExample]:
     """Parts of the texts of a file, which is read as ``prepare`` reads it, to be repeated."""
     if reading.second is not None or reading.label is not None:
         raise FirthError("form=copy learns from plain text: leave out the columns of labels and second texts")
-    documents = read_documents(find_sources([str(path)]), ReadingConfig(column=reading.text or "text"))
+    documents = read_documents(
+        find_sources([str(path)]), ReadingConfig(column=reading.text or "text", encoding=reading.encoding or "utf-8")
+    )
     found = copies(document.text for document in documents)
     if not found:
         raise FirthError(f"{path}: no clauses to copy in it; give a file of plain text")

@@ -253,7 +253,7 @@ def test_an_empty_split_is_refused(tmp_path: Path) -> None:
 
 
 def test_special_ids_of_a_real_corpus(corpus: Corpus) -> None:
-    from firth.models.shared.encoder_model import specials_of
+    from firth.models.shared.rows import specials_of
 
     specials = specials_of(corpus.pieces, corpus.folder)
     assert len(specials.ordinary) == corpus.info.vocab_size - 5

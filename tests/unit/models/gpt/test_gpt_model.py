@@ -11,7 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 import firth
-from firth.cli.main import app, main
+from firth.cli.main import application, main
 from firth.core.config import parse_settings
 from firth.core.errors import FirthError
 from firth.core.types import Inputs
@@ -187,7 +187,7 @@ def test_prompts_that_cannot_be(gpt: DecoderModel, run_folder: Path) -> None:
 
 
 def ran(*words: str, given: str | None = None, command: str = "generate") -> str:
-    done = CliRunner().invoke(app, [command, *words], input=given)
+    done = CliRunner().invoke(application(), [command, *words], input=given)
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -237,7 +237,7 @@ def test_labels_by_prompt_are_scored(gpt: DecoderModel, gpt_folder: Path, work: 
     asked = [("an apple", "good"), ("the river", "bad"), ("old", "bad"), ("a red boat", "good")]
     (work / "dev.tsv").write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in asked))
     words = ["evaluate", str(gpt_folder), "--data", "dev.tsv", "--examples", "examples.tsv", "--template"]
-    done = CliRunner().invoke(app, [*words, "{text}: {label}\\n", "--json"])
+    done = CliRunner().invoke(application(), [*words, "{text}: {label}\\n", "--json"])
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     shown = [("the doctor", "good"), ("a clock", "bad")]
@@ -246,7 +246,7 @@ def test_labels_by_prompt_are_scored(gpt: DecoderModel, gpt_folder: Path, work: 
     assert found["accuracy"] == pytest.approx(np.mean(right))
     assert (found["examples"], found["shown"]) == (4, 2)
     assert found["interval"]["low"] <= found["accuracy"] <= found["interval"]["high"]
-    plain = CliRunner().invoke(app, [*words, "{text}: {label}\\n"])
+    plain = CliRunner().invoke(application(), [*words, "{text}: {label}\\n"])
     assert "accuracy, 95 %" in plain.stdout
 
 

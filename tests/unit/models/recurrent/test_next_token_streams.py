@@ -12,7 +12,8 @@ from firth.core.errors import FirthError
 from firth.corpus.format import Corpus, Split
 from firth.corpus.streams import view_tokens
 from firth.models.recurrent.config import NextTokenStreamsConfig, RecurrentConfig
-from firth.models.recurrent.network import LOSS, NextTokenStreams, Recurrent, build_output
+from firth.models.recurrent.network import Recurrent
+from firth.models.recurrent.objective import LOSS, NextTokenStreams, build_output
 from firth.nn.softmax import TokenOutput
 
 

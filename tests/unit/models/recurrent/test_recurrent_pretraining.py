@@ -20,7 +20,7 @@ from firth.models.pretrain import configure
 from firth.models.recurrent.config import RecurrentConfig
 from firth.models.recurrent.model import RecurrentModel
 from firth.models.recurrent.network import Recurrent
-from firth.models.recurrent.pretraining import gradient_norms
+from firth.models.recurrent.objective import gradient_norms
 from firth.models.shared.pretraining import find_pretraining
 from firth.nn.softmax import TokenOutput
 

@@ -12,7 +12,7 @@ from firth.models.seq2seq.config import Seq2SeqConfig
 from firth.models.seq2seq.network import Seq2Seq
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder import PairHead
-from firth.models.shared.encoder_decoder import EncoderDecoder
+from firth.models.shared.encoder_decoder import EncoderDecoder, TranslationNetwork
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.model import ABILITIES, Attention, AttentionMaps, Model, TextLayers
 from firth.models.shared.static import ScratchModel, StaticModel
@@ -49,13 +49,12 @@ def static() -> StaticModel:
 def translator(pieces: Pieces, **settings: str) -> TranslationModel:
     sizes = {"vocab_size": pieces.vocab_size, "hidden_dim": 16, **settings}
     if settings:
-        config: Seq2SeqConfig | EncoderDecoderConfig = Seq2SeqConfig.build(sizes, "test")
-        weights = Seq2Seq(config).state_dict()
+        network: TranslationNetwork = Seq2Seq(Seq2SeqConfig.build(sizes, "test"))
     else:
-        config = EncoderDecoderConfig.build({**sizes, "num_layers": 1, "num_heads": 2, "ffn_dim": 16}, "test")
-        weights = EncoderDecoder(config).state_dict()
+        shape = {**sizes, "num_layers": 1, "num_heads": 2, "ffn_dim": 16}
+        network = EncoderDecoder(EncoderDecoderConfig.build(shape, "test"))
     ids = {"start_id": 0, "eos_id": 1}
-    return TranslationModel(config, dict(weights), ids, pieces, pieces, ["en", "de"], Path("here"))
+    return TranslationModel(network, dict(network.state_dict()), ids, pieces, pieces, ["en", "de"], Path("here"))
 
 
 def test_of_an_encoder_those_of_its_heads(bert: EncoderModel) -> None:

@@ -63,7 +63,8 @@ def many_documents(seed: int = 0) -> list[list[int]]:
 def all_pairs(split: Split, options: MaskedTokensConfig, turn: int = 0) -> tuple[PairRows, Rows]:
     rows = PairRows(split, options.seq_len, options.short_prob, 0)
     numbers = np.arange(len(rows))
-    return rows, build_pairs(split, rows, Turns(numbers, np.full_like(numbers, turn), 0), options, SPECIALS)
+    turns = Turns(numbers, np.full_like(numbers, turn), 0)
+    return rows, build_pairs(split, rows, turns, options, SPECIALS, options.pairs)
 
 
 def test_pairs_by_hand(tmp_path: Path) -> None:
@@ -229,6 +230,7 @@ def test_ngrams_are_runs_of_whole_words(tmp_path: Path) -> None:
     assert np.allclose(shares, [0.4, 0.3, 0.2, 0.1], atol=0.06)
 
 
+@pytest.mark.slow
 def test_a_tiny_bert_learns_a_hundred_sentences_by_heart(tmp_path: Path) -> None:
     """Static masks and pairs: more than 99 % of masked tokens, more than 98 % of pairs."""
     words = [f"{first}{second}" for first in "bdfgklmnprst" for second in ("a", "e", "i", "o", "u", "an", "en", "in")]

@@ -15,6 +15,8 @@ from firth.models.shared.translation_model import TranslationModel, score_transl
 from firth.training.checkpoints import read_history
 from pair_text import sentence_pairs, write_sides
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = [
     "num_layers=1",
     "num_decoder_layers=2",

@@ -14,6 +14,8 @@ from firth.models.seq2seq.network import Seq2Seq, Seq2SeqStepper
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder, EncoderDecoderStepper
 
+pytestmark = pytest.mark.slow
+
 V, START, END = 23, 0, 1
 SHAPE: dict[str, Any] = {
     "vocab_size": V,

@@ -35,6 +35,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_fine_tuned_from_a_run_it_writes(copies: Path, tmp_path: Path) -> None:
     config = find_run_recipe("unilm-tiny").override([*SHAPE, *LOOP, "steps=20"])
     base = firth.pretrain(config, corpus=copies / "text", out=tmp_path / "base")

@@ -1,4 +1,7 @@
-"""The Transformer as a translator (Vaswani et al. 2017)."""
+"""The recipes of the Transformer as a translator (Vaswani et al. 2017).
+
+The network is the shared encoder-decoder (``EncoderDecoderConfig``), the objective the shared ``TranslationConfig``.
+"""
 
 from collections.abc import Callable
 

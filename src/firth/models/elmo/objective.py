@@ -1,0 +1,377 @@
+"""The next word and the one before, jointly: ELMo's objective and its pre-training (Peters et al. 2018).
+
+Text is read in streams, in both directions, with the state carried from batch to batch; words are scored by a sampled
+softmax over a table, or over characters as well.
+
+G directions (2), B streams, T words, N predicted words, M characters, P output size of a direction, V vocabulary.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from firth.core.errors import FirthError
+from firth.core.files import load_tensors, save_tensors, write_json, write_text
+from firth.core.registry import RunConfig
+from firth.core.types import Batch, Losses, Objective
+from firth.corpus.format import Corpus, Split, need_text
+from firth.corpus.streams import MARKS, Located, Spellings, Streams, TokenStream, cut_evenly
+from firth.models.elmo.config import BothDirectionsConfig, ElmoConfig
+from firth.models.elmo.format import OPTIONS, WEIGHTS, load_elmo, require_h5py, save_elmo
+from firth.models.elmo.model import SOFTMAX, VOCABULARY, WORDS, pair_of
+from firth.models.elmo.network import Elmo, build_token_layer
+from firth.models.shared.pretraining import Pretraining, require_one_process
+from firth.nn.character_cnn import CharacterCNN, CharacterSoftmax, TableSoftmax, sampled_loss
+from firth.nn.lstmp import State
+from firth.nn.softmax import cross_entropy_sum, draw_log_uniform, log_expected_counts, log_unigram
+from firth.vectors.vocabulary import read_words, view_vocabulary
+
+_ORDER, _NOISE = 31, 41  # what the random numbers here are for
+_TOGETHER = 1024  # words of which the characters are looked at in one go
+NAMES = ("forward", "backward")
+Ids = NDArray[np.int64]
+
+
+def read_both_directions(split: Split, sentence: Located, spellings: Spellings) -> tuple[Ids, Ids]:
+    """Types that are read and types that come next, both [G, B, T]: the sentence, and the sentence turned around.
+
+    A sentence of n words has n + 1 places: at each there is a word that is read and one that comes next, the borders of
+    the sentence among them."""
+    place, size = sentence.offset, sentence.len
+    last = len(split.tokens) - 1
+
+    def token(index: Ids) -> Ids:
+        return np.asarray(split.tokens[np.clip(sentence.start + index, 0, last)], np.int64)
+
+    inputs = np.stack(
+        (
+            np.where(place == 0, spellings.begin, token(place - 1)),
+            np.where(place == 0, spellings.end, token(size - place)),
+        )
+    )
+    targets = np.stack(
+        (
+            np.where(place == size, spellings.end, token(place)),
+            np.where(place == size, spellings.begin, token(size - 1 - place)),
+        )
+    )
+    return inputs, targets
+
+
+class BothDirections(nn.Module):
+    """The objective: windows of text in streams, the softmax, the state that is carried."""
+
+    def __init__(
+        self,
+        config: BothDirectionsConfig,
+        model: ElmoConfig,
+        spellings: Spellings,
+        num_streams: int,
+        network: CharacterCNN | None = None,
+    ) -> None:
+        """``network`` is the softmax's own, if it has one."""
+        super().__init__()
+        self.config = config
+        self.spellings = spellings
+        self.num_streams = num_streams
+        self.widest = max(width for width, _ in model.filters)
+        size = spellings.num_known
+        self.softmax: TableSoftmax | CharacterSoftmax = (
+            TableSoftmax(size, model.projection_dim)
+            if config.softmax == "table"
+            else CharacterSoftmax(network, size, model.projection_dim, config.correction_dim)
+        )
+        self.num_samples = min(config.num_samples, size - 1)
+        self.weights = dict.fromkeys(NAMES, 0.5)
+        self.num_layers = model.num_layers
+        for layer in range(model.num_layers):
+            self.register_buffer(f"hidden_{layer}", torch.zeros(2, num_streams, model.projection_dim))
+            self.register_buffer(f"cell_{layer}", torch.zeros(2, num_streams, model.cell_dim))
+        self._heldout_states: list[State] | None = None
+        self._all_rows: torch.Tensor | None = None
+
+    def start(self, generator: torch.Generator, counts: Ids, num_sentences: int) -> None:
+        """``counts`` of the corpus's types. Scores begin at how often words occur, which a language model would learn
+        first otherwise, in hundreds of steps."""
+        self.softmax.initialize(generator)
+        known_V = np.zeros(self.spellings.num_known, np.int64)
+        np.add.at(known_V, self.spellings.known(np.arange(len(counts))), counts)
+        known_V[:2] = num_sentences  # the marks at both ends of each
+        with torch.no_grad():
+            self.softmax.bias.copy_(log_unigram(known_V))
+
+    # -- batches
+
+    def rows(self, split: Split, seed: int) -> Streams:
+        text = TokenStream(split, (self.spellings.end,), "sentence", shuffle_key=(seed, _ORDER))
+        need_text(split, len(text))
+        return Streams(text, cut_evenly(len(text), self.num_streams), self.config.seq_len)
+
+    def batch(self, split: Split, rows: Streams, seed: int, first: int, count: int) -> Batch:
+        """Window ``first / count`` of every stream; a pure function of its arguments."""
+        assert count == self.num_streams
+        number = first // count
+        window = rows.window(number)
+        sentence = rows.text.locate(window.positions, window.epoch)
+        inputs, targets = (
+            np.ascontiguousarray(part.transpose(0, 2, 1))
+            for part in read_both_directions(split, sentence, self.spellings)
+        )
+        live = np.ascontiguousarray(window.inside.T)
+        distinct, places = self.distinct(inputs)
+        goals = self.spellings.known(targets)
+        arrays: dict[str, NDArray[Any]] = {"inputs": places, "targets": goals, "num_inputs": np.asarray(len(distinct))}
+        if self.num_samples:
+            distinct = self._add_candidates(arrays, distinct, goals, (seed, _NOISE, number))
+        arrays["characters"] = self.spell(distinct)
+        if not live.all():
+            arrays["live"] = np.stack((live, live))
+        fresh = (sentence.offset == 0).T if self.config.reset_between_sentences else np.zeros_like(live)
+        fresh[0] |= window.number == 0
+        if fresh.any():
+            arrays["fresh"] = np.stack((fresh, fresh))
+        size = int(live.sum())
+        return Batch(arrays, dict.fromkeys(NAMES, size), size)
+
+    def distinct(self, inputs: Ids) -> tuple[Ids, Ids]:
+        """The distinct types of a batch, and where each is among them."""
+        found, places = np.unique(inputs, return_inverse=True)
+        return found, places.reshape(inputs.shape)
+
+    def spell(self, types: Ids) -> Ids:
+        """Their characters."""
+        return self.spellings.characters(types, self.widest)
+
+    def _add_candidates(self, arrays: dict[str, NDArray[Any]], distinct: Ids, goals: Ids, key: tuple[int, ...]) -> Ids:
+        """The words that a sampled softmax compares: the targets of the batch and the noise, each once. Returns
+        the words to spell: the inputs first, then candidates that are not among them."""
+        size = self.spellings.num_known
+        noise, num_draws = draw_log_uniform(self.num_samples, size, *key)
+        candidates = np.unique(np.concatenate((goals.reshape(-1), noise)))
+        arrays["candidates"] = candidates
+        arrays["target_places"] = np.searchsorted(candidates, goals)
+        arrays["samples"] = np.searchsorted(candidates, noise)
+        arrays["log_expected"] = log_expected_counts(candidates, size, num_draws).astype(np.float32)
+        if self.config.softmax == "table":
+            return distinct
+        types = self.spellings.types(candidates)
+        at = np.minimum(np.searchsorted(distinct, types), len(distinct) - 1)
+        known = distinct[at] == types
+        arrays["spelt"] = np.where(known, at, len(distinct) + np.cumsum(~known) - 1)
+        return np.concatenate((distinct, types[~known]))
+
+    # -- the state
+
+    def _states(self) -> list[State] | None:
+        if not self.training:
+            return self._heldout_states
+        return [(getattr(self, f"hidden_{layer}"), getattr(self, f"cell_{layer}")) for layer in range(self.num_layers)]
+
+    def _keep(self, states: list[State]) -> None:
+        if not self.training:
+            self._heldout_states = states
+            return
+        for layer, (hidden, cell) in enumerate(states):
+            getattr(self, f"hidden_{layer}").copy_(hidden.detach())
+            getattr(self, f"cell_{layer}").copy_(cell.detach())
+
+    def train(self, mode: bool = True) -> "BothDirections":
+        """Between training and testing, what was kept for a test is forgotten."""
+        self._heldout_states, self._all_rows = None, None
+        super().train(mode)
+        return self
+
+    # -- the loss
+
+    def loss(self, model: Elmo, batch: Batch) -> Losses:
+        """Sums of cross-entropy in both directions; a test is always over the whole vocabulary."""
+        tensors = batch.tensors
+        characters = tensors["characters"]
+        if not self._shared:
+            characters = characters[: int(batch.arrays["num_inputs"])]
+        vectors_UP = model.tokens(characters)
+        inputs_GTBP = functional.embedding(tensors["inputs"], vectors_UP)
+        live = tensors.get("live")
+        outputs_GTBP, states = model.read(inputs_GTBP, self._states(), live, tensors.get("fresh"))
+        self._keep(states)
+        hidden_GNP = outputs_GTBP.flatten(1, 2)
+        if self.training and self.num_samples:
+            sums = self._against_samples(tensors, hidden_GNP, vectors_UP)
+        else:
+            sums = self._over_all(model, hidden_GNP, tensors["targets"].flatten(1), live)
+        return Losses(dict(zip(NAMES, sums, strict=True)))
+
+    @property
+    def _shared(self) -> bool:
+        """The softmax takes its rows from the token layer: both are computed in one go."""
+        return isinstance(self.softmax, CharacterSoftmax) and self.softmax.network is None
+
+    def _against_samples(
+        self, tensors: Mapping[str, torch.Tensor], hidden_GNP: torch.Tensor, vectors_UP: torch.Tensor
+    ) -> list[torch.Tensor]:
+        """The sum of each direction over the sampled words."""
+        candidates = tensors["candidates"]
+        if isinstance(self.softmax, TableSoftmax):
+            rows_UP = self.softmax.rows(candidates)
+        elif self.softmax.network is None:
+            rows_UP = self.softmax.rows(candidates, functional.embedding(tensors["spelt"], vectors_UP))
+        else:
+            rows_UP = self.softmax.rows(candidates, self.softmax.network(tensors["characters"][tensors["spelt"]]))
+        targets, samples = tensors["target_places"].flatten(), tensors["samples"]
+        bias_U, log_expected_U = self.softmax.bias[candidates], tensors["log_expected"]
+        each = sampled_loss(hidden_GNP.flatten(0, 1), rows_UP, bias_U, log_expected_U, targets, samples)
+        if "live" in tensors:
+            each = each * tensors["live"].flatten()
+        return list(each.view(2, -1).sum(1))
+
+    def _over_all(
+        self, model: Elmo, hidden_GNP: torch.Tensor, targets_GN: torch.Tensor, live: torch.Tensor | None
+    ) -> list[torch.Tensor]:
+        """The sum of each direction over the whole vocabulary. The rows of a test are made once."""
+        rows_VP = self._all_rows if self._all_rows is not None else self.all_rows(model.tokens)
+        if not self.training:
+            self._all_rows = rows_VP.detach()
+        sums = []
+        for number in range(2):
+            hidden, targets = hidden_GNP[number], targets_GN[number]
+            if live is not None:
+                hidden, targets = hidden[live[number].flatten()], targets[live[number].flatten()]
+            sums.append(cross_entropy_sum(hidden, rows_VP, self.softmax.bias, targets))
+        return sums
+
+    def all_rows(self, tokens: nn.Module) -> torch.Tensor:
+        """The rows of all words, [V, P]."""
+        if isinstance(self.softmax, TableSoftmax):
+            return self.softmax.rows.weight
+        words = np.arange(self.spellings.num_known)
+        network = self.softmax.network or tokens
+        device = self.softmax.correction.weight.device
+        found = []
+        for start in range(0, len(words), _TOGETHER):
+            some = words[start : start + _TOGETHER]
+            characters = torch.from_numpy(self.spell(self.spellings.types(some))).to(device)
+            found.append(self.softmax.rows(torch.from_numpy(some).to(device), network(characters)))
+        return torch.cat(found)
+
+
+class ElmoPretraining(Pretraining):
+    """A bidirectional language model over words."""
+
+    published = (OPTIONS, WEIGHTS, VOCABULARY, SOFTMAX, WORDS)
+    uses = ("encode {name} texts.txt --out vectors.npy",)
+    model: Elmo
+    objective: BothDirections
+
+    @classmethod
+    def require(cls) -> None:
+        require_h5py()
+
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
+        assert isinstance(config.model, ElmoConfig)
+        assert isinstance(config.objective, BothDirectionsConfig)
+        self.require()  # before hours of training, not after
+        require_one_process(
+            "ELMo carries its state from batch to batch, which one process does: train it without torchrun"
+        )
+        known = view_vocabulary(corpus, config.objective.min_count, config.objective.max_vocab).words
+        return Elmo(config.model), self._build_objective(config, corpus, known)
+
+    def _build_objective(self, config: RunConfig, corpus: Corpus, known: list[str]) -> BothDirections:
+        model, objective = config.model, config.objective
+        assert isinstance(model, ElmoConfig)
+        assert isinstance(objective, BothDirectionsConfig)
+        spellings = Spellings(read_words(corpus.folder / "tokenizer" / "words.txt"), known, model.max_chars)
+        own = objective.softmax == "characters" and objective.softmax_network == "own"
+        network = build_token_layer(model) if own else None
+        return BothDirections(objective, model, spellings, config.training.batch_size, network)
+
+    @classmethod
+    def configure(cls, config: RunConfig, corpus: Corpus, from_base: bool = False) -> RunConfig:
+        _require_words(corpus)
+        return config
+
+    def initialize(self, generator: torch.Generator) -> None:
+        self.model.initialize(generator)
+        counts = np.fromfile(self.corpus.folder / "tokenizer" / "counts.bin", np.int64)
+        self.objective.start(generator, counts, self.corpus.info.train.sentences)
+
+    # -- a model that is trained already
+
+    @classmethod
+    def base_config(cls, base: Path, corpus: Corpus) -> ElmoConfig:
+        _require_words(corpus)
+        return load_elmo(*pair_of(base))[0]
+
+    def start_from(self, base: Path) -> None:
+        """The model's weights; the softmax keeps the corpus's own words, and takes the rows of those that the
+        base knew, if the base is a run."""
+        self.model.load_state_dict(load_elmo(*pair_of(base))[1])
+        if (base / SOFTMAX).is_file():
+            self._take_softmax(load_tensors(base / SOFTMAX), read_words(base / VOCABULARY))
+
+    def _take_softmax(self, tensors: dict[str, torch.Tensor], words: list[str]) -> None:
+        ours = self.objective.softmax.state_dict()
+        place = {word: number for number, word in enumerate(words)}
+        known = self.objective.spellings.known_words
+        here = [number for number, word in enumerate(known) if word in place]
+        there = [place[known[number]] for number in here]
+        for name, tensor in tensors.items():
+            if name not in ours or ours[name].shape[1:] != tensor.shape[1:]:
+                return  # another kind of softmax: it begins anew
+            if len(tensor) == len(words):
+                ours[name][here] = tensor[there]
+            elif ours[name].shape == tensor.shape:
+                ours[name].copy_(tensor)
+        self.objective.softmax.load_state_dict(ours)
+
+    def restore(self, folder: Path) -> None:
+        """Also the run's own words: a word of another corpus is known only if the run knew it."""
+        words = read_words(folder / VOCABULARY)
+        if words != self.objective.spellings.known_words:
+            self.objective = self._build_objective(self.config, self.corpus, words[len(MARKS) :])
+            self.module = nn.ModuleDict({"model": self.model, "objective": self.objective})
+        self.model.load_state_dict(load_elmo(*pair_of(folder))[1])
+        try:
+            self.objective.softmax.load_state_dict(load_tensors(folder / SOFTMAX))
+        except RuntimeError as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise FirthError(f"{folder / SOFTMAX}: does not fit this run ({reason}); copy it again") from None
+
+    def export(self, folder: Path) -> None:
+        known = self.objective.spellings.known_words
+        save_elmo(folder, self.model.config, self.model.state_dict(), len(known))
+        write_text(folder / VOCABULARY, "".join(f"{word}\n" for word in known))
+        save_tensors(folder / SOFTMAX, self.objective.softmax.state_dict())
+        write_json(folder / WORDS, self.corpus.info.tokens.model_dump())
+
+    # -- tests
+
+    def evaluate(self) -> dict[str, float]:
+        """The losses as perplexities: of each direction, and of both together."""
+        found = super().evaluate()
+        if found:
+            found |= {f"{name}_perplexity": math.exp(min(found[name], 700.0)) for name in NAMES}
+            found["perplexity"] = math.exp(min(found["loss"], 700.0))
+        return found
+
+    def final_scores(self, folder: Path) -> dict[str, Any]:
+        """Why the two curves of the loss lie apart, where they do."""
+        number = self.objective.num_samples
+        said = (
+            f"In training the loss is over the right word and {number:,} drawn ones; held-out text is scored over all."
+        )
+        return {"training_loss": said} if number else {}
+
+
+def _require_words(corpus: Corpus) -> None:
+    if corpus.info.tokens.kind != "words":
+        raise FirthError(
+            f"{corpus.folder}: a corpus of {corpus.info.tokens.kind} pieces; ELMo reads words: firth prepare --tokens words"
+        )
