@@ -27,7 +27,9 @@ from firth.vectors.lanes import (
     muladd,
     splat,
     store,
+    sub,
     surprise,
+    total,
     totals,
     update_hidden,
 )
@@ -98,14 +100,14 @@ def softmax_scores(hidden: Floats, outputs: Floats, num_labels: int, scores: Flo
             a2, a3 = muladd(x, load(outputs, t + 2 * dim), a2), muladd(x, load(outputs, t + 3 * dim), a3)
             a4, a5 = muladd(x, load(outputs, t + 4 * dim), a4), muladd(x, load(outputs, t + 5 * dim), a5)
         store(scores, label, totals(a0, a1, a2, a3, a4, a5))
-    highest, total = scores[0], np.float32(0.0)
+    highest, summed = scores[0], np.float32(0.0)
     for label in range(num_labels):
         highest = max(highest, scores[label])
     for label in range(num_labels):
         scores[label] = np.exp(scores[label] - highest)
-        total += scores[label]
+        summed += scores[label]
     for label in range(num_labels):
-        scores[label] /= total
+        scores[label] /= summed
 
 
 @compiled
@@ -226,7 +228,7 @@ def train_texts(
     scores = np.zeros(output.num_labels + 8, np.float32)
     targets, slopes = np.zeros(output.room + 8, np.int64), np.zeros(8, np.float32)
     goals, speeds = np.zeros(output.room + 8, np.float32), np.zeros(output.room + 8, np.float32)
-    total, watched = 0.0, 0
+    loss, watched = 0.0, 0
     for ahead in range(len(order) + 1):
         side = ahead & 1
         if ahead < len(order):
@@ -244,7 +246,7 @@ def train_texts(
         rate = rates[ahead - 1]
         mean_rows(inputs, places, side * longest, num, hidden, error, dim)
         if output.kind == SOFTMAX:
-            total += update_softmax(hidden, error, outputs, output.num_labels, chosen, rate, scores, dim)
+            loss += update_softmax(hidden, error, outputs, output.num_labels, chosen, rate, scores, dim)
             watched += 1
         else:
             size = choose_outputs(output, texts, text, chosen, rate, state, dim, targets, goals, speeds)
@@ -252,10 +254,10 @@ def train_texts(
             for six in range(0, size, SIX):
                 update_hidden(hidden, error, outputs, targets, goals, speeds, six, slopes, dim)
                 if watch:
-                    total += surprise(slopes, speeds, six)
+                    loss += surprise(slopes, speeds, six)
             watched += watch
         add_to_rows(inputs, places, side * longest, num, error, dim)
-    return total, watched
+    return loss, watched
 
 
 # -- several threads
@@ -295,42 +297,40 @@ def copy_shared(inputs: Floats, shared: Places, num: int, first: int, room: int,
 
 @compiled
 def merge_row(
-    table: Floats, row: int, copies: Floats, place: int, step: int, num: int, total: Floats, dim: int
+    table: Floats, row: int, copies: Floats, place: int, step: int, num: int, changes: Floats, dim: int
 ) -> None:
     """The row takes in the changes of its copies. Changes in different directions add up; where all go the same way,
     each thread has gone the whole way, and they are held to ``MOST`` times what one step of all would be."""
-    parts, whole = np.float32(1e-30), np.float32(1e-30)
-    for t in range(dim):
-        total[t] = 0
-    for copy in range(num):
-        for t in range(dim):
-            change = copies[place + copy * step + t] - table[row + t]
-            total[t] += change
-            parts += change * change
-    for t in range(dim):
-        whole += total[t] * total[t]
-    share = min(np.float32(1.0), np.float32(MOST) * parts / whole)
-    for t in range(dim):
-        table[row + t] += share * total[t]
+    parts = whole = zero = splat(0.0)
+    for t in range(0, dim, 8):
+        before, summed = load(table, row + t), zero
+        for copy in range(num):
+            change = sub(load(copies, place + copy * step + t), before)
+            summed, parts = add(summed, change), muladd(change, change, parts)
+        store(changes, t, summed)
+        whole = muladd(summed, summed, whole)
+    share = splat(min(np.float32(1.0), np.float32(MOST) * total(parts) / max(total(whole), np.float32(1e-30))))
+    for t in range(0, dim, 8):
+        store(table, row + t, muladd(share, load(changes, t), load(table, row + t)))
 
 
 @compiled
 def merge_shared(
-    inputs: Floats, shared: Places, num: int, slots: Numbers, first: int, room: int, copies: int, dim: int
+    inputs: Floats, shared: Places, begin: int, end: int, slots: Numbers, first: int, room: int, copies: int, dim: int
 ) -> None:
-    """The shared rows take in what all threads learned; they have no slots any more."""
-    total = np.empty(dim, np.float32)
-    for one in range(num):
-        merge_row(inputs, shared[one] * dim, inputs, (first + one) * dim, room * dim, copies, total, dim)
+    """Shared rows from ``begin`` to ``end`` take in what all threads learned; they have no slots any more."""
+    changes = np.empty(dim, np.float32)
+    for one in range(begin, end):
+        merge_row(inputs, shared[one] * dim, inputs, (first + one) * dim, room * dim, copies, changes, dim)
         slots[shared[one]] = -1
 
 
 @compiled
 def merge_outputs(outputs: Floats, copies: Floats, num: int, dim: int) -> None:
     """The rows of labels take in what all threads learned; the copies then equal them."""
-    total = np.empty(dim, np.float32)
+    changes = np.empty(dim, np.float32)
     for row in range(0, len(outputs), dim):
-        merge_row(outputs, row, copies, row, len(outputs), num, total, dim)
+        merge_row(outputs, row, copies, row, len(outputs), num, changes, dim)
         for copy in range(num):
-            for t in range(dim):
-                copies[copy * len(outputs) + row + t] = outputs[row + t]
+            for t in range(0, dim, 8):
+                store(copies, copy * len(outputs) + row + t, load(outputs, row + t))

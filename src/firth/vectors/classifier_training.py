@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +34,9 @@ from firth.vectors.vocabulary import noise_table
 
 _LEG_ROWS = 32_768  # that a thread reads on its own before what all have learned is put together
 _LEAST_LEGS = 40  # an epoch of few texts is cut finer than that
-_LONE_ROWS = 2_000_000  # of all epochs: less is not worth a second thread
+_LONE_ROWS = 5_000_000  # of all epochs: less is not worth a second thread
 _SIX = 6
+Result = TypeVar("Result")
 Told = Callable[[int, float], None]  # texts read so far, mean loss
 
 
@@ -97,6 +99,7 @@ class ClassifierTraining:
             raise FirthError(f"no word occurs {config.min_count} times: lower min_count or give more text")
         self.features, by_bucket = self._features()
         self.rows, self.row_ends = self.features.of(texts.scan, by_bucket)
+        self.sizes = np.diff(self.row_ends)
         num_rows = len(self.rows) * config.epochs
         self.threads = 1 if num_rows < _LONE_ROWS else config.threads or os.cpu_count() or 1
         self._build_matrices(vectors)
@@ -124,7 +127,7 @@ class ClassifierTraining:
         """Inputs uniform in +-1/dim, or what is known of a word; outputs zero."""
         words, dim = self.vocabulary.words, self.config.dim
         self.num_rows = len(words) + len(self.features.keys)
-        self.longest = int(np.diff(self.row_ends).max(initial=1))
+        self.longest = int(self.sizes.max(initial=1))
         self.room = 0
         if self.threads > 1:
             self.room = min(self.num_rows, self._leg_rows() + self.longest)
@@ -164,7 +167,7 @@ class ClassifierTraining:
     def _run_epoch(self, epoch: int, pool: ThreadPoolExecutor, told: Told | None) -> float:
         order = generator(self.config.seed, 2, epoch).permutation(len(self.texts.scan))
         rates = self.rates(epoch, order)
-        row_sums = np.cumsum(np.diff(self.row_ends)[order])
+        row_sums = np.cumsum(self.sizes[order])
         share = self._leg_rows() * self.threads if self.threads > 1 else _LEG_ROWS * 8
         wanted = np.arange(share, int(row_sums[-1]), share) if len(row_sums) else np.zeros(0, np.int64)
         legs = np.unique(np.concatenate(([0], np.searchsorted(row_sums, wanted), [len(order)])))
@@ -225,12 +228,17 @@ class _Together:
         self.copies = np.stack([training.outputs] * self.threads)
         self.stamp = 0
 
+    def _each(self, work: Callable[[int], Result]) -> list[Result]:
+        """The work of every thread, the first one's in this one."""
+        others = [self.pool.submit(work, one) for one in range(1, self.threads)]
+        return [work(0), *(other.result() for other in others)]
+
     def run(self, order: NDArray[np.int64], rates: Floats, key: np.uint64) -> tuple[float, int]:
         from firth.vectors.classifier_kernels import copy_shared, merge_outputs, merge_shared, plan_leg
 
         training, threads = self.training, self.threads
         inputs, dim = training.inputs.reshape(-1), training.inputs.shape[1]
-        sums = np.cumsum(np.diff(training.row_ends)[order])
+        sums = np.cumsum(training.sizes[order])
         wanted = sums[-1] * np.arange(1, threads) / threads
         borders = np.concatenate(([0], np.searchsorted(sums, wanted), [len(order)])).astype(np.int64)
         num = plan_leg(training.kernel_texts, order, borders, self.marks, self.stamp, self.slots, self.shared)
@@ -242,8 +250,12 @@ class _Together:
             part, own = slice(borders[one], borders[one + 1]), training.num_rows + one * training.room
             return training.part(order[part], rates[part], key, self.slots, own, self.copies[one])
 
-        found = list(self.pool.map(work, range(threads)))
-        merge_shared(inputs, self.shared, num, self.slots, *places)
+        found = self._each(work)
+        self._each(
+            lambda one: merge_shared(
+                inputs, self.shared, num * one // threads, num * (one + 1) // threads, self.slots, *places
+            )
+        )
         merge_outputs(training.outputs.reshape(-1), self.copies.reshape(-1), threads, dim)
         return sum(loss for loss, _ in found), sum(count for _, count in found)
 
