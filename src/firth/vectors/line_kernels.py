@@ -26,7 +26,7 @@ EMPTY = -1  # the n-gram was not met in training: a row of zeros, which counts
 
 @compiled
 def is_space(byte: int) -> bool:
-    return byte == 32 or (9 <= byte <= 13) or byte == 0
+    return byte <= 32 and (byte == 32 or 9 <= byte <= 13 or byte == 0)
 
 
 @compiled

@@ -4,17 +4,22 @@ in ``tests/unit/vectors/classifier_twins.py``."""
 import numpy as np
 
 from firth.vectors.classifier_kernels import Floats
-from firth.vectors.lanes import compiled
+from firth.vectors.lanes import compiled, fetch
 from firth.vectors.line_kernels import Bytes, Numbers, Places
+
+_AHEAD = 12  # rows that are asked for before they are needed
 
 
 @compiled
 def hidden_of_texts(rows: Numbers, ends: Places, table: Floats, hidden: Floats) -> None:
     """``hidden`` [N, D] becomes the mean of each text's rows of ``table`` [R, D]; a row below 0 is one of zeros."""
     dim = table.shape[1]
+    flat = table.reshape(-1)
     for text in range(len(ends) - 1):
         first, last = ends[text], ends[text + 1]
         for one in range(first, last):
+            ahead = min(one + _AHEAD, len(rows) - 1)
+            fetch(flat, max(int(rows[ahead]), 0) * dim, dim)
             if rows[one] >= 0:
                 for t in range(dim):
                     hidden[text, t] += table[rows[one], t]

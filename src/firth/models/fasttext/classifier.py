@@ -1,5 +1,6 @@
 """fastText's classifier as a model: texts in, vectors and probabilities out; a run of Firth or a file of the original."""
 
+import os
 from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Annotated, Literal
@@ -51,10 +52,12 @@ class FastTextConfig(ClassifierConfig):
     budget: str | None = None  # so long other settings are tried, for example 5m; what is given stays as it is
 
     def fitted(self, texts: Sequence[str], given: Set[str]) -> "FastTextConfig":
-        """With what depends on the texts: how often they are read, how they are cut, and which n-grams words have
-        (Chinese words are short)."""
+        """With what depends on the machine and the texts: threads, how often texts are read, how they are cut, and which
+        n-grams words have (Chinese words are short)."""
         split = find_split(texts)
-        changes: dict[str, object] = {"word_split": split} if self.word_split == "auto" else {}
+        changes: dict[str, object] = {"threads": self.threads or os.cpu_count() or 1}
+        if self.word_split == "auto":
+            changes["word_split"] = split
         if "epochs" not in given:
             changes["epochs"] = min(_MOST_EPOCHS, max(_LEAST_EPOCHS, round(_READ / max(len(texts), 1))))
         if not given & {"min_n", "max_n", "bucket"}:
