@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fasttext
 import numpy as np
 
-import fasttext
 from firth.models.fasttext.classifier import FastTextConfig, find_split
 from firth.models.fasttext.training import Examples, Tuning, fit
 from firth.models.shared.static import words_of
