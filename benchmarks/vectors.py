@@ -91,11 +91,11 @@ class Bench:
         with ThreadPoolExecutor(self.threads) as pool:
             if (job["subwords"], reproducible) not in self.setup_s:
                 spare = WordLearner(self.corpus, vocabulary, config.replace(dim=8), self.threads)
-                spare.run_leg(0, pool)  # compiles
+                spare.run_step(0, pool)  # compiles
                 self.setup_s[job["subwords"], reproducible] = 0.0
             started = time.perf_counter()
-            for leg in range(learner.num_legs):
-                learner.run_leg(leg, pool)
+            for step in range(learner.num_steps):
+                learner.run_step(step, pool)
             seconds = time.perf_counter() - started
         matrix = learner.inputs[:, : config.dim]
         if learner.bags:
@@ -207,8 +207,8 @@ class Bench:
         count = len(learner.buckets)
         counted = time.perf_counter()
         with ThreadPoolExecutor(self.threads) as pool:
-            for leg in range(learner.num_legs):
-                learner.run_leg(leg, pool)
+            for step in range(learner.num_steps):
+                learner.run_step(step, pool)
         assert count
         self.cells = learner.num_cells
         return counted - started, time.perf_counter() - counted

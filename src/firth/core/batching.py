@@ -1,5 +1,8 @@
-"""Random numbers that belong to keys, and sequences in batches of bounded size, those of like length together, so that
-little padding is computed.
+"""Batches of sequences of similar length, with little padding; and random numbers without a state.
+
+Random numbers are pure functions of (seed, keys): SplitMix64 (Steele et al. 2014) hashes the keys. The same keys
+give the same numbers on every machine, in any order and with any number of workers; no generator state has to be
+saved.
 
 B rows of a batch, T tokens, N tokens end to end, M batches.
 """
@@ -13,6 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+BATCH_TOKENS = 4096  # tokens that a trained model reads at a time
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
 
 
 def _finish(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -38,12 +45,6 @@ def uniform(*keys: ArrayLike) -> NDArray[np.float64]:
 def generator(*keys: int) -> np.random.Generator:
     """A NumPy generator seeded by the keys."""
     return np.random.Generator(np.random.Philox(key=int(hashed(*keys))))
-
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float32]
-BATCH_TOKENS = 4096
-"""Tokens that a trained model reads at a time."""
 
 
 def cut_batches(
@@ -130,7 +131,7 @@ def packed_batches(rows: Sequence[Ints], batch_tokens: int = BATCH_TOKENS) -> It
 
 
 def pool_windows(pooled: Floats, owner: Ints, lens: Ints, num_texts: int, pool: str) -> Floats:
-    """One vector a text from those of its windows: by length for the mean, else the first, the last or the largest."""
+    """One vector per text from those of its windows: by length for the mean, else the first, the last or the largest."""
     if len(pooled) == num_texts:
         return pooled
     out = np.empty((num_texts, pooled.shape[1]), np.float32)

@@ -5,13 +5,15 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Self, Union, get_args, get_origin
+from typing import Annotated, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from firth.core.errors import FirthError, closest, did_you_mean, nearest
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+Positive = Annotated[int, Field(gt=0)]
 
 
 def parse_duration(text: str) -> float:
@@ -60,17 +62,13 @@ def show_bytes(number: float) -> str:
     return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
 
 
-Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
-Positive = Annotated[int, Field(gt=0)]
-
-
 class Config(BaseModel):
     """A frozen set of named settings; an unknown key is an error with the nearest name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True)
 
     @classmethod
-    def build(cls, data: Any, where: str | Path, section: str = "") -> Self:
+    def build(cls, data: object, where: str | Path, section: str = "") -> Self:
         """From plain data; what is wrong is said in one sentence that starts with ``where`` and names settings with
         their ``section``."""
         try:
@@ -78,7 +76,7 @@ class Config(BaseModel):
         except ValidationError as error:
             raise FirthError(f"{where}: {_explain(cls, error, section)}") from None
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: object) -> Self:
         """A copy with some settings changed, checked like any other config."""
         return type(self).build({**self.model_dump(), **changes}, type(self).__name__)
 
@@ -107,7 +105,7 @@ class Config(BaseModel):
                 found.append((self._full_key(key), value))
         return found
 
-    def _type_of(self, key: str) -> Any:
+    def _type_of(self, key: str) -> object:
         name, _, rest = key.partition(".")
         inner = getattr(self, name)
         return inner._type_of(rest) if rest and isinstance(inner, Config) else type(self).model_fields[name].annotation
@@ -151,7 +149,7 @@ def _last(key: str) -> str:
 class TypedText(str):
     """The value of a setting as somebody typed it: ``1e-3``, ``true``, ``[1, 2]``, ``null``, or any text."""
 
-    def read(self, annotation: Any) -> object:
+    def read(self, annotation: object) -> object:
         """JSON where the setting is no text; of a text, JSON's strings (and null where nothing may be given) only."""
         try:
             value: object = json.loads(self)
@@ -176,10 +174,12 @@ def parse_settings(words: Sequence[str]) -> dict[str, TypedText]:
     return found
 
 
-def _assign(data: dict[str, Any], key: str, value: Any) -> None:
+def _assign(data: dict[str, object], key: str, value: object) -> None:
     *path, last = key.split(".")
     for name in path:
-        data = data[name]
+        inner = data[name]
+        assert isinstance(inner, dict)
+        data = inner
     data[last] = value
 
 
@@ -213,7 +213,7 @@ def _without_tags(cls: type[BaseModel], path: list[str]) -> list[str]:
 
 
 def _fields_at(cls: type[BaseModel], path: list[str]) -> list[str]:
-    """The field names of the config found below ``path`` (union tags in it are passed over)."""
+    """The field names of the config found below ``path`` (union tags in it are skipped)."""
     classes: list[type[BaseModel]] = [cls]
     for part in path:
         deeper = [field for one in classes if (field := one.model_fields.get(part))]
@@ -222,7 +222,7 @@ def _fields_at(cls: type[BaseModel], path: list[str]) -> list[str]:
     return [name for one in classes for name in one.model_fields]
 
 
-def _config_types(annotation: Any) -> list[type[BaseModel]]:
+def _config_types(annotation: object) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     if get_origin(annotation) in (Union, UnionType):

@@ -1,8 +1,12 @@
-"""Errors with a remedy, and which known name a wrong one was meant to be."""
+"""``FirthError``, an error with a remedy, and suggestions for unknown names: by another name that the field uses,
+by words, by letters.
+"""
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from importlib import import_module
 from itertools import pairwise
+from types import ModuleType
 
 _GENERIC = frozenset({"num", "max", "min", "prob", "dim", "size", "len", "ratio"})  # they say what kind of number it is
 _WORDS = {  # other forms of the words that names are made of
@@ -133,14 +137,14 @@ def _edits(one: str, two: str) -> int:
 
 
 class FirthError(Exception):
-    """A mistake of input or environment, told in one sentence: what, where (file, line), what to do.
+    """A mistake of input or environment, as one sentence: what, where (file, line), what to do.
 
     The command line prints it without a traceback and leaves with exit code 2.
     """
 
 
 class Interrupted(FirthError):
-    """The user or the system asked to stop; the message says how to go on."""
+    """The user or the system asked to stop; the message says how to continue."""
 
 
 def nearest(word: str, known: Collection[str]) -> str:
@@ -155,3 +159,11 @@ def did_you_mean(found: Sequence[str]) -> str:
     if len(quoted) > 2:
         return f"did you mean one of {', '.join(quoted)}?"
     return f"did you mean {' or '.join(quoted)}?" if quoted else ""
+
+
+def import_extra(name: str, extra: str, purpose: str) -> ModuleType:
+    """An optional package; if it is missing, the error names the extra that installs it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise FirthError(f"{purpose} needs the package {name}: pip install 'firth[{extra}]'") from None

@@ -1,4 +1,6 @@
-"""Files that appear whole or not at all, tensors on disk, standard input."""
+"""Files on disk: files and folders that appear whole or not at all, checksums, JSON, tensors (safetensors),
+standard input.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _IMPOSSIBLE = {errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EEXIST}
+_NOT_MODEL = ("checkpoints", "probe", "report.html", "metrics.jsonl")
 
 
 @contextlib.contextmanager
@@ -153,9 +156,6 @@ def fingerprint(path: Path) -> str:
     for name in names:
         found.update(f"{name.relative_to(path)}\0{checksum(name)}\0".encode())
     return found.hexdigest()[:16]
-
-
-_NOT_MODEL = ("checkpoints", "probe", "report.html", "metrics.jsonl")
 
 
 def _ignored(path: Path) -> bool:

@@ -1,8 +1,12 @@
-"""The registry of models: every model is one ``ModelSpec``, which says all that the rest of the package asks about it.
+"""The registry of models: every model is one ``ModelSpec``, which says all that the rest of the package asks about
+it.
 
 To add a model to the package: a folder in ``firth/models`` with a ``spec.py`` that has ``SPEC``, and its name in
 ``MODELS``. A model from outside the package joins by ``register(SPEC)``, or by an entry point of the group
 ``firth.models`` that names its ``ModelSpec``.
+
+Below it are the settings of tokens, of training, and of a whole run. They are plain data without torch, so that
+listing recipes is fast.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 
@@ -55,7 +59,7 @@ class ModelSpec:
     load: Callable[[Path], Model]  # from a finished run or a published directory
     recipes: Mapping[str, Callable[[], Config]] = field(default_factory=dict)
     network: type[Config] | None = None  # the settings of the network; none: nothing is pre-trained by the loop
-    objectives: tuple[type[ObjectiveConfig], ...] = ()  # what it can learn from, told apart by ``kind``
+    objectives: tuple[type[ObjectiveConfig], ...] = ()  # what it can be trained with, by ``kind``
     pretraining: Callable[[ObjectiveConfig], type[Pretraining]] | None = None
     vectors: type[Config] | None = None  # the settings of static vectors, which have a training of their own
     tokens: tuple[str, ...] = ()  # kinds of corpus that it trains on, the usual one first; "pairs": sentence pairs
@@ -68,7 +72,7 @@ class ModelSpec:
 
     # traits
     is_transformer: bool = False
-    is_table: bool = False  # one vector per word, whatever stands around it
+    is_table: bool = False  # one vector per word, whatever its context
     carries_state: bool = False  # from batch to batch, so that text is read in order
     has_task_heads: bool = False  # its published directories may hold a task (transformers' ...For classes)
     mixes_layers: bool = False  # tasks use a learned mix of its layers unless they say otherwise
@@ -153,7 +157,7 @@ class TokensConfig(Config):
 
     @property
     def vocabulary_bytes(self) -> int:
-        """Of text by which a vocabulary is learned. The trainer of BPE holds every stretch of letters, which in Chinese is
+        """Of text by which a vocabulary is learned. The trainer of BPE holds every sequence of letters, which in Chinese is
         half a sentence, so it is given less."""
         return min(self.sample_bytes, _BPE_SAMPLE_BYTES) if self.kind == "bpe" else self.sample_bytes
 
@@ -232,7 +236,7 @@ class RunConfig(Config):
     training: TrainingConfig = TrainingConfig()
 
     @classmethod
-    def build(cls, data: Any, where: str | Path, section: str = "") -> Self:
+    def build(cls, data: object, where: str | Path, section: str = "") -> Self:
         """From plain data, the sections by the classes that the spec names."""
         if isinstance(data, Mapping):
             data = {**data, **_sections(data, where)}
@@ -258,7 +262,7 @@ class RunConfig(Config):
         return self
 
 
-def _sections(data: Mapping[str, Any], where: str | Path) -> dict[str, Config]:
+def _sections(data: Mapping[str, object], where: str | Path) -> dict[str, Config]:
     """``model`` and ``objective`` of a run's settings, checked by the classes of its spec."""
     spec = find_spec(str(data.get("spec")))
     found: dict[str, Config] = {}

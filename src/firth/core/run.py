@@ -1,8 +1,9 @@
-"""A run directory: what was trained, how, on what, and how far it got. ``firth.json`` is a ``RunRecord``; it is read and
-written here and nowhere else.
+"""A run directory: what was trained, how, on what, and how far it got. ``firth.json`` is a ``RunRecord``; it is
+read and written here and nowhere else.
 
-Every kind of run has the same record. What only a task has is in ``task``, what only an export has in ``export``. The
-settings (``config``) are plain data, checked by the class that they belong to: ``RunConfig``, ``TaskConfig`` and so on.
+Every kind of run has the same record. What only a task has is in ``task``, what only an export has in ``export``.
+The settings (``config``) are plain data, checked by the class that they belong to: ``RunConfig``, ``TaskConfig``
+and so on.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
@@ -24,6 +25,8 @@ from firth.core.records import Chart, CorpusRecord, ExportRecord, MadeFrom, Reco
 FORMAT: Final = 2
 RECORD = "firth.json"
 _PACKAGES = ("firth", "torch", "numpy", "tokenizers", "safetensors")
+Kind = Literal["pretrain", "vectors", "task", "onnx", "ctranslate2"]
+_BUSY = "another process is training this run; wait for it or stop it"
 
 
 def versions() -> dict[str, str]:
@@ -33,9 +36,6 @@ def versions() -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
-
-
-Kind = Literal["pretrain", "vectors", "task", "onnx", "ctranslate2"]
 
 
 class RunRecord(Record):
@@ -49,7 +49,7 @@ class RunRecord(Record):
     versions: dict[str, str]
     config: dict[str, JsonValue]
     corpus: CorpusRecord | None = None
-    base: str | None = None  # the model whose weights were the first ones, or that a task stands on
+    base: str | None = None  # the model whose weights were the first ones, or the base model of a task
     made_from: MadeFrom | None = None
 
     # training
@@ -132,9 +132,6 @@ def lock_folder(folder: Path, refusal: str) -> Iterator[None]:
         os.close(handle)
 
 
-_BUSY = "another process is training this run; wait for it or stop it"
-
-
 class Run:
     """A folder with ``firth.json``, ``metrics.jsonl``, ``checkpoints/`` and, at the end, the model."""
 
@@ -195,11 +192,11 @@ class Run:
         """Of the record."""
         return self.folder / RECORD
 
-    def change(self, **changes: Any) -> None:
+    def change(self, **changes: object) -> None:
         """Fields of the record, checked by its schema; not written yet."""
         self.record = self.record.replace(**changes)
 
-    def save(self, **changes: Any) -> None:
+    def save(self, **changes: object) -> None:
         """Changes fields of the record and writes it."""
         self.change(**changes)
         write_json(self.path, self.record.model_dump(mode="json"))

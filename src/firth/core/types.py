@@ -1,4 +1,4 @@
-"""The types in which the rooms meet. Torch is named here only for the type checker.
+"""The types that the packages exchange. Torch is imported here only for the type checker.
 
 B batch, T tokens, D hidden size, L layers.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+
+Array = NDArray[Any]  # where the dtype is known only at run time, as in a file of named arrays
+Arrays = dict[str, Array]
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a network reads. Rows may be packed: several sequences in one row, told apart by ``doc_ids``, each with
+    """What a network reads. Rows may be packed: several sequences in one row, distinguished by ``doc_ids``, each with
     positions of its own. What a network has no use for it passes over."""
 
     ids: torch.Tensor  # [B, T]
@@ -70,7 +74,7 @@ class Layers:
 
 
 class Network(Protocol):
-    """From ids to layers: what all networks have in common, whoever calls them. An nn.Module; ``nn/layers.py`` has
+    """From ids to layers: what all networks have in common. An nn.Module; ``nn/layers.py`` has
     a base class that says everything but ``forward``."""
 
     training: bool
@@ -110,7 +114,7 @@ class Network(Protocol):
 class Batch:
     """Arrays for one step, and how many things each loss will count in them."""
 
-    arrays: Mapping[str, NDArray[Any]]
+    arrays: Mapping[str, Array]
     counts: Mapping[str, int]
     num_tokens: int
     tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
@@ -183,8 +187,50 @@ class Trainable(Protocol):
         ...
 
 
-Progress = Callable[[Mapping[str, Any]], None]
-"""Told now and then what happened: a mapping with at least ``event``."""
+class Entity(TypedDict, total=False):
+    """A named span that a tagger found."""
+
+    type: Required[str]
+    text: Required[str]
+    start: int  # characters of the text
+    end: int
+    probability: float
+
+
+class AnswerCandidate(TypedDict):
+    """A span of a passage that may be the answer."""
+
+    answer: str
+    start: int
+    end: int
+    probability: float
+
+
+class Prediction(TypedDict, total=False):
+    """What a task predicts for one example; each kind of task has its own keys."""
+
+    text: str  # what was read, where it comes from a file
+    second: str
+    question: str
+    label: str | None  # classify; none: a label that was written but does not exist
+    probabilities: dict[str, float]
+    score: float  # score, answer
+    words: list[str]  # tag
+    tags: Sequence[str | None]  # none: as for labels
+    entities: list[Entity]
+    id: str  # answer
+    answer: str
+    start: int
+    end: int
+    no_answer_score: float
+    best: list[AnswerCandidate]
+    written: str  # write
+
+
+Event: TypeAlias = Mapping[str, Any]
+"""What happened during a long run: ``event`` names its kind, the other keys depend on that."""
+Progress = Callable[[Event], None]
+"""Called with each event."""
 
 
 @dataclass(frozen=True)

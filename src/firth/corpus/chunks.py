@@ -1,8 +1,9 @@
-"""Runs: stretches of UTF-8 text that BERT's tokenizer surely treats on their own, numbered by NumPy.
+"""A fast encoder for BERT's tokenizer: text is cut into *runs* (chunks that the tokenizer treats independently),
+each distinct run is tokenized once, and the rest is NumPy on their numbers.
 
-A run is one ideograph or one plain punctuation mark, or all that stands between those and white
-space. Where it is not sure that BERT cuts, nothing is cut: a run may hold several words, never
-a part of one. Control characters, which BERT deletes, are inside runs for the same reason.
+A run is one ideograph or one punctuation mark, or all text between those and white space. Where it is not certain
+that BERT cuts, nothing is cut: a run may hold several words, never a part of one. Control characters, which BERT
+deletes, are inside runs for the same reason.
 """
 
 from functools import cache
@@ -20,6 +21,10 @@ _KEYED_BYTES = 15  # the longest run that two 64-bit words can spell, with its l
 _NUM_SLOTS = 1 << 17
 _SPREAD_1, _SPREAD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _MASKS = np.asarray([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
+_MAX_RUNS = 300_000
+_GROUP_CHARS = 200_000
+_BETWEEN = "\n\n"
+_MAX_WORD = 100  # letters; longer words are unknown to WordPiece
 
 
 @cache
@@ -161,12 +166,6 @@ class RunNumbers:
             places = rest[chosen]
             self.key_1[taken], self.key_2[taken], self.number[taken] = key_1[places], key_2[places], number[places]
             rest = np.delete(rest, chosen)
-
-
-_MAX_RUNS = 300_000
-_GROUP_CHARS = 200_000
-_BETWEEN = "\n\n"
-_MAX_WORD = 100  # letters; longer words are unknown to WordPiece
 
 
 class _PieceTable:

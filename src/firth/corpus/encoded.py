@@ -1,4 +1,6 @@
-"""Documents as arrays of ids, and the encoder that is right for any tokenizer."""
+"""Documents as arrays of ids: the encoder for every tokenizer (``PlainEncoder``) and the one for words
+(``WordEncoder``).
+"""
 
 from dataclasses import dataclass
 
@@ -34,7 +36,7 @@ def keep_full(
 
 
 def joined(blocks: list[EncodedBlock]) -> EncodedBlock:
-    """One block after another."""
+    """Blocks concatenated."""
     columns = zip(
         *((block.ids, block.word_starts, block.sentence_lens, block.document_lens) for block in blocks), strict=True
     )
@@ -46,7 +48,7 @@ def sentences_of(document: Document) -> list[tuple[int, int]]:
 
 
 class PlainEncoder:
-    """Any tokenizer: each document whole, sentences and words found by the places of the pieces."""
+    """For every tokenizer: each document whole, sentences and words found by the places of the pieces."""
 
     def __init__(self, pieces: Pieces) -> None:
         self.pieces = pieces
@@ -100,7 +102,7 @@ class PlainEncoder:
 
 
 class Table(dict[str, int]):
-    """Numbers its keys as they come."""
+    """Numbers its keys in order of first use."""
 
     def __missing__(self, key: str) -> int:
         number = self[key] = len(self)

@@ -7,6 +7,8 @@
     ``sentences.bin``  int64 [S+1]: where each sentence begins among the tokens
     ``documents.bin``  int64 [N+1]: where each document begins among the sentences
     ``words.bin``      one bit a token, lowest first: it starts a word
+
+Also here: ``PackedRows``, documents packed into rows of equal length; their order is drawn again in every epoch.
 """
 
 from collections.abc import Callable
@@ -26,6 +28,8 @@ from firth.data.readers import ReadingConfig
 from firth.tokenizers.pieces import PATTERN, Pieces, sentinel_ids
 
 FORMAT = 1
+Number = TypeVar("Number", bound=np.generic)
+_Drawn = TypeVar("_Drawn")
 
 
 class SplitInfo(Config):
@@ -72,7 +76,7 @@ class MappedFiles:
         self.folder = folder
         self.dtype = np.dtype(dtype)
 
-    def _map(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+    def _map(self, name: str, dtype: np.dtype[Number]) -> NDArray[Number]:
         path = self.folder / name
         return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype)
 
@@ -167,7 +171,7 @@ def read_facts(folder: Path) -> Any:
 
 
 def fingerprint_of(checksums: dict[str, str]) -> str:
-    """One word for all files of a corpus."""
+    """One hash over all files of a corpus."""
     import hashlib
     import json
 
@@ -175,7 +179,7 @@ def fingerprint_of(checksums: dict[str, str]) -> str:
 
 
 def same_tokens(first: Pieces, second: Pieces) -> bool:
-    """Whether two tokenizers number the same tokens alike. Sentinels may stand behind those of one alone."""
+    """Whether two tokenizers give the same tokens the same ids. One of them may have sentinels after these."""
     vocabs = [pieces.backend.get_vocab(with_added_tokens=True) for pieces in (first, second)]
     if [bool(sentinel_ids(pieces)) for pieces in (first, second)] in ([True, False], [False, True]):
         vocabs = [{token: number for token, number in one.items() if not PATTERN.fullmatch(token)} for one in vocabs]
@@ -187,9 +191,6 @@ def require_same_tokens(pieces: Pieces, corpus: Corpus, model: Path) -> None:
         raise FirthError(
             f"{corpus.folder}: made with another tokenizer than {model}; prepare it again with --tokenizer {model}"
         )
-
-
-_Drawn = TypeVar("_Drawn")
 
 
 def each_epoch(draw: Callable[[int], _Drawn]) -> Callable[[int], _Drawn]:
@@ -263,7 +264,7 @@ class PackedRows:
 
     @classmethod
     def of_documents(cls, split: Split, seq_len: int, num_special: int, seed: int) -> "PackedRows":
-        """The documents of a split, cut wherever they are longer than a row."""
+        """The documents of a split, cut where they are longer than a row."""
         return cls(*cut_documents(split.document_starts, seq_len - num_special), seq_len, num_special, seed)
 
     def __len__(self) -> int:

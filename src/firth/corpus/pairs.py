@@ -6,6 +6,9 @@
     ``source.bin``, ``target.bin``                uint16 or uint32 ids, one sentence after another
     ``source_starts.bin``, ``target_starts.bin``  int64 [N+1]: where each sentence begins
 ``heldout/source.txt``, ``heldout/target.txt``    the same as text, to score translations with
+
+``PairBatches`` reads it in batches of bounded size; ``corpus_info`` reads the ``corpus.json`` of either kind of
+corpus.
 """
 
 from functools import cached_property
@@ -33,6 +36,7 @@ from firth.corpus.format import (
 from firth.tokenizers.pieces import Pieces
 
 SIDES = ("source", "target")
+_ROUND = 4  # pairs whose lengths agree up to this are alike
 
 
 class PairSplitInfo(Config):
@@ -43,7 +47,7 @@ class PairSplitInfo(Config):
 
     @property
     def documents(self) -> int:
-        """A pair stands for itself."""
+        """Each pair is a document of its own."""
         return self.pairs
 
 
@@ -148,9 +152,6 @@ def is_pairs(folder: Path) -> bool:
         return False
     data = read_json(folder / "corpus.json")
     return isinstance(data, dict) and data.get("kind") == "pairs"
-
-
-_ROUND = 4  # pairs whose lengths agree up to this are alike
 
 
 class PairBatches:

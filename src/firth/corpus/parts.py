@@ -1,6 +1,10 @@
-"""The working folder of ``prepare``: hidden beside the goal, locked, kept for going on after a kill.
+"""The working folder of ``prepare``: hidden, next to the output, locked, kept so that a killed run can continue;
+the part files in it (one for each block of documents), and how they are merged into a corpus.
 
-What is wrong with the input or the disk leaves nothing behind, not even folders made on the way.
+Errors of the input or the disk leave nothing behind, not even parent folders that were made.
+
+``SeenHashes`` finds documents and words seen before: 64-bit hashes in sorted runs, small ones in memory, large ones
+on disk. A run is merged with the one before it when it has grown to half its size, so there are few runs.
 """
 
 import fcntl
@@ -9,24 +13,29 @@ import mmap
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import atomic_file, atomic_folder, disk_errors, read_json, sync_folder, write_json
+from firth.core.types import Array, Arrays
 from firth.corpus.chunks import block_encoder
 from firth.corpus.encoded import EncodedBlock, WordEncoder, WordRules
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
 
+SPLITS = ("train", "heldout")
+_IN_MEMORY = 1 << 21  # hashes
+_PIECES = 256
+
 
 def check_goal(out: Path, overwrite: bool) -> None:
-    """The goal is free, or is a corpus that may be replaced."""
+    """Refuses an output folder that exists, unless it is a corpus that may be replaced."""
     if not out.exists():
         return
     if not overwrite:
@@ -37,7 +46,7 @@ def check_goal(out: Path, overwrite: bool) -> None:
 
 @contextmanager
 def working_folder(out: Path) -> Iterator[Path]:
-    """Only an interruption leaves the folder there, so that the same command can go on."""
+    """Only an interruption leaves the folder there, so that the same command can continue."""
     folder = out.with_name(f".{out.name}.partial")
     made = [parent for parent in folder.parents if not parent.exists()]
     with disk_errors(out):
@@ -65,8 +74,8 @@ def working_folder(out: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def begin(folder: Path, settings: dict[str, Any]) -> None:
-    """Keeps what an earlier try with the same settings left, and nothing else."""
+def begin(folder: Path, settings: Mapping[str, object]) -> None:
+    """Keeps the results of an earlier run with the same settings, and removes everything else."""
     path = folder / "settings.json"
     if path.is_file() and read_json(path) == settings:
         return
@@ -89,11 +98,8 @@ def publish(new: Path, out: Path) -> None:
     sync_folder(out.parent)
 
 
-SPLITS = ("train", "heldout")
-
-
 def hash_bytes(data: bytes) -> int:
-    """64 bits that tell contents apart, the same everywhere."""
+    """A 64-bit hash of the content, the same on every machine."""
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
@@ -123,7 +129,7 @@ class PartMaker:
             self.encoder = block_encoder(self.pieces)
 
     def make(self, number: int, block: Block) -> None:
-        arrays: dict[str, NDArray[Any]] = {}
+        arrays: Arrays = {}
         for split, wanted in zip(SPLITS, (False, True), strict=True):
             rows = [row[:2] for row in zip(*block, strict=True) if row[2] == wanted]
             chosen = [Document(text.decode(), sentences) for text, sentences in rows]
@@ -143,7 +149,7 @@ class PartMaker:
             np.savez(handle, allow_pickle=False, **arrays)
 
 
-def _arrays(split: str, block: EncodedBlock) -> dict[str, NDArray[Any]]:
+def _arrays(split: str, block: EncodedBlock) -> Arrays:
     return {
         f"{split}_ids": block.ids,
         f"{split}_starts": block.word_starts,
@@ -152,13 +158,13 @@ def _arrays(split: str, block: EncodedBlock) -> dict[str, NDArray[Any]]:
     }
 
 
-def read_part(folder: Path, number: int) -> dict[str, NDArray[Any]]:
+def read_part(folder: Path, number: int) -> Arrays:
     with np.load(part_path(folder, number), allow_pickle=False) as part:
         return dict(part)
 
 
 def has_part(folder: Path, number: int) -> bool:
-    """Whether an earlier try left this part, and left it whole."""
+    """Whether an earlier run left this part whole."""
     try:
         with zipfile.ZipFile(part_path(folder, number)) as part:
             return part.testzip() is None
@@ -180,7 +186,7 @@ class SplitWriter:
         for name in ("sentences", "documents"):
             self.files[name].write(np.zeros(1, np.int64).tobytes())
 
-    def add(self, part: dict[str, NDArray[Any]], split: str, ids: NDArray[Any]) -> None:
+    def add(self, part: Arrays, split: str, ids: Array) -> None:
         sentence_lens, document_lens = part[f"{split}_sentences"], part[f"{split}_documents"]
         self.files["tokens"].write(ids.astype(self.dtype).tobytes())
         self.files["sentences"].write((self.totals["tokens"] + np.cumsum(sentence_lens)).astype(np.int64).tobytes())
@@ -206,7 +212,7 @@ class SplitWriter:
 
 
 def merge_parts(
-    parts: Path, num_parts: int, out: Path, dtype: str, remap: Iterator[dict[str, NDArray[Any]]] | None = None
+    parts: Path, num_parts: int, out: Path, dtype: str, remap: Iterator[Arrays] | None = None
 ) -> dict[str, dict[str, int]]:
     """All parts in order; ``remap`` gives for each part new ids for its own (words)."""
     writers = {split: SplitWriter(out / split, dtype) for split in SPLITS}
@@ -221,10 +227,6 @@ def merge_parts(
         for writer in writers.values():
             writer.close()
     return {split: writer.totals for split, writer in writers.items()}
-
-
-_IN_MEMORY = 1 << 21  # hashes
-_PIECES = 256
 
 
 class SeenHashes:
@@ -319,7 +321,7 @@ class _Types:
         return new_id
 
 
-def merge_types(parts: Path, num_parts: int, tokenizer: Path) -> tuple[int, Iterator[dict[str, NDArray[Any]]]]:
+def merge_types(parts: Path, num_parts: int, tokenizer: Path) -> tuple[int, Iterator[Arrays]]:
     """Writes the words and their counts; returns the number of types and, part by part, the new
     ids of its types."""
     types = _Types(parts / "spellings")
@@ -340,7 +342,7 @@ def merge_types(parts: Path, num_parts: int, tokenizer: Path) -> tuple[int, Iter
     with atomic_folder(tokenizer) as folder:
         new_id = types.write(folder)
 
-    def remap() -> Iterator[dict[str, NDArray[Any]]]:
+    def remap() -> Iterator[Arrays]:
         for number in range(num_parts):
             with np.load(parts / f"{number:06d}.map.npz", allow_pickle=False) as found:
                 yield {split: new_id[found[split]] for split in SPLITS}

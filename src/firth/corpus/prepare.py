@@ -1,8 +1,8 @@
 """From raw text to a corpus: streaming, parallel, resumable, the same bytes on any number of workers.
 
-Work happens in a hidden folder beside the goal: the tokenizer first, then one part file a block
-of documents, then the merged arrays, which take the goal's name in one rename. After a kill the
-same command finds what is there and goes on; what is wrong with the input leaves nothing behind.
+Work happens in a hidden folder next to the output: the tokenizer first, then one part file a block
+of documents, then the merged arrays, which get the final name in one rename. After a kill the
+same command continues from what is there; what is wrong with the input leaves nothing behind.
 """
 
 import os
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 import numpy as np
 
@@ -110,8 +109,8 @@ def _settings(
     tokenizer: Path | None,
     share: float,
     deduplicate: bool,
-) -> dict[str, Any]:
-    """All that decides the result; a working folder with other settings is of no use."""
+) -> dict[str, object]:
+    """All that decides the result; a working folder with other settings is not used."""
     files = [
         [
             str(source.path.absolute()),
@@ -168,7 +167,7 @@ class _Job:
             )
 
     def tokenizer(self, given: Path | None) -> None:
-        """Trains or copies the tokenizer, unless an earlier try did."""
+        """Trains or copies the tokenizer, unless an earlier run did."""
         goal = self.staging / "tokenizer"
         if self.tokens.kind == "words" or goal.is_dir():
             return

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -237,5 +237,4 @@ def encode_ids(pieces: Pieces, texts: list[str]) -> list[list[int]]:
     if pieces.byte_ids is not None:
         return [pieces.encode(text, add_special=False, read_special=False).ids.tolist() for text in texts]
     pieces.backend.encode_special_tokens = True
-    found: list[Any] = pieces.backend.encode_batch_fast(texts, add_special_tokens=False)
-    return [encoding.ids for encoding in found]
+    return [encoding.ids for encoding in pieces.backend.encode_batch_fast(texts, add_special_tokens=False)]

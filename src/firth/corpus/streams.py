@@ -5,8 +5,11 @@
 ``StreamRows``   rows cut from it one after another, in random order, for models that carry no state
 
 A model that carries a state (or a memory) must be given text in order: batch k is window k of every part, and the
-next batch goes on where it ended. Everything is a pure function of (seed, number), so what a model carries is all
+next batch continues where it ended. Everything is a pure function of (seed, number), so what a model carries is all
 that a checkpoint has to keep.
+
+``TokenView`` maps token ids of the corpus to those of the model: pieces as they are, words by frequency (a corpus of
+words keeps all types; a model chooses how many it knows).
 
 B streams, T positions of a window, U units of text.
 """
@@ -27,6 +30,7 @@ from firth.tokenizers.words import border_ids, character_ids, trimmed
 _ROW_SHIFT, _ROW_ORDER = 41, 42  # what the random numbers here are for
 _WHOLE_PROB, _LEN_DEVIATION, _SHORTEST = 0.95, 5.0, 5
 Ids = NDArray[np.int64]
+MARKS = ["<S>", "</S>", "<UNK>"]
 
 
 class Located(NamedTuple):
@@ -53,7 +57,7 @@ class TokenStream:
         shuffle_key: tuple[int, ...] | None = None,
         lookup: Ids | None = None,
     ) -> None:
-        """With a ``shuffle_key`` documents stand in a new order in every epoch, else always in that of the corpus.
+        """With a ``shuffle_key`` documents are in a new order in every epoch, else always in that of the corpus.
         ``lookup`` turns tokens of the corpus into those of the model, where they are numbered otherwise."""
         self.tokens = split.tokens
         self.ends = np.asarray(ends, np.int64)
@@ -274,9 +278,6 @@ def view_as(corpus: Corpus, tokens: WordTokens) -> TokenView:
     return TokenView(corpus, tokens, tokens.eos_id, tokens.numbers(read_types(corpus)))
 
 
-MARKS = ["<S>", "</S>", "<UNK>"]
-
-
 class Spellings:
     """All types of a corpus, and the words that a softmax knows (most of them types, but not all need be)."""
 
@@ -302,7 +303,7 @@ class Spellings:
         return self._known_of[types]
 
     def types(self, known: NDArray[np.int64]) -> NDArray[np.int64]:
-        """And back."""
+        """The inverse of ``known``."""
         return self._type_of[known]
 
     @cached_property

@@ -57,7 +57,7 @@ def receive_block(stream: BinaryIO) -> tuple[int, Block] | None:
 
 
 class Worker:
-    """The parent's side: hand over a block, wait for the word that its part is written."""
+    """The parent's side: sends a block, waits until its part is written."""
 
     def __init__(self, rules: WordRules | Path, parts: Path) -> None:
         words = asdict(rules) if isinstance(rules, WordRules) else None
@@ -103,5 +103,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(BrokenPipeError):  # the parent is gone: nobody wants to know
+    with contextlib.suppress(BrokenPipeError):  # the parent process has ended
         main()

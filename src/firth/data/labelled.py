@@ -1,8 +1,11 @@
 """Labelled texts and text pairs: chooses the columns of a table and reads it as examples.
 
-The columns of text, second text and label are chosen by name, or by the shape of a table without header. Known names
-are those of GLUE, CLUE, SNLI and of common tables. The user can also name the columns, or number them from 1 where the
-file has no header.
+The columns of text, second text and label are chosen by name, or by the shape of a table without header. Known
+names are those of GLUE, CLUE, SNLI and of common tables. The user can also name the columns, or number them from 1
+where the file has no header.
+
+The first classes are the examples that readers yield and tasks consume. ``where`` is the source of an example for messages,
+mostly ``file:line``; offsets count characters (code points) of the original text.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Reads text files, jsonl, csv, tsv and parquet as a stream of documents."""
+"""Reads text files, jsonl, csv, tsv and parquet as a stream of documents, or as single texts (``read_texts``)."""
 
 import csv
 from collections.abc import Iterator

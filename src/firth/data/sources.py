@@ -1,4 +1,6 @@
-"""Input files: resolves paths, folders and globs, decompresses and decodes."""
+"""Input files: resolves paths, folders and globs, decompresses and decodes; reads tables (tsv, csv, jsonl, a JSON list,
+parquet) as rows with line numbers.
+"""
 
 import codecs
 import contextlib

@@ -1,7 +1,12 @@
-"""Tagged sentences: reads CoNLL-U (universaldependencies.org/format.html), CoNLL columns, ``word/tag`` text and jsonl.
+"""Tagged sentences: reads CoNLL-U (universaldependencies.org/format.html), CoNLL columns, ``word/tag`` text and
+jsonl.
 
 In CoNLL-U, tags belong to syntactic words. A word of a multiword token (``don't`` = ``do`` + ``n't``) gets its part
 of the surface form, or all of it where the parts are spelled differently.
+
+Sense-annotated text (word sense disambiguation) has two formats. All-words (Raganato et al. 2017): ``NAME.data.xml`` has
+``<sentence>``s of ``<wf>`` and ``<instance>``; ``NAME.gold.key.txt`` in the same folder has the senses of each instance. Lexical
+sample (Senseval): each ``<lexelt>`` has ``<instance>``s with their ``<answer>`` and a ``<context>`` with the word in ``<head>``.
 """
 
 import re

@@ -90,7 +90,7 @@ def best_tokens(
     hypothesis, the token; best first.
 
     The k best tokens are in the k parts of the vocabulary that have the best of their own: finding the parts' best is
-    one quick pass, and only k parts are looked at closely."""
+    one quick pass, and only k parts are sorted."""
     (num_sentences, width), vocab_size = live_SW.shape, log_probs_NV.shape[1]
     whole = vocab_size // _PART * _PART
     best_NP = log_probs_NV[:, :whole].unflatten(1, (-1, _PART)).amax(-1)
@@ -111,7 +111,7 @@ def best_tokens(
 
 
 def _force(step: _Step, forced_S: torch.Tensor, ids_S: torch.Tensor, live_SW: torch.Tensor) -> None:
-    """Sentences that still read their prompt go on with its next token, for nothing."""
+    """Sentences that still read their prompt continue with its next token, at no cost."""
     if not bool(forced_S.any()):
         return
     width = live_SW.shape[1]
@@ -151,7 +151,7 @@ class _Search:
         constrain_(rules, log_probs_NV, self.tokens_SWT[:, :, : self.at].flatten(0, 1), generated_N, self.eos_id)
 
     def advance(self, log_probs_NV: torch.Tensor) -> torch.Tensor | None:
-        """Takes a token for each row; the old rows that the new ones go on from, None at the end."""
+        """Takes a token for each row; the old rows that the new ones extend, None at the end."""
         width = self.beam.width
         generated_S = self.at - self.given.lens_N
         step = _weigh(log_probs_NV, self.live_SW, self.eos_id)
@@ -226,7 +226,7 @@ class _Search:
 
 
 def _close_ranks(done_S: torch.Tensor) -> torch.Tensor:
-    """The sentences that stay, in the order in which they go on: the last ones take the places of those that leave,
+    """The sentences that stay, in their new order: the last ones take the places of those that leave,
     so that few move."""
     stay = (~done_S).nonzero()[:, 0]
     order = torch.arange(len(stay), device=done_S.device)

@@ -1,6 +1,10 @@
-"""What goes into decoding and what comes out: prompts side by side, continuations with their scores.
+"""Decoding: prompts, rules and settings in, continuations with scores out; the stepper protocol that models
+implement, constraints on the next token, the trace of a beam search, greedy decoding and sampling.
 
-N rows, T tokens.
+Sampling uses temperature, top-k and top-p (Holtzman et al. 2020). Draws are pure functions of (the row's seed, the
+token's number), so a text does not depend on the rest of the batch.
+
+N rows, T tokens, V vocabulary, C candidates.
 """
 
 import functools
@@ -14,6 +18,12 @@ from pydantic import Field, model_validator
 
 from firth.core.batching import uniform
 from firth.core.config import Config
+
+State = TypeVar("State")
+StateOut = TypeVar("StateOut", covariant=True)
+_NEVER = float("-inf")
+Fate = Literal["kept", "finished", "dropped"]
+_FEW = 256
 
 
 @dataclass(frozen=True)
@@ -96,17 +106,13 @@ class Beam(Config):
         return ((5 + length) / 6) ** self.alpha if self.normalisation == "gnmt" else 1.0
 
 
-State = TypeVar("State")
-StateOut = TypeVar("StateOut", covariant=True)
-
-
 class Stepper(Protocol[State]):
     """A model that continues texts, with whatever it keeps of the tokens that it has read.
 
     All rows have read equally many tokens at any time, so caches need no lengths: prompts of
     different lengths are aligned left, and a row whose prompt is over is continued while
-    others still read theirs. Rows of one sentence stand together and equally many belong to
-    each; ``reorder`` never moves a row to another sentence's place without that sentence's
+    others still read theirs. The rows of a sentence are adjacent, and every sentence has
+    equally many; ``reorder`` never moves a row to another sentence's place without that sentence's
     rows all leaving. A model that reads a source first (translation) is wrapped with it.
     """
 
@@ -118,7 +124,7 @@ class Stepper(Protocol[State]):
         ...
 
     def step(self, ids_N: torch.Tensor, state: State) -> tuple[torch.Tensor, State]:
-        """Reads a token a row; log-probabilities [N, V] of the next one, which the caller may change. The old state
+        """Reads one token per row; log-probabilities [N, V] of the next one, which the caller may change. The old state
         is not used again."""
         ...
 
@@ -137,11 +143,6 @@ class Prefilled(Protocol[StateOut]):
         ...
 
 
-def reorder_tensors(state: tuple[torch.Tensor, ...], index_N: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """``reorder`` for a state of tensors whose first dimension is the row."""
-    return tuple(part.index_select(0, index_N) for part in state)
-
-
 def read_prompts(stepper: Stepper[State], ids_NT: torch.Tensor) -> tuple[torch.Tensor, State]:
     """Log-probabilities after prompts of equal length, and the state: in one pass where the model can."""
     assert ids_NT.shape[1] > 0, "a prompt has at least one token, if only the one that begins a text"
@@ -152,9 +153,6 @@ def read_prompts(stepper: Stepper[State], ids_NT: torch.Tensor) -> tuple[torch.T
     for place in range(ids_NT.shape[1]):
         log_probs_NV, state = stepper.step(ids_NT[:, place], state)
     return log_probs_NV, state
-
-
-_NEVER = float("-inf")
 
 
 def constrain(
@@ -205,9 +203,6 @@ def repeating(tokens_NT: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.T
     return rows, windows[rows, places, -1]
 
 
-Fate = Literal["kept", "finished", "dropped"]
-
-
 @dataclass(frozen=True)
 class Node:
     """A candidate: its parent and token, log p of all tokens so far, what became of it."""
@@ -222,7 +217,7 @@ class Node:
 
 @dataclass
 class Trace:
-    """One list of nodes a sentence; numbers count from 1 in each."""
+    """One list of nodes per sentence; numbers count from 1 in each."""
 
     trees: list[list[Node]] = field(default_factory=list)
     live: list[list[int]] = field(default_factory=list)  # the nodes of the hypotheses under way
@@ -251,9 +246,6 @@ class Trace:
         return [[asdict(node) for node in tree] for tree in self.trees]
 
 
-_FEW = 256
-
-
 def candidates(scores_NV: torch.Tensor, sampling: Sampling) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Probabilities [N, C] after temperature and cuts, zero where cut, and the ids they belong to
     (None: all, in their order)."""
@@ -264,7 +256,7 @@ def candidates(scores_NV: torch.Tensor, sampling: Sampling) -> tuple[torch.Tenso
         probs_NV = (scores_NV.double() / sampling.temperature).softmax(-1)
         if sampling.top_p == 1.0:
             return probs_NV, None
-        # Few tokens mostly hold the wanted share; sorting all is the exception.
+        # Few tokens mostly hold top_p of the probability; sorting all is the exception.
         probs_NC, ids_NC = probs_NV.topk(min(_FEW, probs_NV.shape[1]))
         if bool((probs_NC.sum(-1) < sampling.top_p).any()):
             probs_NC, ids_NC = probs_NV.sort(dim=-1, descending=True, stable=True)
@@ -274,7 +266,7 @@ def candidates(scores_NV: torch.Tensor, sampling: Sampling) -> tuple[torch.Tenso
 
 
 def choose(scores_NV: torch.Tensor, sampling: Sampling, draws_N: torch.Tensor) -> torch.Tensor:
-    """An id a row: the likeliest, or where the draw in [0, 1) falls in the cumulated probabilities."""
+    """One id per row: the likeliest, or where the draw in [0, 1) falls in the cumulated probabilities."""
     if sampling.temperature == 0:
         return scores_NV.argmax(-1)
     probs_NC, ids_NC = candidates(scores_NV, sampling)
@@ -297,7 +289,7 @@ def continue_prompts(
     rules: Rules | None = None,
     device: torch.device | str = "cpu",
 ) -> list[Hypothesis]:
-    """A continuation of each prompt of at most ``max_tokens``; ``seeds`` are one a row (0 without)."""
+    """A continuation of each prompt of at most ``max_tokens``; ``seeds``: one per row (0 without)."""
     if not prompts:
         return []
     rules = rules or Rules()

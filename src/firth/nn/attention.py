@@ -1,21 +1,27 @@
-"""Where a token stands: sinusoids, rotary angles and bucketed relative bias.
+"""Attention (Vaswani et al. 2017): positions (sinusoids, rotary angles, bucketed relative bias), masks, scaled
+dot-product attention with dropout or a learned bias, and the multi-head self-attention layer.
 
-B batch, H heads, T tokens, D head size.
+B batch, H heads, T tokens, P picked tokens, N tokens of sequences end to end, D hidden size, K = D / H head size (D
+in the functions for positions).
 """
 
 import math
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from firth.nn.cache import KeyValues, Past
-from firth.nn.layers import growth, kept
+from firth.nn.layers import GradientContext, growth, kept
+
+_AT_ONCE = 1 << 18  # scores that stay in the cache
+Angles = tuple[torch.Tensor, torch.Tensor]
+Groups = list[tuple[int, int, int]]  # of sequences end to end: first token, how many of equal length, that length
 
 
 def sinusoids(num_positions: int, dim: int, base: float = 10000.0) -> torch.Tensor:
-    """[num_positions, dim]: sin in the first half, cos in the second, of one wave a column (Vaswani et al.
+    """[num_positions, dim]: sin in the first half, cos in the second, of one frequency per column (Vaswani et al.
     2017, 3.5, where the two take turns; which column is which makes no difference to a model)."""
     frequencies = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     angles = torch.arange(num_positions, dtype=torch.float64)[:, None] * frequencies
@@ -23,8 +29,8 @@ def sinusoids(num_positions: int, dim: int, base: float = 10000.0) -> torch.Tens
 
 
 def repeat_positions(module: nn.Module, trained: int) -> None:
-    """Learned positions beyond those that were trained: these once more (as Beltagy et al. 2020 made RoBERTa longer).
-    In a longer text neighbours then stand to each other as they did in training, where noise would tell them nothing."""
+    """Fills learned positions beyond those that were trained with copies of these (as Beltagy et al.
+    2020 made RoBERTa longer). Neighbours in a longer text then have the positions of neighbours in training."""
     for name, part in module.named_modules():
         if name.endswith("positions") and isinstance(part, nn.Embedding) and part.num_embeddings > trained:
             with torch.no_grad():
@@ -70,7 +76,7 @@ def relative_buckets(
 
 
 class RelativeBias(nn.Module):
-    """A learned number a head and bucket, added to the attention scores; shared by all layers."""
+    """A learned bias per head and bucket, added to the attention scores; shared by all layers."""
 
     def __init__(
         self, num_heads: int, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
@@ -94,9 +100,9 @@ def visible(
     window: int | None = None,
     device: torch.device | str = "cpu",
 ) -> torch.Tensor | None:
-    """Boolean [B or 1, 1, T or 1, T], true where query (row) may look at key (column); None for everywhere.
+    """Boolean [B or 1, 1, T or 1, T], true where a query (row) may attend to a key (column); None for everywhere.
 
-    ``tokens`` is true where there is a token, ``window`` lets a token look at most so many away.
+    ``tokens`` is true where there is a token, ``window`` limits the distance.
     """
     found = None if tokens_BT is None else tokens_BT[:, None, None, :]
     if causal or window is not None:
@@ -112,14 +118,11 @@ def visible(
 
 
 def with_bias(bias: torch.Tensor | None, mask: torch.Tensor | None) -> torch.Tensor | None:
-    """A mask and numbers to add to the scores as one."""
+    """A mask and a bias combined into one bias on the scores."""
     if bias is None or mask is None:
         return mask if bias is None else bias
-    # finite, so that a row that may look at nothing (padding beyond a window) has an even softmax and not NaN
+    # finite, so that a row that attends to nothing (padding beyond a window) has a uniform softmax and not NaN
     return bias.masked_fill(~mask, torch.finfo(bias.dtype).min)
-
-
-_AT_ONCE = 1 << 18  # scores that stay in the cache
 
 
 def attend(
@@ -130,8 +133,8 @@ def attend(
     dropout_prob: float = 0.0,
     causal: bool = False,
 ) -> torch.Tensor:
-    """[B, H, T, K]. ``mask`` is boolean (true: may look) or a number to add; ``causal`` without a mask lets a token
-    look at itself and what is before it."""
+    """[B, H, T, K]. ``mask`` is boolean (true: attend) or a bias; ``causal`` without a mask lets a token attend to
+    itself and what is before it."""
     if query.device.type == "cpu" and dropout_prob:
         if causal and mask is None:
             mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
@@ -146,14 +149,21 @@ def attend(
     )
 
 
+class _DropoutContext(GradientContext, Protocol):
+    shape: torch.Size
+    scale: float
+    growth: float
+    mask_shape: torch.Size
+
+
 class DroppedAttention(torch.autograd.Function):
-    """Attention whose weights are left out at random, for which processors have no fused kernel. A few heads at a time, so that
-    scores stay in the cache; of the weights only which ones are kept is remembered, the rest is computed again on the
-    way back."""
+    """Attention with dropout on its weights, for which there is no fused CPU kernel. A few heads at a time, so that
+    scores stay in the cache; of the weights only the dropout mask is kept, the rest is recomputed in the backward
+    pass."""
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: _DropoutContext,
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
@@ -162,7 +172,8 @@ class DroppedAttention(torch.autograd.Function):
         scale: float,
     ) -> torch.Tensor:
         ctx.shape = torch.Size((*query.shape[:3], key.shape[2]))
-        ctx.scale, ctx.growth, ctx.mask_shape = scale, growth(dropout_prob), None if mask is None else mask.shape
+        ctx.scale, ctx.growth = scale, growth(dropout_prob)
+        ctx.mask_shape = torch.Size() if mask is None else mask.shape
         flat = [part.flatten(0, 1).contiguous() for part in (query, key, value)]
         kept_NTS = kept(ctx.shape, dropout_prob).flatten(0, 1)
         bias = _as_bias(mask, query.dtype)
@@ -177,7 +188,7 @@ class DroppedAttention(torch.autograd.Function):
         return mixed.view(query.shape)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+    def backward(ctx: _DropoutContext, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         query, key, value, bias, kept_NTS = ctx.saved_tensors
         back = gradients[0].flatten(0, 1).contiguous()
         found = [torch.empty_like(part) for part in (query, key, value)]
@@ -200,7 +211,7 @@ class DroppedAttention(torch.autograd.Function):
 
 
 class _Scratch:
-    """Places for the scores of a few heads, used again and again."""
+    """Reused buffers for the scores of a few heads."""
 
     def __init__(self, shape: torch.Size, dtype: torch.dtype, number: int) -> None:
         heads = shape[0] * shape[1]
@@ -213,7 +224,7 @@ class _Scratch:
 
 
 def _as_bias(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
-    """Numbers to add to the scores."""
+    """The mask as a bias on the scores."""
     if mask is None or mask.dtype != torch.bool:
         return None if mask is None else mask.to(dtype)
     return with_bias(torch.zeros(mask.shape, dtype=dtype), mask)
@@ -242,7 +253,7 @@ def _weights(
 
 
 def attend_with_bias(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """Attention under a bias that learns, for which there is no fused kernel: the bias is where the product of queries and
+    """Attention with a learned bias, for which there is no fused kernel: the bias is where the product of queries and
     keys begins, so that nothing but the softmax passes over the scores."""
     shape = (*query.shape[:3], key.shape[2])
     factor = query.shape[-1] ** -0.5
@@ -252,15 +263,11 @@ def attend_with_bias(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
 
 
 def attention_weights(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    """softmax(QKᵀ/√K), to be looked at."""
+    """softmax(QKᵀ/√K), for inspection."""
     scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
     return scores.softmax(-1)
-
-
-Angles = tuple[torch.Tensor, torch.Tensor]
-Groups = list[tuple[int, int, int]]  # of sequences end to end: first token, how many of equal length, that length
 
 
 class SelfAttention(nn.Module):
@@ -287,8 +294,8 @@ class SelfAttention(nn.Module):
     def forward(
         self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None, causal: bool = False
     ) -> torch.Tensor:
-        """``mask`` is boolean (true: may look) or a number to add, broadcast to [B, H, T, T]; ``causal``
-        without a mask lets a token look at itself and what is before it."""
+        """``mask`` is boolean (true: attend) or a bias, broadcast to [B, H, T, T]; ``causal`` without a
+        mask lets a token attend to itself and what is before it."""
         query, key, value = (self._heads(part) for part in self.qkv(hidden_BTD).chunk(3, dim=-1))
         return self._attend(query, key, value, mask, angles, angles, causal)
 
@@ -326,7 +333,7 @@ class SelfAttention(nn.Module):
         angles: Angles | None,
         picked_angles: Angles | None,
     ) -> torch.Tensor:
-        """Only some tokens ask; all are asked. The same numbers as ``forward`` at those tokens."""
+        """Queries of some tokens only, keys and values of all. The same values as ``forward`` at those tokens."""
         dim = self.out.in_features
         weight, bias = self.qkv.weight, self.qkv.bias
         query = functional.linear(picked_BPD, weight[:dim], None if bias is None else bias[:dim])
@@ -335,7 +342,7 @@ class SelfAttention(nn.Module):
         return self._attend(self._heads(query), self._heads(key), self._heads(value), mask, picked_angles, angles)
 
     def packed(self, hidden_ND: torch.Tensor, groups: Groups, angles: Angles | None) -> torch.Tensor:
-        """Sequences end to end, without padding: each sees itself only. The same numbers as ``forward`` for each."""
+        """Sequences end to end, without padding: each sees itself only. The same values as ``forward`` for each."""
         parts = self.qkv(hidden_ND).split([count * length for _, count, length in groups])
         dropout = self.dropout_prob if self.training else 0.0
         mixed = []
@@ -365,7 +372,7 @@ class SelfAttention(nn.Module):
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def weights(self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None) -> torch.Tensor:
-        """The attention itself, [B, H, T, T], to be looked at."""
+        """The attention itself, [B, H, T, T], for inspection."""
         query, key, _ = (self._heads(part) for part in self.qkv(hidden_BTD).chunk(3, dim=-1))
         if angles is not None:
             query, key = rotate(query, angles), rotate(key, angles)

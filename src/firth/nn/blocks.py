@@ -1,6 +1,8 @@
-"""The Transformer block, norm after (as published) or before each sub-layer.
+"""Transformer blocks of encoders and decoders (Vaswani et al. 2017), norm after (as published) or before each
+sub-layer; cross-attention, the feed-forward layer, and the initialisations of weights.
 
-B batch, T tokens, P picked tokens, N tokens of sequences end to end, D hidden size.
+B batch, T tokens (of the target, in a decoder), S source tokens, P picked tokens, N tokens of sequences end to end
+or rows of decoding (equally many per sentence), D hidden size, H heads, K head size.
 """
 
 import functools
@@ -24,7 +26,7 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 class BlockConfig(Protocol):
-    """What a block asks of the settings of its model."""
+    """The settings that a block reads."""
 
     @property
     def hidden_dim(self) -> int: ...
@@ -51,7 +53,7 @@ class BlockConfig(Protocol):
 
 
 class DecoderBlockConfig(BlockConfig, Protocol):
-    """What a block with cross-attention asks besides."""
+    """The further settings of a block with cross-attention."""
 
     @property
     def head_dim(self) -> int | None: ...
@@ -60,7 +62,7 @@ class DecoderBlockConfig(BlockConfig, Protocol):
 
 
 class FeedForward(nn.Module):
-    """Two matrix products with an activation between; gated: one half switches the other (Shazeer 2020)."""
+    """Two matrix products with an activation between; gated: one half multiplies the other (Shazeer 2020)."""
 
     def __init__(
         self, hidden_dim: int, ffn_dim: int, activation: str, gated: bool, bias: bool, dropout_prob: float = 0.0
@@ -202,7 +204,7 @@ class CrossAttention(nn.Module):
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def weights(self, hidden_BTD: torch.Tensor, memory: Past, mask: torch.Tensor | None) -> torch.Tensor:
-        """The attention itself, [B, H, T, S], to be looked at."""
+        """The attention itself, [B, H, T, S], for inspection."""
         return attention_weights(self._heads(self.query(hidden_BTD)), memory[0], mask)
 
 
@@ -275,7 +277,7 @@ class DecoderBlock(nn.Module):
     def weights(
         self, hidden_BTD: torch.Tensor, memory: Past, mask: torch.Tensor | None, source_mask: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Self-attention [B, H, T, T] and attention to the source [B, H, T, S], to be looked at."""
+        """Self-attention [B, H, T, T] and attention to the source [B, H, T, S], for inspection."""
         read = self._before(self.attention_norm, hidden_BTD)
         own = self.attention.weights(read, mask, None)
         hidden_BTD = self._after(self.attention_norm, hidden_BTD, self.attention(read, mask, None, causal=True))
@@ -334,6 +336,6 @@ def prefer_near(bias: RelativeBias) -> None:
 
 
 def initialize_uniform(module: nn.Module, bound: float, generator: torch.Generator) -> None:
-    """All weights and biases even in (-bound, bound), as recurrent translators begin (Sutskever et al. 2014)."""
+    """All weights and biases uniform in (-bound, bound), as in recurrent translators (Sutskever et al. 2014)."""
     for parameter in module.parameters():
         nn.init.uniform_(parameter, -bound, bound, generator=generator)

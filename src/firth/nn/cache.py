@@ -57,7 +57,7 @@ class KeyValues:
         return len(self.sentence_N) // self.num_sentences
 
     def places(self, first: int = 0) -> torch.Tensor:
-        """[J]: where in its text the token of each entry stands, from the token ``first`` on."""
+        """[J]: the position in its text of the token of each entry, from the token ``first`` on."""
         assert not self.drops
         ends = torch.tensor(self.starts[first:], device=self.store.device)
         return torch.arange(first, self.at, device=self.store.device).repeat_interleave(ends.diff())
@@ -94,7 +94,8 @@ class KeyValues:
     # -- moving rows
 
     def reorder(self, index_N: torch.Tensor) -> "KeyValues":
-        """The cache whose row n is the old row ``index[n]``. It takes over the memory: of the two only one may go on."""
+        """The cache whose row n is the old row ``index[n]``. It takes over the memory: the old one
+        may not be used afterwards."""
         found = KeyValues(self.store, self.drops)
         found.starts, found.dropped_at = list(self.starts), self.dropped_at
         if self.seen_NJ is not None:
@@ -126,7 +127,7 @@ class KeyValues:
 @functools.lru_cache(maxsize=8)
 def _own(count: int, width: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """[T, W, T * W]: what new tokens see of one another, those of their row up to themselves."""
-    with torch.inference_mode(False):  # it outlives whoever asks first
+    with torch.inference_mode(False):  # it outlives the first caller
         row = torch.eye(width, device=device, dtype=torch.bool)
         before = torch.ones(count, count, device=device, dtype=torch.bool).tril()
         visible = (before[:, None, :, None] & row[None, :, None, :]).flatten(2)

@@ -1,24 +1,43 @@
-"""Recurrent cells as their equations, one step at a time: what the fast path must equal.
+"""Recurrent cells, twice: as their equations, one step at a time, and as autograd functions over all steps, which
+give the same values faster.
 
-A cell is a function (x, h, c, weights) -> (h, c); cells without a cell state hand ``c`` through.
-Gates lie side by side in the rows of the matrices, in the order in which ``ROWS`` names them.
+A cell is a function (x, h, c, weights) -> (h, c); cells without a cell state return ``c`` unchanged. Gates are
+concatenated in the rows of the matrices, in the order in which ``ROWS`` names them.
 
-B batch, I input size, H hidden size, G rows of all gates.
+The functions over all steps get inputs that are already multiplied (one large product for all steps, outside).
+Forward, a step is one product and a few calls that write in place. Backward, all that does not depend on later
+steps (the slopes of the gates) is computed for all steps at once; a step is then again one product and a few calls,
+and the gradient of the recurrent matrix is one product at the end.
+
+T steps, B batch, I input size, H hidden size, G rows of all gates. Sequences of states are [T+1, B, H], the first
+state included.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch.autograd.function import once_differentiable
 
+from firth.nn.layers import GradientContext
+
 State = tuple[torch.Tensor, torch.Tensor]
+ROWS = {
+    "rnn_tanh": "h",
+    "rnn_relu": "h",
+    "lstm": "oifg",
+    "peephole": "oifg",
+    "coupled": "oig",
+    "gru": "zrn",
+    "gru_after": "rzn",
+}
+Gradients = tuple[torch.Tensor | None, ...]
 
 
 @dataclass(frozen=True)
 class CellWeights:
-    """The numbers of one cell."""
+    """The weights of one cell."""
 
     inputs_GI: torch.Tensor
     hidden_GH: torch.Tensor
@@ -97,24 +116,12 @@ CELLS: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor, CellWeights
     "gru": gru,
     "gru_after": gru_after,
 }
-ROWS = {
-    "rnn_tanh": "h",
-    "rnn_relu": "h",
-    "lstm": "oifg",
-    "peephole": "oifg",
-    "coupled": "oig",
-    "gru": "zrn",
-    "gru_after": "rzn",
-}
 """The gates of a cell in the order of their rows: those with a sigmoid first, those that act on the cell last,
 so that the fast path squashes each kind in one call and multiplies the last three by one vector."""
 
 
 def has_cell_state(kind: str) -> bool:
     return kind in ("lstm", "peephole", "coupled")
-
-
-Gradients = tuple[torch.Tensor | None, ...]
 
 
 def _states(start_BH: torch.Tensor, num_steps: int) -> torch.Tensor:
@@ -128,12 +135,16 @@ def _by_step(gates_TBG: torch.Tensor, first: int, last: int, size: int) -> tuple
     return gates_TBG[:, :, first * size : last * size].unbind(0)
 
 
+class _SimpleContext(GradientContext, Protocol):
+    relu: bool
+
+
 class SimpleSteps(torch.autograd.Function):
     """tanh or ReLU of input plus U h."""
 
     @staticmethod
     def forward(
-        ctx: Any, inputs_TBH: torch.Tensor, start_BH: torch.Tensor, weight_HH: torch.Tensor, relu: bool
+        ctx: _SimpleContext, inputs_TBH: torch.Tensor, start_BH: torch.Tensor, weight_HH: torch.Tensor, relu: bool
     ) -> torch.Tensor:
         states = _states(start_BH, len(inputs_TBH))
         steps, weight_t = states.unbind(0), weight_HH.t()
@@ -149,7 +160,7 @@ class SimpleSteps(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_TBH: torch.Tensor) -> Gradients:
+    def backward(ctx: _SimpleContext, grad_TBH: torch.Tensor) -> Gradients:
         states, weight = ctx.saved_tensors
         outputs = states[1:]
         slopes = (outputs > 0).to(outputs.dtype) if ctx.relu else 1 - outputs * outputs
@@ -167,7 +178,7 @@ class LSTMSteps(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: GradientContext,
         inputs_TBG: torch.Tensor,
         start_BH: torch.Tensor,
         cell_BH: torch.Tensor,
@@ -200,7 +211,7 @@ class LSTMSteps(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_TBH: torch.Tensor | None, grad_cells_TBH: torch.Tensor | None) -> Gradients:
+    def backward(ctx: GradientContext, grad_TBH: torch.Tensor | None, grad_cells_TBH: torch.Tensor | None) -> Gradients:
         gates, states, cells, squashed, weight, peephole = ctx.saved_tensors
         size = weight.shape[1]
         o, i, f, g = gates.split(size, -1)
@@ -227,7 +238,11 @@ class CoupledSteps(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, inputs_TBG: torch.Tensor, start_BH: torch.Tensor, cell_BH: torch.Tensor, weight_GH: torch.Tensor
+        ctx: GradientContext,
+        inputs_TBG: torch.Tensor,
+        start_BH: torch.Tensor,
+        cell_BH: torch.Tensor,
+        weight_GH: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         size, num_steps = weight_GH.shape[1], len(inputs_TBG)
         states, cells = _states(start_BH, num_steps), _states(cell_BH, num_steps)
@@ -249,7 +264,7 @@ class CoupledSteps(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_TBH: torch.Tensor | None, grad_cells_TBH: torch.Tensor | None) -> Gradients:
+    def backward(ctx: GradientContext, grad_TBH: torch.Tensor | None, grad_cells_TBH: torch.Tensor | None) -> Gradients:
         gates, states, cells, squashed, weight = ctx.saved_tensors
         size = weight.shape[1]
         o, i, g = gates.split(size, -1)
@@ -310,7 +325,9 @@ class GRUSteps(torch.autograd.Function):
     """GRU as published: the reset before the matrix, so that a step has two products. Gates z, r, n."""
 
     @staticmethod
-    def forward(ctx: Any, inputs_TBG: torch.Tensor, start_BH: torch.Tensor, weight_GH: torch.Tensor) -> torch.Tensor:
+    def forward(
+        ctx: GradientContext, inputs_TBG: torch.Tensor, start_BH: torch.Tensor, weight_GH: torch.Tensor
+    ) -> torch.Tensor:
         size, num_steps = weight_GH.shape[1], len(inputs_TBG)
         states, reset = _states(start_BH, num_steps), torch.empty_like(inputs_TBG[..., :size])
         gates = inputs_TBG.clone()
@@ -328,7 +345,7 @@ class GRUSteps(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_TBH: torch.Tensor) -> Gradients:
+    def backward(ctx: GradientContext, grad_TBH: torch.Tensor) -> Gradients:
         gates, states, reset, weight = ctx.saved_tensors
         size, num_steps = weight.shape[1], len(gates)
         z, r, n = gates.split(size, -1)

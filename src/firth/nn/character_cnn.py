@@ -1,24 +1,35 @@
-"""A word's vector from its characters (Kim et al. 2016, as in Peters et al. 2018): convolutions of several
-widths, the largest value over the word, highway layers, a projection.
+"""A word's vector from its characters (Kim et al. 2016, as in Peters et al. 2018): convolutions of several widths,
+the largest value over the word, highway layers, a projection.
 
-The convolutions see the padding of a word, too, as they did in the original: its character has a learned
-vector. All windows that hold nothing but padding are alike, so one of them is enough, and the caller may
-cut the padding down to the widest convolution (``text.character_ids.trimmed``) without changing a number.
+The convolutions see the padding of a word, too, as in the original: its character has a learned vector. All windows
+that hold nothing but padding are alike, so one of them is enough, and the caller may cut the padding down to the
+widest convolution (``tokenizers.words.trimmed``) without changing a result.
 
-N words, M characters, E size of a character's vector, F filters, D output size.
+Scores of words: by a table with a row per word, or by the characters of the word (Jozefowicz et al. 2016, 3.3).
+Both give the rows of the words asked for; full and sampled losses are the same for both.
+
+N words or positions, M characters, E size of a character's vector, F filters, D output size, P hidden size, V
+words, S sampled words, U words asked for.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from firth.nn.layers import GradientContext
+
 _CHUNK = 1 << 20  # scores held at a time
 _ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
+
+
+class _MaxContext(GradientContext, Protocol):
+    width: int
+    size: int
 
 
 class _ConvolveMax(torch.autograd.Function):
@@ -29,7 +40,7 @@ class _ConvolveMax(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, chars_NME: torch.Tensor, weight: torch.Tensor, width: int) -> torch.Tensor:
+    def forward(ctx: _MaxContext, chars_NME: torch.Tensor, weight: torch.Tensor, width: int) -> torch.Tensor:
         num_places = chars_NME.shape[1] - width + 1
         size = max(1, min(len(chars_NME), _CHUNK // (num_places * len(weight))))
         buffer = chars_NME.new_empty((size * num_places, len(weight)))
@@ -49,7 +60,7 @@ class _ConvolveMax(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: _MaxContext, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         chars_NME, weight, where = ctx.saved_tensors
         (grad_NF,) = gradients
         num_places = chars_NME.shape[1] - ctx.width + 1
@@ -73,7 +84,7 @@ def _windows(chars_NME: torch.Tensor, width: int) -> torch.Tensor:
 
 
 class Highway(nn.Module):
-    """``c∘relu(Wx + b) + (1 - c)∘x`` with ``c = σ(Vx + a)`` (Srivastava et al. 2015); it begins by carrying."""
+    """``c∘relu(Wx + b) + (1 - c)∘x`` with ``c = σ(Vx + a)`` (Srivastava et al. 2015); at first it carries."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -110,7 +121,7 @@ class CharacterCNN(nn.Module):
         self.initialize()
 
     def initialize(self, generator: torch.Generator | None = None) -> None:
-        """As the original begins: small uniform filters, gates that carry."""
+        """As in the original: small uniform filters, gates that carry."""
         nn.init.uniform_(self.embedding.weight, -1.0, 1.0, generator=generator)
         with torch.no_grad():
             self.embedding.weight[0] = 0.0
@@ -140,7 +151,7 @@ class CharacterCNN(nn.Module):
 
 
 class TableSoftmax(nn.Module):
-    """A row and a bias a word."""
+    """A row and a bias per word."""
 
     def __init__(self, num_words: int, dim: int) -> None:
         super().__init__()
@@ -154,9 +165,9 @@ class TableSoftmax(nn.Module):
 
 
 class CharacterSoftmax(nn.Module):
-    """``z_w = h·CNN(chars_w) + h·M corr_w + b_w``: the correction tells apart words that are spelt alike and mean
+    """``z_w = h·CNN(chars_w) + h·M corr_w + b_w``: the correction separates words that are spelt alike and mean
     different things. Without a network of its own it uses the rows that the token layer gives. The bias is not in the
-    paper: it lets scores begin at how often words occur, as those of a table do."""
+    paper: it lets scores start from word frequencies, as those of a table do."""
 
     def __init__(self, network: CharacterCNN | None, num_words: int, dim: int, correction_dim: int) -> None:
         super().__init__()

@@ -46,11 +46,6 @@ class CRF(nn.Module):
         tags_BT = tags_BT.gather(1, order_BT)
         return self._path_score(scores_BTK, tags_BT, lens_B) - self._log_sum(scores_BTK, lens_B)
 
-    def log_partition(self, scores_BTK: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
-        """log of the sum over all paths of exp(score) [B]; 0 for a row without places."""
-        scores_BTK, lens_B, _ = _packed(scores_BTK, mask_BT)
-        return self._log_sum(scores_BTK, lens_B)
-
     @torch.no_grad()
     def decode(self, scores_BTK: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
         """The best path (Viterbi) [B, T], -1 at places that the mask leaves out."""

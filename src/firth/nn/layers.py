@@ -1,13 +1,32 @@
-"""Normalisation layers by name."""
+"""Building blocks that several networks share: norms, dropout, packed matrices, pooling of token vectors (``cls``
+the first, ``last``, ``mean``, or ``max`` of each column), the scalar mix of layers (Peters et al. 2018, eq. 1: ``γ
+Σ_j s_j h_j``, s a softmax), and ``TokenNetwork``, the base class of networks from ids to layers.
+
+L layers, B batch, T tokens, P picked tokens, N tokens of sequences end to end, S sequences, D hidden size.
+"""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from firth.core.types import Inputs, Layers
+
+_LEVELS = 1 << 16
+_EPS = 1e-12
+
+
+class GradientContext(Protocol):
+    """The ``ctx`` of an autograd function as the type checker sees it; subclasses name what else they keep in it."""
+
+    saved_tensors: tuple[torch.Tensor, ...]
+    needs_input_grad: tuple[bool, ...]
+
+    def save_for_backward(self, *tensors: torch.Tensor | None) -> None: ...
+
+    def set_materialize_grads(self, value: bool) -> None: ...
 
 
 class RMSNorm(nn.Module):
@@ -26,16 +45,13 @@ def build_norm(kind: str, dim: int, eps: float, bias: bool = True) -> nn.Module:
     return RMSNorm(dim, eps) if kind == "rms" else nn.LayerNorm(dim, eps=eps, bias=bias)
 
 
-_LEVELS = 1 << 16
-
-
 def _left_out(prob: float) -> int:
-    """How many of 65,536 levels leave a number out."""
+    """How many of 65,536 levels drop a value."""
     return min(round(prob * _LEVELS), _LEVELS - 1)
 
 
 def growth(prob: float) -> float:
-    """What makes up for the numbers left out."""
+    """The scale 1 / (1 - p) of the values that dropout keeps."""
     return _LEVELS / (_LEVELS - _left_out(prob))
 
 
@@ -47,7 +63,7 @@ def kept(shape: torch.Size, prob: float) -> torch.Tensor:
 
 
 def dropout(values: torch.Tensor, prob: float, training: bool = True) -> torch.Tensor:
-    """Numbers are left out with probability ``prob``, and the others grow so that the mean stays."""
+    """Values are zeroed with probability ``prob``, and the others scaled so that the mean stays."""
     if not training or not prob:
         return values
     if values.device.type != "cpu":
@@ -56,7 +72,7 @@ def dropout(values: torch.Tensor, prob: float, training: bool = True) -> torch.T
 
 
 class PackedMatrix:
-    """x Wᵀ + b for fixed W and b; what is done to the weights afterwards makes no difference here."""
+    """x Wᵀ + b for fixed W and b; later changes of the weights have no effect here."""
 
     def __init__(self, weight_VD: torch.Tensor, bias_V: torch.Tensor | None) -> None:
         self.weight = weight_VD.detach()
@@ -78,7 +94,7 @@ def turn_matrices(module: nn.Module) -> None:
 
 
 def _packs(weight: torch.Tensor) -> bool:
-    """Not a public part of torch: used where it is there."""
+    """Not a public API of torch: used where it exists."""
     there = all(hasattr(torch.ops.mkldnn, name) for name in ("_reorder_linear_weight", "_linear_pointwise"))
     plain = weight.device.type == "cpu" and weight.dtype == torch.float32
     return there and plain and torch.backends.mkldnn.is_available()
@@ -123,13 +139,10 @@ def pool_owned(rows_BD: torch.Tensor, owner_B: torch.Tensor, num_owners: int, po
     return found.scatter_reduce(0, index, rows_BD, "mean" if pool == "mean" else "amax", include_self=False)
 
 
-_EPS = 1e-12
-
-
 class ScalarMix(nn.Module):
-    """One number a layer and one for all. With ``layer_norm`` each layer is first brought to mean 0 and
-    variance 1 over all numbers of the batch's real tokens, as the paper's own code does. ``l2`` is the λ on
-    the scalars: 1 keeps the mix near the mean of the layers, 0.001 sets it free."""
+    """One weight per layer and one scale for all. With ``layer_norm`` each layer is first brought to mean 0 and
+    variance 1 over all values of the batch's tokens without padding, as the paper's own code does. ``l2`` is the λ on
+    the scalars: 1 keeps the mix near the mean of the layers, 0.001 leaves it free."""
 
     def __init__(self, num_layers: int, layer_norm: bool = False, l2: float = 0.0) -> None:
         super().__init__()
@@ -165,9 +178,9 @@ def _normed(hidden_LBTD: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
 
 
 class TokenNetwork(nn.Module):
-    """A ``Network`` (core/types.py): whoever extends it says ``forward``, and what it can do with less work."""
+    """A ``Network`` (core/types.py): a subclass defines ``forward``, and the passes that it can do with less work."""
 
-    if TYPE_CHECKING:  # nn.Module's own takes and gives anything
+    if TYPE_CHECKING:  # nn.Module's own is untyped
 
         def __call__(self, inputs: Inputs) -> Layers: ...
 

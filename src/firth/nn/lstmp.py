@@ -11,18 +11,22 @@ G directions, T steps, B batch, I input size, C cells, P output size, K = 4C (ga
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Protocol, cast
 
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from firth.nn.layers import dropout
+from firth.nn.layers import GradientContext, dropout
 
 State = tuple[torch.Tensor, torch.Tensor]  # output [G, B, P] and cells [G, B, C]
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
+
+
+class _StepsContext(GradientContext, Protocol):
+    clips: tuple[float, float]
 
 
 class _Steps(torch.autograd.Function):
@@ -31,7 +35,7 @@ class _Steps(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: _StepsContext,
         gates_GTBK: torch.Tensor,
         state_weight_GPK: torch.Tensor,
         projection_GCP: torch.Tensor,
@@ -89,7 +93,7 @@ class _Steps(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: _StepsContext, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         weight, projection, acts, before_P, before_C, cells, squashed, inner, raw, live, fresh = ctx.saved_tensors
         cell_clip, output_clip = ctx.clips
         grad_outputs, grad_hidden, grad_cell = gradients
@@ -154,7 +158,7 @@ class LSTMP(nn.Module):
         self.initialize()
 
     def initialize(self, generator: torch.Generator | None = None) -> None:
-        """Glorot and Bengio's uniform weights over the joint matrix, as TensorFlow's cells begin; no bias."""
+        """Glorot and Bengio's uniform weights over the joint matrix, as in TensorFlow's cells; no bias."""
         joint = self.input_weight.shape[1] + self.output_dim + 4 * self.cell_dim
         for weight, fans in (
             (self.input_weight, joint),
@@ -166,7 +170,7 @@ class LSTMP(nn.Module):
         nn.init.zeros_(self.bias)
 
     def empty_state(self, num_rows: int) -> State:
-        """Zeros, where a text begins."""
+        """The zero state at the start of a text."""
         zeros = self.projection.new_zeros
         return (
             zeros((self.num_directions, num_rows, self.output_dim)),

@@ -1,10 +1,11 @@
-"""The softmax over the vocabulary: its loss without a copy too many, and what every output layer answers.
+"""Output layers over the vocabulary: the full softmax with a fused loss, the adaptive softmax, and sampled losses
+(noise-contrastive estimation, sampled softmax) with their noise, drawn from any distribution in constant time.
 
-N positions, D hidden size, V vocabulary.
+N positions, D hidden size, V vocabulary, K draws.
 """
 
 import math
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,14 +15,20 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from firth.core.batching import uniform
+from firth.nn.layers import GradientContext
 
-_SCANNED = (512, 1024)  # positions and words of which the scores are looked at together where nothing is learned
+_SCANNED = (512, 1024)  # positions and words of which the scores are computed together without gradients
 _ROWS = 256  # positions at a time at least: fewer would spend their time adding up the table's gradient
 _SCORES = 1 << 22  # as many positions as have so many scores: more would spend their time on fresh memory
 
 
+class _SoftmaxContext(GradientContext, Protocol):
+    grads: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None] | None
+
+
 class FusedCrossEntropy(torch.autograd.Function):
-    """Sum of -log softmax(hidden table^T + bias)[label], with all gradients made while the scores are at hand.
+    """Sum of -log softmax(hidden table^T + bias)[label], with all gradients computed in the forward pass, while the scores
+    exist.
     ``smoothing`` is the share of the probability that is spread over all labels.
 
     The scores of a part of the positions exist at a time, and they become their own gradient in place, so
@@ -31,7 +38,7 @@ class FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: _SoftmaxContext,
         hidden_ND: torch.Tensor,
         table_VD: torch.Tensor,
         bias_V: torch.Tensor | None,
@@ -74,7 +81,7 @@ class FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: _SoftmaxContext, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         found, ctx.grads = ctx.grads, None
         assert found is not None, "gradients are scaled in place, so there is one backward pass only"
         return *(part if part is None else part.mul_(grad) for part in found), None, None
@@ -85,8 +92,8 @@ def judge_labels(
     hidden_ND: torch.Tensor, table_VD: torch.Tensor, bias_V: torch.Tensor | None, labels_N: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """At each position: log-probability of the label, log Z (the logarithm of the sum of exp(scores)), and whether
-    the label is the likeliest. Scores are looked at block by block while they are in the cache; no row of them is
-    ever whole."""
+    the label is the likeliest. Scores are computed block by block in the cache; a whole row never
+    exists."""
     precision = torch.promote_types(torch.promote_types(hidden_ND.dtype, table_VD.dtype), torch.float32)
     hidden_ND, table_VD = hidden_ND.to(precision), table_VD.to(precision)
     bias_V = table_VD.new_zeros(len(table_VD)) if bias_V is None else bias_V.to(precision)
@@ -137,7 +144,7 @@ def cross_entropy_sum(
 
 
 class TokenOutput(nn.Module):
-    """From hidden vectors to the next token. ``tied``: the token table of the model is the last matrix."""
+    """From hidden vectors to scores of the next token. ``tied``: the token table of the model is the last matrix."""
 
     def __init__(self, hidden_dim: int, vocab_size: int, tied: bool) -> None:
         super().__init__()
@@ -147,8 +154,8 @@ class TokenOutput(nn.Module):
 
     @torch.no_grad()
     def start(self, std: float, generator: torch.Generator, log_shares_V: torch.Tensor) -> None:
-        """Scores begin at how often tokens occur, and so normalised: otherwise the first hundreds of steps go into
-        learning that."""
+        """Initial scores are the log unigram probabilities: otherwise the first hundreds of steps are spent
+        learning them."""
         if self.table is not None:
             nn.init.normal_(self.table, std=std, generator=generator)
         self.bias.copy_(log_shares_V)
@@ -158,7 +165,7 @@ class TokenOutput(nn.Module):
         return table_VD if self.table is None else self.table
 
     def loss(self, hidden_ND: torch.Tensor, labels_N: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
-        """The sum over positions of what training makes small."""
+        """The training loss, summed over positions."""
         return cross_entropy_sum(hidden_ND, self.rows(table_VD), self.bias, labels_N)
 
     def scores(self, hidden_ND: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
@@ -234,7 +241,7 @@ def noise_shares(kind: str, counts_V: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def log_unigram(counts_V: NDArray[np.int64]) -> torch.Tensor:
-    """The logarithm of how often each token occurs: what a model knows of a text before it has read it."""
+    """The log of the unigram probability of each token."""
     return torch.from_numpy(np.log(noise_shares("unigram", counts_V)).astype(np.float32))
 
 

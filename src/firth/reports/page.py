@@ -1,4 +1,6 @@
-"""``report.html``: one self-contained page about a run; light or dark as the reader's system is."""
+"""``report.html``: one self-contained page about a run, light or dark as the system is set; its line charts,
+scatter charts and heat maps are inline SVG, without any library.
+"""
 
 import html
 import math
@@ -17,7 +19,7 @@ from firth.training.checkpoints import read_history
 _WIDTH, _HEIGHT = 720, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 14, 34
 COLOURS = 8  # classes c0 to c7 of the page's style
-_A_LINE = 4  # names of a legend that fit beside one another
+_A_LINE = 4  # names of a legend in one line
 
 
 def _ticks(low: float, high: float, count: int = 5) -> list[float]:
@@ -48,7 +50,7 @@ def line_chart(
     spread: Mapping[str, Sequence[float]] | None = None,
     log_x: bool = False,
 ) -> str:
-    """One line a name; an SVG with axes, grid and a legend. ``spread`` draws a bar of that much up and down at each point;
+    """One line per name; an SVG with axes, grid and a legend. ``spread`` draws a bar of that much up and down at each point;
     with ``log_x`` equal ratios of x are equally far apart."""
     series = {name: points for name, points in series.items() if points}
     points = [point for line in series.values() for point in line]
@@ -148,7 +150,7 @@ def scatter_chart(dots: Sequence[Dot], x_name: str, y_name: str) -> str:
 
 
 def heat_map(values: NDArray[np.floating], rows: Sequence[str], columns: Sequence[str], full: float = 1.0) -> str:
-    """Numbers from 0 to ``full`` as squares, darker for more; the words stand beside and above."""
+    """Numbers from 0 to ``full`` as squares, darker for more; words at the left and on top."""
     size, left, top = 22, 110, 84
     width, height = left + size * len(columns) + 8, top + size * len(rows) + 8
     parts = [f'<svg viewBox="0 0 {width} {height}" style="max-width:{width}px" role="img" aria-label="attention">']
@@ -168,8 +170,8 @@ def heat_map(values: NDArray[np.floating], rows: Sequence[str], columns: Sequenc
 
 
 def principal_plane(units_ND: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The first two principal components of each row; what leans most to one side is put on the positive one, so
-    that the same rows always give the same picture."""
+    """The first two principal components of each row; signs are fixed so that the same rows always give the same
+    picture."""
     centred = units_ND.astype(np.float64) - units_ND.mean(0, dtype=np.float64)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
     found = np.zeros((len(units_ND), 2))
@@ -223,7 +225,7 @@ def _rows(values: Mapping[str, object], prefix: str = "") -> str:
 
 
 def settings_table(record: RunRecord) -> str:
-    """Everything that was set, folded away."""
+    """All settings, collapsed."""
     rows = _rows(record.config) + _rows(record.versions, "version.")
     return (
         "<h2>Settings</h2><details><summary>all settings and versions</summary>"
@@ -251,7 +253,7 @@ def _perplexities(heldout: Sequence[dict[str, Any]]) -> str:
 
 
 def write_report(run: Run, parts: Sequence[str] = ()) -> None:
-    """Curves, results, settings and the next commands; ``parts`` are a model's own."""
+    """Curves, results, settings and the next commands; ``parts`` are specific to a model."""
     record = run.record
     lines = read_history(run.folder / "metrics.jsonl")
     train = [line for line in lines if line["event"] == "train"]

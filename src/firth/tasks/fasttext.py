@@ -3,19 +3,21 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.core.types import Prediction
 from firth.data.labelled import TextExample
 from firth.models.fasttext.classifier import SETTINGS, FastTextClassifier, is_classifier_file
 from firth.models.shared.model import Model
 from firth.models.shared.static import ScratchModel
 from firth.tasks.batches import Item
+from firth.tasks.checking import AnyExample
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
 from firth.tasks.model import TaskModel
+from firth.tasks.training import OneExample
 
 FASTTEXT = "fasttext"
 _CHUNK = 2048  # texts that are read at a time
@@ -25,6 +27,11 @@ _NO_ITEM = Item((), None, 0)
 def is_fasttext(path: Path) -> bool:
     """Whether fastText's classifier is here: in a run, or in a file of the original."""
     return (path / SETTINGS).is_file() or is_classifier_file(path)
+
+
+def text_examples(examples: Sequence[AnyExample]) -> list[TextExample]:
+    """The examples of a classifier are texts."""
+    return [example for example in examples if isinstance(example, TextExample)]
 
 
 class FastTextTask(TaskModel):
@@ -50,7 +57,7 @@ class FastTextTask(TaskModel):
     def title(self) -> str:
         return self.kind
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return Model.describe(self) | {"task": "classify", "labels": list(self.config.labels)}
 
     def outputs(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -58,15 +65,16 @@ class FastTextTask(TaskModel):
         found = self.base.probabilities(texts)
         return np.where(self.places >= 0, found[:, self.places], np.float32(0.0))
 
-    def predict_examples(self, examples: Sequence[TextExample]) -> list[dict[str, Any]]:
+    def predict_examples(self, examples: Sequence[AnyExample]) -> list[Prediction]:
         return [found for _, found in self.stream(examples)]
 
-    def stream(self, examples: Iterable[TextExample]) -> Iterator[tuple[TextExample, dict[str, Any]]]:
+    def stream(self, examples: Iterable[OneExample]) -> Iterator[tuple[OneExample, Prediction]]:
         """Pairs of example and prediction, in constant memory."""
         rest = iter(examples)
         while some := list(islice(rest, _CHUNK)):
-            for example, output in zip(some, self.outputs([one.text for one in some]), strict=True):
-                yield example, self.task.prediction(example, _NO_ITEM, output)
+            texts = text_examples(some)
+            for example, text, output in zip(some, texts, self.outputs([one.text for one in texts]), strict=True):
+                yield example, self.task.prediction(text, _NO_ITEM, output)
 
     def save(self, folder: Path, base_path: Path | None) -> None:
         self.base.save(folder)

@@ -16,9 +16,10 @@ from firth.core.types import Progress
 from firth.data.labelled import TextExample
 from firth.models.fasttext.classifier import FastTextConfig
 from firth.models.fasttext.training import Examples, Stop, Tuning, Vectors, fit, stop_requests
+from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData, check_shares, read_task, take_share
-from firth.tasks.fasttext import FASTTEXT, FastTextTask
+from firth.tasks.fasttext import FASTTEXT, FastTextTask, text_examples
 from firth.tasks.finetune import HISTORY, RESULT, SCRATCH, Predictions, with_share
 from firth.tasks.model import load_extra_vectors
 from firth.tasks.report import write_task_report
@@ -70,7 +71,7 @@ def start_fasttext(
     source = replace(source, base=SCRATCH)  # there is no file behind it
     data = _read_data(source, judged=seeds > 1 or bool(shares))
     vectors = None if source.extra_vectors is None else _read_vectors(source.extra_vectors)
-    config = _configured(given, vectors).fitted([example.text for example in data.train], set(given))
+    config = _configured(given, vectors).fitted([example.text for example in text_examples(data.train)], set(given))
     Run.keep_apart(out, source.paths(), overwrite)
     shares = check_shares(shares)
     cells = [
@@ -88,7 +89,7 @@ def start_fasttext(
 def _read_data(source: Source, judged: bool) -> TaskData:
     data = read_task("classify", source.train, source.dev, source.reading)
     data.check.refuse()
-    if data.pairs or any(example.second is not None for example in data.dev):
+    if data.pairs or any(example.second is not None for example in text_examples(data.dev)):
         raise FirthError(
             f"{source.train}: pairs of texts; fasttext reads one text, so name another --base or one column"
         )
@@ -118,7 +119,7 @@ def _configured(given: Mapping[str, object], vectors: Vectors | None) -> FastTex
 
 def _of_share(config: FastTextConfig, data: TaskData, share: float, given: Mapping[str, object]) -> FastTextConfig:
     """Fewer texts are read more often."""
-    texts = [example.text for example in data.train[: round(share * len(data.train))]]
+    texts = [example.text for example in text_examples(data.train)[: round(share * len(data.train))]]
     return config.fitted(texts, set(given))
 
 
@@ -182,8 +183,9 @@ def _tuned(
     return [FastTextCell(cell.config.replace(**chosen | {"seed": cell.config.seed}), cell.share) for cell in cells]
 
 
-def _examples(examples: Sequence[TextExample]) -> Examples:
-    return Examples([example.text for example in examples], [str(example.label) for example in examples])
+def _examples(examples: Sequence[AnyExample]) -> Examples:
+    texts = text_examples(examples)
+    return Examples([example.text for example in texts], [str(example.label) for example in texts])
 
 
 def _score(labels: Sequence[str], true: Sequence[str], guessed: Sequence[str]) -> dict[str, float]:
@@ -206,7 +208,7 @@ def _train_cell(run: Run, number: int, cell: FastTextCell, context: _Context) ->
     model, train_s = FastTextTask(base), time.perf_counter() - started
     model.save(folder, None)
     predictions = model.predict_examples(data.dev)
-    scores, interval = _dev_scores(model, data.dev, predictions)
+    scores, interval = _dev_scores(model, text_examples(data.dev), predictions)
     heldout = {f"heldout_{name}": value for name, value in scores.items()}
     evaluated = {"event": "evaluate", "step": len(data.train) * config.epochs, "seconds": train_s, **heldout}
     history = History(folder / HISTORY, 0)

@@ -1,6 +1,9 @@
-"""A tokenizer: text to pieces with their places, over the Rust ``tokenizers``.
+"""A subword tokenizer with offsets, over the Rust ``tokenizers``: ``Pieces``, and variants of it.
 
-It is read from and saved as the files that others read too: ``tokenizer.json``, ``vocab.txt``.
+It is read from and saved as standard files: ``tokenizer.json``, ``vocab.txt``. ``with_class_last`` is XLNet's order
+of special tokens. Sentinels are the tokens that replace what was removed from a text (Raffel et al. 2020, 3.1.4):
+``<extra_id_0>`` is the last id of the vocabulary, ``<extra_id_1>`` the one before, as published. They are added
+after an existing vocabulary, so that a corpus need not be prepared again.
 """
 
 import hashlib
@@ -36,6 +39,7 @@ _ROLES = {
 }
 _FILES = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 BYTE_TOKENS = [f"<0x{byte:02X}>" for byte in range(256)]
+PATTERN = re.compile(r"<extra_id_(\d+)>")
 
 
 def bert_tokenizer(
@@ -187,7 +191,7 @@ class Pieces:
         return Encoding(np.asarray(ids, np.int64), offset_array, words, tokens, np.asarray(segments, np.int64))
 
     def _bytes_for_unknown(self, text: str, pair: str | None, *columns: list[Any]) -> tuple[list[Any], ...]:
-        """Replaces [UNK] by the bytes of what stood there, so that nothing is lost."""
+        """Replaces [UNK] by the bytes of the unknown text, so that nothing is lost."""
         assert self.byte_ids is not None
         out: tuple[list[Any], ...] = ([], [], [], [], [])
         for number, token, (start, end), segment, special in zip(*columns, strict=True):
@@ -217,7 +221,7 @@ class Pieces:
             for role in _ROLES
             if (number := getattr(self, f"{role}_id")) is not None
         }
-        config: dict[str, Any] = {**named, "model_max_length": 512}
+        config: dict[str, object] = {**named, "model_max_length": 512}
         if self.kind == "wordpiece":
             vocab = self.backend.get_vocab(with_added_tokens=True)
             write_text(folder / "vocab.txt", "".join(f"{token}\n" for token in sorted(vocab, key=vocab.__getitem__)))
@@ -231,7 +235,7 @@ class Pieces:
             }
         else:
             config["tokenizer_class"] = "PreTrainedTokenizerFast"
-        if self.id("<extra_id_0>") is not None:  # T5's: texts end with a token of their own, segments are not told
+        if self.id("<extra_id_0>") is not None:  # T5's: texts end with a token of their own, no segment ids
             config |= {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": named["eos_token"]}
             config["model_input_names"] = ["input_ids", "attention_mask"]
         elif not self._class_first:
@@ -273,7 +277,7 @@ class Pieces:
 
 
 def with_class_last(pieces: Pieces) -> Pieces:
-    """The same tokenizer, but texts end with [SEP] [CLS] and nothing stands before them (Yang et al. 2019);
+    """The same tokenizer, but texts end with [SEP] [CLS] with nothing before them (Yang et al. 2019);
     [CLS] is of segment 2."""
     assert pieces.cls_id is not None
     assert pieces.sep_id is not None
@@ -285,9 +289,6 @@ def with_class_last(pieces: Pieces) -> Pieces:
         special_tokens=[(cls, pieces.cls_id), (sep, pieces.sep_id)],
     )
     return Pieces(backend)
-
-
-PATTERN = re.compile(r"<extra_id_(\d+)>")
 
 
 def sentinel(number: int) -> str:

@@ -8,7 +8,6 @@ bytes, a length with bytes, or four bytes.
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
 
@@ -17,6 +16,8 @@ from firth.core.errors import FirthError
 _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 2, 3, 4, 6
 _UNIGRAM, _BPE = 1, 2
 _SPACE = "\u2581"
+_Value = int | float | bytes
+_Message = dict[int, _Value]
 
 
 def _number(data: bytes, place: int) -> tuple[int, int]:
@@ -31,13 +32,13 @@ def _number(data: bytes, place: int) -> tuple[int, int]:
             return value, place
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+def _fields(data: bytes) -> Iterator[tuple[int, _Value]]:
     """(field number, value) of one message."""
     place = 0
     while place < len(data):
         tag, place = _number(data, place)
         kind = tag & 7
-        value: Any
+        value: _Value
         if kind == 0:
             value, place = _number(data, place)
         elif kind == 2:
@@ -54,24 +55,31 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
         yield tag >> 3, value
 
 
+def _bytes(value: _Value) -> bytes:
+    """A text or a message; a number is a damaged file."""
+    if not isinstance(value, bytes):
+        raise ValueError("a number in the place of a message")
+    return value
+
+
 class _Model:
     """What of the file decides the tokens; the defaults are those of the proto."""
 
     def __init__(self, data: bytes) -> None:
         self.pieces: list[tuple[str, float, int]] = []
-        trainer: dict[int, Any] = {}
-        normalizer: dict[int, Any] = {}
+        trainer: _Message = {}
+        normalizer: _Message = {}
         for field, value in _fields(data):
             if field == 1:
-                piece = dict(_fields(value))
-                self.pieces.append((piece[1].decode(), piece.get(2, 0.0), piece.get(3, 1)))
+                piece = dict(_fields(_bytes(value)))
+                self.pieces.append((_bytes(piece[1]).decode(), float(piece.get(2, 0.0)), int(piece.get(3, 1))))
             elif field == 2:
-                trainer = dict(_fields(value))
+                trainer = dict(_fields(_bytes(value)))
             elif field == 3:
-                normalizer = dict(_fields(value))
-        self.kind: int = trainer.get(3, _UNIGRAM)
+                normalizer = dict(_fields(_bytes(value)))
+        self.kind = int(trainer.get(3, _UNIGRAM))
         self.byte_fallback = bool(trainer.get(35, 0))
-        self.charsmap: bytes = normalizer.get(2, b"")
+        self.charsmap = _bytes(normalizer.get(2, b""))
         self.add_space = bool(normalizer.get(3, 1))
         self.one_space = bool(normalizer.get(4, 1))
         self.escape_spaces = bool(normalizer.get(5, 1))
@@ -105,7 +113,7 @@ def load_sentencepiece(path: Path) -> Tokenizer:
 
 
 def _normalizer(model: _Model) -> normalizers.Normalizer:
-    steps: list[Any] = []
+    steps: list[normalizers.Normalizer] = []
     if model.charsmap:
         steps.append(normalizers.Precompiled(model.charsmap))
     if model.one_space:

@@ -4,32 +4,32 @@ Characters are small numbers. A trie of pieces is a hash table: (node, character
 ``piece_at[node]`` is the piece that ends there, or -1.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.compiled import compile_function
 
-Array = NDArray[Any]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 MAX_PIECE = 16
 MAX_WORD = 32  # so short that products of probabilities stay above the smallest float
 
 
 @compile_function
-def _slot(keys: Array, key: int) -> Any:
+def _slot(keys: Longs, key: int) -> int:
     """Where the key is, or the free slot where it belongs."""
     last = len(keys) - 1
     mixed = (np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
     slot = np.int64(mixed & np.uint64(last))
     while keys[slot] != -1 and keys[slot] != key:
         slot = (slot + 1) & last
-    return slot
+    return int(slot)
 
 
 @compile_function
-def build_trie(chars: Array, ends: Array, num_chars: int, num_slots: int) -> tuple[Array, Array, Array]:
+def build_trie(chars: Ints, ends: Longs, num_chars: int, num_slots: int) -> tuple[Longs, Ints, Ints]:
     """The trie of the pieces spelled one after another in ``chars``."""
     keys = np.full(num_slots, -1, np.int64)
     nodes = np.zeros(num_slots, np.int32)
@@ -53,8 +53,8 @@ def build_trie(chars: Array, ends: Array, num_chars: int, num_slots: int) -> tup
 
 @compile_function
 def expected_counts(
-    chars: Array, ends: Array, counts: Array, keys: Array, nodes: Array, piece_at: Array, probs: Array, num_chars: int
-) -> Array:
+    chars: Ints, ends: Longs, counts: Floats, keys: Longs, nodes: Ints, piece_at: Ints, probs: Floats, num_chars: int
+) -> Floats:
     """Forward and backward over every word: how often each piece is used (Kudo 2018, eq. 2)."""
     expected = np.zeros(len(probs))
     alpha = np.zeros(MAX_WORD + 1)
@@ -92,16 +92,16 @@ def expected_counts(
 
 @compile_function
 def _best_path(
-    chars: Array,
+    chars: Ints,
     start: int,
     size: int,
-    keys: Array,
-    nodes: Array,
-    piece_at: Array,
-    logs: Array,
+    keys: Longs,
+    nodes: Ints,
+    piece_at: Ints,
+    logs: Floats,
     num_chars: int,
     without: int,
-    path: Array,
+    path: Ints,
 ) -> int:
     """The likeliest pieces of one word, not using the piece ``without``; how many, or 0 if there are none."""
     best = np.full(size + 1, -np.inf)
@@ -134,9 +134,9 @@ def _best_path(
 
 @compile_function
 def best_counts(
-    chars: Array, ends: Array, counts: Array, keys: Array, nodes: Array, piece_at: Array, logs: Array, num_chars: int
-) -> Array:
-    """How often each piece stands in the likeliest segmentation of the words."""
+    chars: Ints, ends: Longs, counts: Floats, keys: Longs, nodes: Ints, piece_at: Ints, logs: Floats, num_chars: int
+) -> Floats:
+    """How often each piece occurs in the likeliest segmentation of the words."""
     found = np.zeros(len(logs))
     path = np.zeros(MAX_WORD, np.int32)
     start = 0
@@ -150,9 +150,9 @@ def best_counts(
 
 @compile_function
 def losses(
-    chars: Array, ends: Array, used: Array, keys: Array, nodes: Array, piece_at: Array, logs: Array, num_chars: int
-) -> Array:
-    """How much likelihood goes when a piece is spelled by others instead (as in SentencePiece)."""
+    chars: Ints, ends: Longs, used: Floats, keys: Longs, nodes: Ints, piece_at: Ints, logs: Floats, num_chars: int
+) -> Floats:
+    """How much likelihood is lost when a piece is replaced by others (as in SentencePiece)."""
     total = used.sum()
     lost = np.full(len(logs), np.inf)  # a piece that nothing else spells must stay
     path = np.zeros(MAX_WORD, np.int32)

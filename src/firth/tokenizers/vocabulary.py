@@ -1,11 +1,17 @@
-"""Training a tokenizer from a stream of texts, the same vocabulary from the same text every time."""
+"""Training a tokenizer (WordPiece, BPE, Unigram, characters) from a stream of texts; the same text gives the same
+vocabulary.
+
+Unigram (Kudo 2018) is trained here with the kernels of ``unigram_kernels``, since the trainer of the Rust
+``tokenizers`` iterates over hash tables in an order that changes from run to run. Seeds are the frequent substrings
+of the words; then expectation maximisation and pruning by loss of likelihood alternate until the vocabulary has the
+given size.
+"""
 
 import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +31,12 @@ _SHRINK = 0.75
 _SLACK = 1.1
 _LONG = 24
 _STOPS = "，。！？；：、…,.!?;:"
-# Long stretches without spaces (Chinese) are taken apart at their punctuation.
+# Long texts without spaces (Chinese) are split at punctuation.
 _STRETCH = re.compile(f"[^{_STOPS}]{{1,29}}[{_STOPS}]?|[{_STOPS}]")
+# The trie of pieces as the kernels build it (``unigram_kernels``, imported late: Numba takes a second to load).
+_Trie = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
+_ALPHABET_SHARE = 0.9
+Texts = Callable[[], Iterable[str]]
 
 
 def count_words(texts: Iterable[str]) -> dict[str, int]:
@@ -58,13 +68,6 @@ def _thinned(counts: Counter[str], rounds: int) -> Counter[str]:
     return Counter({word: times for word, times in counts.items() if times > rare or zlib.crc32(word.encode()) & bit})
 
 
-def _kernels() -> Any:
-    """Numba takes a moment to load: only when a vocabulary is trained."""
-    from firth.tokenizers import unigram_kernels
-
-    return unigram_kernels
-
-
 @dataclass
 class _Strings:
     """Strings of small numbers, one after another."""
@@ -72,7 +75,7 @@ class _Strings:
     chars: NDArray[np.int32]
     ends: NDArray[np.int64]
 
-    def chosen(self, which: NDArray[Any]) -> "_Strings":
+    def chosen(self, which: NDArray[np.int64]) -> "_Strings":
         starts = np.append(0, self.ends[:-1])[which]
         lens = self.ends[which] - starts
         ends = np.cumsum(lens)
@@ -105,9 +108,10 @@ def _seeds(
 ) -> tuple[_Strings, NDArray[np.float64]]:
     """The kept characters, and the substrings seen at least twice that are worth most (count x length).
 
-    Substrings grow by a character a round; one that always goes on in the same way is left out.
+    Substrings grow by a character a round; one that is always followed by the same character is left out.
     """
-    max_piece: int = _kernels().MAX_PIECE
+    from firth.tokenizers.unigram_kernels import MAX_PIECE
+
     word_of = np.repeat(np.arange(len(text.ends), dtype=np.int32), np.diff(text.ends, prepend=0))
     room = (text.ends[word_of] - np.arange(len(text.chars))).astype(np.int32)  # characters to the word's end
     places = np.flatnonzero(np.isin(text.chars, kept))
@@ -118,7 +122,7 @@ def _seeds(
     found_places, found_lens, found_counts = [first_place[kept]], [np.ones(len(kept), np.int64)], [total[kept]]
     where = first_place
     is_kept = np.isin(np.arange(num_chars), kept)
-    for length in range(2, max_piece + 1):
+    for length in range(2, MAX_PIECE + 1):
         go_on = room[places] >= length
         go_on[go_on] = is_kept[text.chars[places[go_on] + length - 1]]
         places, numbers = places[go_on], numbers[go_on]
@@ -167,16 +171,18 @@ class _Trainer:
             pieces, logs = self._prune(pieces, logs, max(int(wanted * _SLACK), int(len(logs) * _SHRINK)))
         return self._first(pieces, logs, logs, wanted)
 
-    def _trie(self, pieces: _Strings) -> tuple[Any, ...]:
-        num_slots = 1 << (2 * len(pieces.chars)).bit_length()
-        trie: tuple[Any, ...] = _kernels().build_trie(pieces.chars, pieces.ends, self.num_chars, num_slots)
-        return trie
+    def _trie(self, pieces: _Strings) -> _Trie:
+        from firth.tokenizers.unigram_kernels import build_trie
+
+        return build_trie(pieces.chars, pieces.ends, self.num_chars, 1 << (2 * len(pieces.chars)).bit_length())
 
     def _maximise(self, pieces: _Strings, logs: NDArray[np.float64]) -> tuple[_Strings, NDArray[np.float64]]:
         """One step; the digamma makes rare pieces rarer (Bayesian EM, as SentencePiece does it)."""
         from scipy.special import digamma
 
-        used = _kernels().expected_counts(
+        from firth.tokenizers.unigram_kernels import expected_counts
+
+        used = expected_counts(
             self.text.chars, self.text.ends, self.times, *self._trie(pieces), np.exp(logs), self.num_chars
         )
         single = np.diff(pieces.ends, prepend=0) == 1
@@ -185,9 +191,11 @@ class _Trainer:
         return pieces.chosen(kept), digamma(used) - digamma(used.sum())
 
     def _prune(self, pieces: _Strings, logs: NDArray[np.float64], size: int) -> tuple[_Strings, NDArray[np.float64]]:
+        from firth.tokenizers.unigram_kernels import best_counts, losses
+
         trie = self._trie(pieces)
-        used = _kernels().best_counts(self.text.chars, self.text.ends, self.times, *trie, logs, self.num_chars)
-        lost = _kernels().losses(pieces.chars, pieces.ends, used, *trie, logs, self.num_chars)
+        used = best_counts(self.text.chars, self.text.ends, self.times, *trie, logs, self.num_chars)
+        lost = losses(pieces.chars, pieces.ends, used, *trie, logs, self.num_chars)
         return self._first(pieces, logs, lost, size)
 
     def _first(
@@ -200,12 +208,8 @@ class _Trainer:
         return pieces.chosen(kept), logs[kept]
 
 
-_ALPHABET_SHARE = 0.9
-Texts = Callable[[], Iterable[str]]
-
-
 def train_pieces(texts: Texts, config: TokensConfig) -> Pieces:
-    """A tokenizer of the wanted kind; ``texts()`` gives the sample afresh each time."""
+    """A tokenizer of the given kind; each call of ``texts()`` yields the sample again."""
     if not any(text.strip() for text in texts()):
         raise FirthError("no text to learn a vocabulary from: every document is empty")
     trained = {"wordpiece": _wordpiece, "bpe": _bpe, "unigram": _unigram, "characters": _characters}[config.kind](

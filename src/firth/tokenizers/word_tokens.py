@@ -57,7 +57,7 @@ class WordTokens:
         return np.fromiter((self.ids.get(word, self.unk_id) for word in words), np.int64, len(words))
 
     def encode(self, text: str | list[str], add_special: bool = False) -> Encoding:
-        """Words with their places; a list is taken as words. Special tokens there are none to add."""
+        """Words with their places; a list is taken as words. There are no special tokens to add."""
         if isinstance(text, list):
             ends = np.cumsum([len(word) + 1 for word in text], dtype=np.int64)
             spans = [(int(end) - 1 - len(word), int(end) - 1) for word, end in zip(text, ends, strict=True)]
@@ -110,7 +110,7 @@ def join_words(words: list[str]) -> str:
 
 
 def white_spans(text: str) -> list[tuple[int, int]]:
-    """Where the words are if white space alone parts them."""
+    """The spans of words that are separated by white space alone."""
     spans, start = [], 0
     for word in text.split():
         start = text.index(word, start)

@@ -1,4 +1,11 @@
-"""Characters, words and sentences."""
+"""Characters, words and sentences of a text.
+
+Characters: the classes of BERT's basic tokenization (Devlin et al. 2018), the character ids of ELMo, borders
+between visible characters. Words: letters by Unicode properties, Chinese by the segmenter rjieba. Sentences of
+English and Chinese, as spans of the original text: a mark such as 。！？ ends a sentence at once; . ! ? only before
+white space, and not after an abbreviation, an initial, or a number such as "3.5" or "No. 5". Closing quotes and
+brackets stay with the sentence they close; an empty line always ends one.
+"""
 
 import functools
 import re
@@ -25,10 +32,29 @@ HAN_CLASS = "".join(f"{chr(first)}-{chr(last)}" for first, last in _HAN)
 DELETED_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
 _WIDE = f"{HAN_CLASS}\u3001-\u303f\uff01-\uff65"
 _GAP = re.compile(rf"(?<=[{_WIDE}])[ ]+(?=[{_WIDE}])")
+MAX_CHARS = 50
+BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = range(256, 261)
+Integer = TypeVar("Integer", bound=np.integer)
+_JOINER = "\u200d"
+_HAN_RE = re.compile(f"[{HAN_CLASS}]")
+_LEADS = re.compile(rb"[\xe3-\xe9\xef\xf0]")
+WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+_WIDE_ENDS = frozenset("。！？｡")
+_CLOSERS = "\"'”’」』】》）)]"
+_BORDER = re.compile(rf"([.!?…。！？｡]+|\n)(?:(?<!\n)[{re.escape(_CLOSERS)}]+)?(\s*)")
+_ABBREVIATIONS = frozenset(
+    """mr mrs ms mx dr prof rev hon st sr jr gen col lt capt sgt cpl maj cmdr adm gov sen rep pres vs etc eg ie viz cf al
+    ca approx inc ltd co corp plc dept univ assn bros est ed eds jan feb apr jun jul aug sep sept oct nov dec mon tue
+    wed thu fri ave blvd rd hwy mt ft oz lb lbs hr hrs a.m p.m i.e e.g u.s u.k u.n ph.d""".split()
+)
+_BEFORE_NUMBERS = frozenset("no nos fig figs eq eqs ref refs vol vols pp ch sec art mar sat sun min max".split())
+_LONGEST = max(map(len, _ABBREVIATIONS | _BEFORE_NUMBERS))
+_MAY_END = frozenset(("etc", "inc", "ltd", "co", "corp", "jr", "sr", "a.m", "p.m", "u.s", "u.k", "u.n", "ph.d"))
+_NARROW, _WIDE_MARK, _BREAK, _CLOSER, _BLANK = 1, 2, 3, 4, 5
 
 
 def whole_characters(text: str) -> str:
-    """JSON can spell half a surrogate pair, which is no character: U+FFFD stands in its place."""
+    """JSON can spell half a surrogate pair, which is no character: it becomes U+FFFD."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -68,12 +94,6 @@ def joins(char: str) -> bool:
     return not (mark and unicodedata.normalize("NFD", char) == char)
 
 
-MAX_CHARS = 50
-BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = range(256, 261)
-NUM_IDS = PADDING + 2  # with the shift
-Integer = TypeVar("Integer", bound=np.integer)
-
-
 def character_ids(words: Sequence[str], max_chars: int = MAX_CHARS) -> NDArray[np.int64]:
     """[words, max_chars]; long words lose their last bytes."""
     ids = np.full((len(words), max_chars), PADDING, np.int64)
@@ -102,9 +122,6 @@ def used_len(ids: NDArray[np.integer]) -> int:
 def trimmed(ids: NDArray[Integer], widest: int) -> NDArray[Integer]:
     """The same words with only as much padding as a convolution of that width can tell apart."""
     return np.ascontiguousarray(ids[:, : used_len(ids) + widest])
-
-
-_JOINER = "\u200d"
 
 
 def _extends(char: str) -> bool:
@@ -152,11 +169,6 @@ def widen_to_characters(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-_HAN_RE = re.compile(f"[{HAN_CLASS}]")
-_LEADS = re.compile(rb"[\xe3-\xe9\xef\xf0]")
-WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
-
-
 def has_han(text: str) -> bool:
     """Whether a Chinese character occurs (the ranges that BERT sets apart)."""
     # The class of all ideographs is slow to search for, their first bytes are not.
@@ -186,22 +198,6 @@ def split_words(text: str, chinese: bool | None = None) -> list[tuple[int, int]]
             spans.append((start, end))
         start = end
     return spans
-
-
-_WIDE_ENDS = frozenset("。！？｡")
-_CLOSERS = "\"'”’」』】》）)]"
-_BORDER = re.compile(rf"([.!?…。！？｡]+|\n)(?:(?<!\n)[{re.escape(_CLOSERS)}]+)?(\s*)")
-_ABBREVIATIONS = frozenset(
-    """mr mrs ms mx dr prof rev hon st sr jr gen col lt capt sgt cpl maj cmdr adm gov sen rep pres vs etc eg ie viz cf al
-    ca approx inc ltd co corp plc dept univ assn bros est ed eds jan feb apr jun jul aug sep sept oct nov dec mon tue
-    wed thu fri ave blvd rd hwy mt ft oz lb lbs hr hrs a.m p.m i.e e.g u.s u.k u.n ph.d""".split()
-)
-_BEFORE_NUMBERS = frozenset("no nos fig figs eq eqs ref refs vol vols pp ch sec art mar sat sun min max".split())
-_LONGEST = max(map(len, _ABBREVIATIONS | _BEFORE_NUMBERS))
-_MAY_END = frozenset(("etc", "inc", "ltd", "co", "corp", "jr", "sr", "a.m", "p.m", "u.s", "u.k", "u.n", "ph.d"))
-
-
-_NARROW, _WIDE_MARK, _BREAK, _CLOSER, _BLANK = 1, 2, 3, 4, 5
 
 
 @cache

@@ -1,8 +1,9 @@
 """Checkpoints: whole or absent, checked when read. Every training uses these, whatever it keeps in them.
 
 ``checkpoints/step-N/`` holds the files of the training and ``state.json``: the step, what the training notes there
-(seconds, metrics ...), the checksums of the files, and a seal over all of it. Never pickle. Nothing here needs torch;
-``optimizer.py`` keeps a network and its optimizer in them.
+(seconds, metrics ...), the checksums of the files, and a seal over all of it. Never pickle. Nothing here needs
+torch; ``optimizer.save_checkpoint`` adds a network and its optimizer. Also here: the metrics file of a run
+(``History``), and batches computed ahead in a thread.
 """
 
 import hashlib
@@ -24,11 +25,11 @@ _NAME = re.compile(r"step-(\d+)$")
 _STATE = "state.json"
 
 
-def _seal(state: Mapping[str, Any]) -> str:
+def _seal(state: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
-def write_checkpoint(folder: Path, step: int, state: Mapping[str, Any], write: Callable[[Path], None]) -> Path:
+def write_checkpoint(folder: Path, step: int, state: Mapping[str, object], write: Callable[[Path], None]) -> Path:
     """Writes ``folder/step-N`` in one rename; ``write`` puts the files of the training into the folder it is given."""
     goal = folder / f"step-{step}"
     if goal.is_dir():
@@ -68,7 +69,7 @@ def prune(folder: Path, keep: int, best_step: int | None = None, needed: Collect
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """All whole lines; one cut off by a kill is passed over."""
+    """All whole lines; one cut off by a kill is skipped."""
     lines = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         try:
@@ -86,7 +87,7 @@ class History:
         kept = [line for line in read_history(path) if line.get("step", 0) <= step]
         write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
 
-    def add(self, line: dict[str, Any]) -> None:
+    def add(self, line: Mapping[str, object]) -> None:
         with disk_errors(self.path), open(self.path, "a", encoding="utf-8") as handle:
             handle.write(json.dumps(line) + "\n")
 

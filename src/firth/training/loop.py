@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -39,6 +39,16 @@ _REPORT_S = 1.0
 _SAVE_S = 300.0
 _MEASURED_STEPS = 9
 _TESTING = 0.2  # of a budget
+
+
+class StepResult(NamedTuple):
+    """One update: loss sums and counts over all processes, tokens read, learning rate and gradient norm."""
+
+    sums: dict[str, float]
+    counts: dict[str, int]
+    tokens: int
+    rate: float
+    norm: float
 
 
 @dataclass
@@ -69,14 +79,14 @@ class Timing:
     spent_s: float
 
     def fit(self, budget_s: float, evaluations: int, least: int = 1) -> tuple[int, int]:
-        """How many steps fit into so much time, and how many tests of those that are wanted: they may take a
+        """How many steps fit into so much time, and how many of the evaluations asked for: they may take a
         fifth of it, but ``least`` are always made."""
         most = int(_TESTING * budget_s / max(self.evaluation_s, 1e-9))
         tests = max(least, min(evaluations, most))
         return max(1, int((budget_s - tests * self.evaluation_s) / self.step_s)), tests
 
 
-def precision_context(config: TrainingConfig) -> AbstractContextManager[Any]:
+def precision_context(config: TrainingConfig) -> AbstractContextManager[object]:
     """Autocast where asked for; bfloat16 on a CPU without units for it is far slower, so it is refused."""
     if config.precision == "float32":
         return nullcontext()
@@ -202,15 +212,15 @@ class Loop:
         with _stop_signals() as stop, prefetched(self.trainable.batch, self._numbers(self.step, steps)) as batches:
             while self.step < steps:
                 begun = time.perf_counter()
-                facts = self._step(batches, self.step, steps)
+                result = self._step(batches, self.step, steps)
                 self.step += 1
                 elapsed = time.perf_counter() - begun
-                window.add(facts["sums"], facts["counts"], facts["tokens"], elapsed)
-                self.tokens += facts["tokens"]
+                window.add(result.sums, result.counts, result.tokens, elapsed)
+                self.tokens += result.tokens
                 self.seconds += elapsed
                 final = self.step == steps
                 if window.seconds > _REPORT_S or final:
-                    self._report(window, steps, history, facts)
+                    self._report(window, steps, history, result)
                     window = Window()
                 if self.step % every == 0 or final:
                     self._evaluate(history)
@@ -237,7 +247,7 @@ class Loop:
             for part in range(share):
                 yield (at * self.ranks.size + self.ranks.rank) * share + part
 
-    def _step(self, batches: Iterator[Batch], step: int, steps: int) -> dict[str, Any]:
+    def _step(self, batches: Iterator[Batch], step: int, steps: int) -> StepResult:
         """One update from ``accumulation`` batches; equal to one batch of all of them."""
         parts = [next(batches) for _ in range(self.config.gradient_accumulation)]
         own = {name: sum(part.counts[name] for part in parts) for name in parts[0].counts}
@@ -268,7 +278,7 @@ class Loop:
         self.optimizer.zero_grad(set_to_none=True)
         totals = self.ranks.sum_values({**sums, "tokens": sum(part.num_tokens for part in parts)})
         tokens = int(totals.pop("tokens"))
-        return {"sums": totals, "counts": counts, "tokens": tokens, "rate": rate, "norm": norm}
+        return StepResult(totals, counts, tokens, rate, norm)
 
     def _not_finite(self, step: int) -> str:
         found = list_checkpoints(self.checkpoints)
@@ -277,7 +287,7 @@ class Loop:
 
     # -- reports, tests, checkpoints
 
-    def _report(self, window: Window, steps: int, history: History | None, facts: Mapping[str, Any]) -> None:
+    def _report(self, window: Window, steps: int, history: History | None, result: StepResult) -> None:
         means = {name: window.sums[name] / max(window.counts[name], 1) for name in window.sums}
         loss = sum(self.trainable.weights.get(name, 1.0) * mean for name, mean in means.items())
         line = {
@@ -286,8 +296,8 @@ class Loop:
             "steps": steps,
             "loss": loss,
             **{f"loss_{name}": mean for name, mean in means.items() if len(means) > 1},
-            "learning_rate": facts["rate"],
-            "gradient_norm": facts["norm"],
+            "learning_rate": result.rate,
+            "gradient_norm": result.norm,
             "tokens": self.tokens,
             "tokens_per_s": window.tokens / window.seconds,
             "seconds": self.seconds,

@@ -1,13 +1,20 @@
-"""AdamW (or averaged SGD) with decay groups, and learning-rate schedules."""
+"""The optimizer: AdamW or averaged SGD with weight-decay groups, learning-rate schedules, and checkpoints of a
+network with its optimizer (``model.safetensors``, ``optimizer.safetensors``).
+
+Averaged SGD has a non-monotone trigger (Merity et al. 2018, "NT-ASGD", algorithm 1): plain SGD until the
+evaluations stop improving; from then on the mean of all iterates is kept as well (Polyak and Juditsky 1992), is
+what is evaluated, and becomes the finished model. As in the authors' program, averaging begins when an evaluation
+is worse than the best of all but the last ``patience``.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
+from torch.optim.optimizer import ParamsT
 
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors, save_tensors
@@ -15,6 +22,7 @@ from firth.core.registry import TrainingConfig
 from firth.training.checkpoints import read_state, write_checkpoint
 
 _MEAN, _COUNT = "mean", "count"
+_MODEL, _OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 
 
 def stopped_improving(losses: Sequence[float], latest: float, patience: int) -> bool:
@@ -25,7 +33,7 @@ def stopped_improving(losses: Sequence[float], latest: float, patience: int) -> 
 class AveragedSGD(torch.optim.Optimizer):
     """SGD with L2 decay; after ``begin_average`` each parameter has a running mean of what it was after every step."""
 
-    def __init__(self, params: Any, lr: float) -> None:
+    def __init__(self, params: ParamsT, lr: float) -> None:
         super().__init__(params, {"lr": lr, "weight_decay": 0.0})
 
     @property
@@ -39,7 +47,7 @@ class AveragedSGD(torch.optim.Optimizer):
             self.state[parameter] = {_MEAN: parameter.detach().clone(), _COUNT: torch.ones((), device=parameter.device)}
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
         assert closure is None
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -89,11 +97,8 @@ def load_average(folder: Path, steps: Sequence[int], module: nn.Module) -> None:
     module.load_state_dict(means)
 
 
-_MODEL, _OPTIMIZER = "model.safetensors", "optimizer.safetensors"
-
-
 def save_checkpoint(
-    folder: Path, step: int, module: nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Any]
+    folder: Path, step: int, module: nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, object]
 ) -> Path:
     def write(goal: Path) -> None:
         save_tensors(goal / _MODEL, module.state_dict())

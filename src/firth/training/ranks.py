@@ -1,4 +1,4 @@
-"""Many machines: what one process of several has to know. Alone it does nothing.
+"""Data-parallel training: the rank of this process and sums over all of them. With one process it does nothing.
 
 Started by ``torchrun`` (it sets RANK, WORLD_SIZE, MASTER_ADDR), the same command trains data-parallel:
 each rank takes its own batches, gradients are summed, so that n ranks equal one with n times the

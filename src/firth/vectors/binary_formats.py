@@ -1,34 +1,46 @@
-"""Named NumPy arrays in one safetensors file, written as a stream and read as memory maps.
+"""Vectors in binary files: word2vec's ``.bin``, safetensors, fastText's ``.bin``.
 
-(The safetensors library makes a copy of everything on both ways; the format is simple enough:
-the length of a JSON header in 8 bytes, the header, the arrays one after another.)
+The safetensors part writes a stream and reads memory maps, since the safetensors library copies everything both
+ways. The format: the length of a JSON header in 8 bytes, the header, the arrays end to end.
+
+V words, D dimensions, K buckets: a matrix is [V, D], that of fastText [V + K, D].
 """
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file
+from firth.core.types import Array, Arrays
 from firth.vectors.classifier import DenseTable
 from firth.vectors.fasttext_format import Entries, Settings, read_file, write_file
 from firth.vectors.text_formats import check_rows, check_words
 from firth.vectors.vocabulary import all_buckets
-from firth.vectors.word_vectors import Subwords, WordVectors
+from firth.vectors.word_vectors import Matrix, Subwords, WordVectors
 
 _TYPES = {"F32": "<f4", "F64": "<f8", "I8": "i1", "U8": "u1", "I32": "<i4", "I64": "<i8"}
 _NAMES = {np.dtype(code): name for name, code in _TYPES.items()}
 _COPY_BYTES = 1 << 24
+_BLOCK = 16_384
 
 
-def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:
-    """Writes the file whole or not at all; the widest numbers first, so that all are aligned."""
+class _Entry(TypedDict):
+    """One array in the header of a safetensors file."""
+
+    dtype: str
+    shape: list[int]
+    data_offsets: list[int]
+
+
+def save_arrays(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> None:
+    """Writes the file whole or not at all; the widest dtypes first, so that all are aligned."""
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
-    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
     end = 0
     for name in names:
         array = arrays[name]
@@ -57,7 +69,7 @@ def is_arrays(path: Path) -> bool:
     return len(head) == 9 and head[8:] == b"{" and int.from_bytes(head[:8], "little") < path.stat().st_size
 
 
-def map_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def map_arrays(path: Path) -> tuple[Arrays, dict[str, str]]:
     """The arrays as read-only memory maps, and the metadata."""
     try:
         size = path.stat().st_size
@@ -75,7 +87,7 @@ def map_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     return found, metadata
 
 
-def _mapped(path: Path, start: int, size: int, entry: dict[str, Any]) -> NDArray[Any]:
+def _mapped(path: Path, start: int, size: int, entry: _Entry) -> Array:
     begin, end = entry["data_offsets"]
     if entry["dtype"] not in _TYPES:
         raise ValueError(f"its type {entry['dtype']} is not one of {', '.join(_TYPES)}")
@@ -85,9 +97,6 @@ def _mapped(path: Path, start: int, size: int, entry: dict[str, Any]) -> NDArray
     if begin == end:
         return np.zeros(shape, dtype)
     return np.memmap(path, dtype, "r", start + begin, shape)
-
-
-_BLOCK = 16_384
 
 
 # -- word2vec: "count dim\n", then for each word: its bytes, a space, the floats, perhaps a line feed
@@ -159,7 +168,7 @@ def write_word2vec(vectors: WordVectors, path: Path) -> None:
 
 
 def read_safetensors(path: Path) -> WordVectors:
-    """Memory-mapped: opening costs the words only."""
+    """Memory-mapped: only the words are read at once."""
     arrays, metadata = map_arrays(path)
     if "vectors" not in arrays or "words" not in arrays:
         raise FirthError(f"{path}: no word vectors in it (an array 'vectors' and an array 'words' are wanted)")
@@ -178,7 +187,7 @@ def write_safetensors(vectors: WordVectors, path: Path) -> None:
     for word in vectors.words:
         if "\n" in word:
             raise FirthError(f"{path}: the word {word!r} has a line feed in it, which no vector format can hold")
-    arrays: dict[str, NDArray[Any]] = {
+    arrays: Arrays = {
         "vectors": vectors.matrix,
         "words": np.frombuffer("\n".join(vectors.words).encode(), np.uint8),
     }
@@ -211,7 +220,7 @@ def read_fasttext(path: Path) -> WordVectors:
     return WordVectors(words, matrix, None, subwords, found.counts)
 
 
-def _word_means(words: list[str], table: NDArray[Any], subwords: Subwords | None) -> NDArray[np.float32]:
+def _word_means(words: list[str], table: Matrix, subwords: Subwords | None) -> NDArray[np.float32]:
     if subwords is None:
         return np.asarray(table[: len(words)], np.float32)
     buckets, starts = all_buckets(words, subwords.shortest, subwords.longest, subwords.bucket)

@@ -5,9 +5,9 @@ row gets that divided by the number of rows, as the original has it. Losses: sof
 sampling (unigram^0.5, never the label itself) and one against all. Rows are padded to eight floats, labels to six
 rows. The plain twins are in ``tests/unit/vectors/classifier_twins.py``.
 
-**Threads.** A leg is a stretch of texts, a part for each thread. Rows that only one thread touches in a leg are changed in place;
-of the others each thread has a copy (behind the table), and after the leg their changes are put together in a fixed order. So the
-same seed and number of threads give the same bytes. Which rows those are is known beforehand (``plan_leg``).
+**Threads.** A block is a stretch of texts, a part for each thread. Rows that only one thread touches in a block are changed in place;
+of the others each thread has a copy (behind the table), and after the block their changes are put together in a fixed order. So the
+same seed and number of threads give the same bytes. Which rows those are is known beforehand (``plan_block``).
 """
 
 from typing import NamedTuple
@@ -264,11 +264,11 @@ def train_texts(
 
 
 @compiled
-def plan_leg(
+def plan_block(
     texts: Texts, order: Places, borders: Places, marks: Places, stamp: int, slots: Numbers, shared: Places
 ) -> int:
-    """Finds the rows that more than one thread touches in a leg: they get slots, and are listed in ``shared``. Thread t
-    reads the texts of ``order`` from ``borders[t]`` to ``borders[t + 1]``; ``stamp`` grows by the number of threads with every leg."""
+    """Finds the rows that more than one thread touches in a block: they get slots, and are listed in ``shared``. Thread t
+    reads the texts of ``order`` from ``borders[t]`` to ``borders[t + 1]``; ``stamp`` grows by the number of threads with every block."""
     num = 0
     for part in range(len(borders) - 1):
         for place in range(borders[part], borders[part + 1]):
@@ -309,7 +309,8 @@ def merge_row(
             summed, parts = add(summed, change), muladd(change, change, parts)
         store(changes, t, summed)
         whole = muladd(summed, summed, whole)
-    share = splat(min(np.float32(1.0), np.float32(MOST) * total(parts) / max(total(whole), np.float32(1e-30))))
+    size = np.float32(total(whole))
+    share = splat(min(np.float32(1.0), np.float32(MOST) * np.float32(total(parts)) / max(size, np.float32(1e-30))))
     for t in range(0, dim, 8):
         store(table, row + t, muladd(share, load(changes, t), load(table, row + t)))
 

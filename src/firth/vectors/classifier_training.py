@@ -32,8 +32,8 @@ from firth.vectors.classifier import (
 from firth.vectors.learners import padded
 from firth.vectors.vocabulary import noise_table
 
-_LEG_ROWS = 32_768  # that a thread reads on its own before what all have learned is put together
-_LEAST_LEGS = 40  # an epoch of few texts is cut finer than that
+_BLOCK_ROWS = 32_768  # that a thread reads on its own before what all have learned is put together
+_LEAST_BLOCKS = 40  # an epoch of few texts is cut finer than that
 _LONE_ROWS = 5_000_000  # of all epochs: less is not worth a second thread
 _SIX = 6
 Result = TypeVar("Result")
@@ -130,7 +130,7 @@ class ClassifierTraining:
         self.longest = int(self.sizes.max(initial=1))
         self.room = 0
         if self.threads > 1:
-            self.room = min(self.num_rows, self._leg_rows() + self.longest)
+            self.room = min(self.num_rows, self._block_rows() + self.longest)
         self.inputs = padded(self.num_rows + self.threads * self.room, dim)
         random, width = generator(self.config.seed, 1), np.float32(2.0 / dim)
         for first in range(0, self.num_rows, 65_536):
@@ -141,13 +141,13 @@ class ClassifierTraining:
         num_outputs = -(-len(self.texts.labels) // _SIX) * _SIX
         self.outputs = padded(num_outputs, dim)
 
-    def _leg_rows(self) -> int:
-        return max(64, min(_LEG_ROWS, len(self.rows) // (_LEAST_LEGS * self.threads)))
+    def _block_rows(self) -> int:
+        return max(64, min(_BLOCK_ROWS, len(self.rows) // (_LEAST_BLOCKS * self.threads)))
 
     # -- learning
 
     def run(self, told: Told | None = None) -> float:
-        """All epochs; returns the mean loss of the last one. ``told`` is called between legs."""
+        """All epochs; returns the mean loss of the last one. ``told`` is called between blocks."""
         from firth.vectors.classifier_kernels import Output, Texts
 
         texts, config = self.texts, self.config
@@ -168,14 +168,14 @@ class ClassifierTraining:
         order = generator(self.config.seed, 2, epoch).permutation(len(self.texts.scan))
         rates = self.rates(epoch, order)
         row_sums = np.cumsum(self.sizes[order])
-        share = self._leg_rows() * self.threads if self.threads > 1 else _LEG_ROWS * 8
+        share = self._block_rows() * self.threads if self.threads > 1 else _BLOCK_ROWS * 8
         wanted = np.arange(share, int(row_sums[-1]), share) if len(row_sums) else np.zeros(0, np.int64)
-        legs = np.unique(np.concatenate(([0], np.searchsorted(row_sums, wanted), [len(order)])))
+        blocks = np.unique(np.concatenate(([0], np.searchsorted(row_sums, wanted), [len(order)])))
         key = np.uint64(int(hashed(self.config.seed, 3, epoch)))
-        leg = self._alone if self.threads == 1 else _Together(self, pool, epoch).run
+        block = self._alone if self.threads == 1 else _Together(self, pool, epoch).run
         total, count = 0.0, 0
-        for first, last in zip(legs[:-1].tolist(), legs[1:].tolist(), strict=True):
-            found, watched = leg(order[first:last], rates[first:last], key)
+        for first, last in zip(blocks[:-1].tolist(), blocks[1:].tolist(), strict=True):
+            found, watched = block(order[first:last], rates[first:last], key)
             total, count = total + found, count + watched
             if told is not None:
                 told(epoch * len(order) + last, total / max(count, 1))
@@ -218,7 +218,7 @@ class ClassifierTraining:
 
 
 class _Together:
-    """The legs of an epoch by several threads."""
+    """The blocks of an epoch by several threads."""
 
     def __init__(self, training: ClassifierTraining, pool: ThreadPoolExecutor, epoch: int) -> None:
         self.training, self.pool, self.threads = training, pool, training.threads
@@ -234,14 +234,14 @@ class _Together:
         return [work(0), *(other.result() for other in others)]
 
     def run(self, order: NDArray[np.int64], rates: Floats, key: np.uint64) -> tuple[float, int]:
-        from firth.vectors.classifier_kernels import copy_shared, merge_outputs, merge_shared, plan_leg
+        from firth.vectors.classifier_kernels import copy_shared, merge_outputs, merge_shared, plan_block
 
         training, threads = self.training, self.threads
         inputs, dim = training.inputs.reshape(-1), training.inputs.shape[1]
         sums = np.cumsum(training.sizes[order])
         wanted = sums[-1] * np.arange(1, threads) / threads
         borders = np.concatenate(([0], np.searchsorted(sums, wanted), [len(order)])).astype(np.int64)
-        num = plan_leg(training.kernel_texts, order, borders, self.marks, self.stamp, self.slots, self.shared)
+        num = plan_block(training.kernel_texts, order, borders, self.marks, self.stamp, self.slots, self.shared)
         self.stamp += threads
         places = (training.num_rows, training.room, threads, dim)
         copy_shared(inputs, self.shared, num, *places)

@@ -11,8 +11,8 @@ Rate = Annotated[float, Field(gt=0)]
 
 
 class VectorsConfig(Config):
-    """What all three have in common. ``threads`` (none: all cores) is part of the result where more
-    than one works; ``unit`` is what a window does not reach beyond."""
+    """What all three have in common. The result depends on ``threads`` (none: all
+    cores); ``unit`` is what a window does not reach beyond."""
 
     dim: Annotated[int, Field(gt=0, le=10_000)] = 100
     window: Annotated[int, Field(gt=0, le=100)] = 5
@@ -28,7 +28,7 @@ class VectorsConfig(Config):
 class Word2VecConfig(VectorsConfig):
     """word2vec.c (Mikolov et al. 2013): CBOW or skip-gram, negative sampling or a Huffman tree.
 
-    ``learning_rate`` left open is 0.05 for CBOW and 0.025 for skip-gram. ``reproducible`` decides
+    ``learning_rate`` is by default 0.05 for CBOW and 0.025 for skip-gram. ``reproducible`` decides
     how many threads work together; see ``trainer.py``.
     """
 

@@ -1,4 +1,4 @@
-"""Vector files, told apart by their content, read and written.
+"""Reads and writes files of vectors; the format is recognised by content.
 
 | format | first bytes | words |
 | --- | --- | --- |
@@ -6,7 +6,7 @@
 | ``text`` (word2vec text, fastText .vec) | "count dim", then lines | first field |
 | ``glove`` | a word and numbers | first field |
 | ``fasttext`` | fastText's magic number | dictionary; n-grams for unknown words |
-| ``projector`` | numbers with tabs | beside it (``metadata_path``) |
+| ``projector`` | numbers with tabs | in a second file (``metadata_path``) |
 | ``safetensors`` | length and JSON | array ``words`` |
 """
 
@@ -89,13 +89,13 @@ def _is_number(field: bytes) -> bool:
 
 
 def load_vectors(path: str | Path) -> WordVectors:
-    """Any known file of vectors."""
+    """Reads a file of vectors in one of the known formats."""
     path = Path(path)
     return _READERS[sniff_format(path)](path)
 
 
 def save_vectors(vectors: WordVectors, path: str | Path, format: str | None = None) -> None:
-    """Writes ``path``; the format goes by its ending where none is named (.bin .vec .txt .tsv
+    """Writes ``path``; the format is that of its suffix where none is given (.bin .vec .txt .tsv
     .safetensors). A fastText model is more than its vectors: training writes it."""
     path = Path(path)
     format = format or _BY_NAME.get(path.suffix)

@@ -1,8 +1,12 @@
 """GloVe (Pennington et al. 2014): weighted least squares on log counts, biases learned.
 
 J = sum over cells of f(X_ij) (w_i . c_j + b_i + b_j - log X_ij)^2, f(x) = min(1, (x / x_max)^alpha).
-Cells go in random order; threads take blocks with no row or column in common, so that many threads
-give the same result every time.
+
+``GloveLearner`` trains two matrices [V, 2 P] (see ``glove_matrix``) on the cells (row, column, count) of the
+co-occurrence matrix. ``Counting`` and what follows it count them: pairs of words go into a hash table, full tables
+to disk as sorted runs; the runs are merged, and the cells scattered at random over buckets on disk. Cells are
+trained in random order; threads take blocks with no row or column in common, so that the result does not depend on
+timing.
 """
 
 import shutil
@@ -10,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +21,20 @@ from numpy.typing import NDArray
 from firth.core.batching import generator, hashed
 from firth.core.errors import FirthError
 from firth.core.files import disk_errors, read_json, write_json
+from firth.core.types import Array, Arrays
 from firth.corpus.format import Corpus
 from firth.vectors.configs import GloveConfig
-from firth.vectors.learners import Plan, unit_starts
+from firth.vectors.learners import Plan, padded, unit_starts
 from firth.vectors.vocabulary import Vocabulary
 
-_LEGS = 10  # an epoch
+_STEPS = 10  # per epoch
 _CHUNK = 65_536
+ONE = 2**32  # counts are whole numbers of 2^-32
+_FULLNESS = 0.7  # of a hash table
+_MOST_SLOTS = 1 << 22
+Counts = tuple[NDArray[np.int64], NDArray[np.int64]]  # sorted keys (row << 32 | column), values
+CELL = np.dtype([("row", "<i4"), ("column", "<i4"), ("count", "<f4")])
+Cells = NDArray[np.void]  # of CELL
 
 
 def cell_weights(counts: NDArray[np.float32], x_max: float, alpha: float) -> NDArray[np.float32]:
@@ -35,8 +45,6 @@ def cell_weights(counts: NDArray[np.float32], x_max: float, alpha: float) -> NDA
 def glove_matrix(size: int, dim: int, ones_at: int, seed: int, number: int) -> NDArray[np.float32]:
     """[size, 2 P]: vector and bias uniform in +-1/(2 dim), the constant 1, padding, then sums of squares
     that begin at 1."""
-    from firth.vectors.learners import padded
-
     half = (dim + 2 + 7) // 8 * 8
     matrix = padded(size, 2 * half)
     matrix[:, : dim + 2] = (generator(seed, 3, number).random((size, dim + 2), np.float32) - 0.5) / dim
@@ -46,7 +54,7 @@ def glove_matrix(size: int, dim: int, ones_at: int, seed: int, number: int) -> N
 
 
 class GloveLearner:
-    """The counts (on disk, beside the run until it is finished) and the two matrices."""
+    """The counts (on disk, in the run folder until training ends) and the two matrices."""
 
     def __init__(self, corpus: Corpus, vocabulary: Vocabulary, config: GloveConfig, threads: int, out: Path) -> None:
         self.config, self.vocabulary, self.threads = config, vocabulary, threads
@@ -61,7 +69,7 @@ class GloveLearner:
             config.memory_mb * 1_000_000,
             threads,
         )
-        self.num_legs = _LEGS * config.epochs
+        self.num_steps = _STEPS * config.epochs
         self.corpus_tokens = plan.num_tokens
         self.num_tokens = plan.num_tokens * config.epochs
         size, dim = len(vocabulary), config.dim
@@ -69,20 +77,20 @@ class GloveLearner:
         self.outputs = glove_matrix(size, dim, dim, config.seed, 1)
         self._buckets: list[Path] | None = None
 
-    def tokens_before(self, leg: int) -> int:
-        return self.corpus_tokens * leg // _LEGS
+    def tokens_before(self, step: int) -> int:
+        return self.corpus_tokens * step // _STEPS
 
-    def learning_rate(self, leg: int) -> float:
+    def learning_rate(self, step: int) -> float:
         return self.config.learning_rate
 
     @property
     def buckets(self) -> list[Path]:
-        """The shuffled cells; counted on first use unless an earlier try did."""
+        """The shuffled cells; counted on first use, unless an earlier run did."""
         if self._buckets is None:
             done = self.folder / "counted.json"
             if not done.is_file():
                 shutil.rmtree(self.folder, ignore_errors=True)
-                cells = write_buckets(self.counting, self.folder, _LEGS, self.config.seed)
+                cells = write_buckets(self.counting, self.folder, _STEPS, self.config.seed)
                 if not cells:
                     raise FirthError(
                         f"{self.folder.parent}: no two known words stand near each other in this text; lower min_count"
@@ -92,9 +100,9 @@ class GloveLearner:
             self._buckets = sorted(self.folder.glob("bucket-*"), key=lambda path: int(path.name.partition("-")[2]))
         return self._buckets
 
-    def run_leg(self, number: int, pool: ThreadPoolExecutor) -> tuple[float, int]:
-        place = number % _LEGS
-        first, last = (len(self.buckets) * one // _LEGS for one in (place, place + 1))
+    def run_step(self, number: int, pool: ThreadPoolExecutor) -> tuple[float, int]:
+        place = number % _STEPS
+        first, last = (len(self.buckets) * one // _STEPS for one in (place, place + 1))
         loss, count = 0.0, 0
         for path in self.buckets[first:last]:
             cells = np.memmap(path, CELL, "r") if path.stat().st_size else np.zeros(0, CELL)
@@ -102,7 +110,7 @@ class GloveLearner:
             count += len(cells)
         return loss, count
 
-    def _train(self, cells: NDArray[Any], pool: ThreadPoolExecutor) -> float:
+    def _train(self, cells: Cells, pool: ThreadPoolExecutor) -> float:
         """Round by round; in each the threads have disjoint rows and columns."""
         from firth.vectors.glove_kernels import train_cells
 
@@ -123,7 +131,7 @@ class GloveLearner:
             loss += sum(pool.map(work, range(first, first + threads)))
         return loss
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         dim, half = self.config.dim, self.inputs.shape[1] // 2
         squares = slice(half, half + dim + 2)
         return {
@@ -136,7 +144,7 @@ class GloveLearner:
             "counts": self.vocabulary.counts,
         }
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, arrays: Mapping[str, Array]) -> None:
         dim, half = self.config.dim, self.inputs.shape[1] // 2
         self.inputs[:, :dim], self.outputs[:, :dim] = arrays["input"], arrays["output"]
         self.inputs[:, dim], self.outputs[:, dim + 1] = arrays["input_bias"], arrays["output_bias"]
@@ -148,14 +156,6 @@ class GloveLearner:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-ONE = 2**32
-_FULLNESS = 0.7
-_MOST_SLOTS = 1 << 22
-Counts = tuple[NDArray[np.int64], NDArray[np.int64]]  # sorted keys (row << 32 | column), values
-
-CELL = np.dtype([("row", "<i4"), ("column", "<i4"), ("count", "<f4")])
-
-
 def distance_weights(window: int) -> NDArray[np.int64]:
     """1/d for d = 1.. in 2^-32; entry 0 is not used."""
     return np.rint(ONE / np.maximum(np.arange(window + 1), 1)).astype(np.int64)
@@ -165,7 +165,7 @@ def distance_weights(window: int) -> NDArray[np.int64]:
 class Counting:
     """What is counted and how much memory that may take."""
 
-    tokens: NDArray[Any]
+    tokens: NDArray[np.integer]
     size: int
     plan: Plan
     window: int
@@ -245,7 +245,7 @@ def merge_runs(paths: list[Path], memory_bytes: int) -> Iterator[Counts]:
         yield keys[first], np.add.reduceat(values, first)
 
 
-def cells_of(counts: Counts, symmetric: bool) -> NDArray[Any]:
+def cells_of(counts: Counts, symmetric: bool) -> Cells:
     """(row, column, count). A symmetric table was counted for row <= column only; two of the same word are near each
     other from both sides, so they count twice, as in the published program."""
     keys, values = counts
@@ -289,12 +289,12 @@ def _shuffle(path: Path, threads: int, seed: int) -> None:
     """Orders the cells of a bucket by block and at random within; both in one number to sort by."""
     cells = np.fromfile(path, CELL)
     bits = np.uint64((threads * threads).bit_length())
-    luck = hashed(seed, cells["row"].astype(np.int64) << 32 | cells["column"]) >> bits
-    luck |= block_of(cells, threads).astype(np.uint64) << (np.uint64(64) - bits)
-    cells[np.argsort(luck)].tofile(path)
+    order = hashed(seed, cells["row"].astype(np.int64) << 32 | cells["column"]) >> bits
+    order |= block_of(cells, threads).astype(np.uint64) << (np.uint64(64) - bits)
+    cells[np.argsort(order)].tofile(path)
 
 
-def block_of(cells: NDArray[Any], threads: int) -> NDArray[np.int64]:
+def block_of(cells: Cells, threads: int) -> NDArray[np.int64]:
     """round * threads + thread, so that within a round no two threads share a row or a column."""
     row, column = cells["row"] % threads, cells["column"] % threads
     return np.asarray((column - row) % threads * threads + row, np.int64)
@@ -313,7 +313,7 @@ class _Buckets:
         for file in self.files:
             file.close()
 
-    def add(self, cells: NDArray[Any], seed: int) -> None:
+    def add(self, cells: Cells, seed: int) -> None:
         place = hashed(seed + 1, cells["row"].astype(np.int64) << 32 | cells["column"]) % np.uint64(len(self.files))
         place = place.astype(np.int16 if len(self.files) < 2**15 else np.int64)  # few values sort faster when short
         order = np.argsort(place, kind="stable")

@@ -1,11 +1,17 @@
-"""The two kernels of GloVe: counting pairs into a hash table, and AdaGrad over cells. Their twins in
-``glove_reference.py`` have the same signatures."""
+"""The two kernels of GloVe: counting pairs of words into a hash table, and AdaGrad over the cells of the
+co-occurrence matrix. The tests have plain versions with the same signatures.
 
-from typing import Any
+Shapes: ``tokens`` [T] word ids, ``starts`` [units+1], ``weights`` [window+1] by distance, ``table`` [slots, 2] of
+keys and values; ``rows``, ``columns``, ``logs`` and ``weights`` of ``train_cells`` [cells], ``inputs`` and
+``outputs`` [V, 2 * P] (see ``glove.glove_matrix``).
+"""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from firth.vectors.lanes import (
+    Floats,
+    Offsets,
     add,
     compiled,
     div,
@@ -22,12 +28,16 @@ from firth.vectors.lanes import (
     total,
 )
 
-_AHEAD = 4  # cells whose rows are asked for before they are needed
+Ids = NDArray[np.int32]
+_AHEAD = 4  # cells ahead whose rows are prefetched
 
 
 @compiled
-def _slots(known: Any, place: int, window: int, symmetric: bool, table: Any, pairs: Any, slots: Any) -> int:
-    """Keys and home slots of the pairs of a word with the words before it; asks for their lines."""
+def _slots(
+    known: Offsets, place: int, window: int, symmetric: bool, table: Offsets, pairs: Offsets, slots: Offsets
+) -> int:
+    """Writes the keys and first slots of the pairs of a word with the words before it, prefetches the slots and
+    returns the number of pairs."""
     count = 0
     mask = len(table) - 1
     flat = table.reshape(-1)
@@ -44,19 +54,19 @@ def _slots(known: Any, place: int, window: int, symmetric: bool, table: Any, pai
 
 @compiled
 def count_pairs(
-    tokens: Any,
-    starts: Any,
+    tokens: Ids,
+    starts: Offsets,
     token: int,
     size: int,
-    weights: Any,
+    weights: Offsets,
     symmetric: bool,
-    table: Any,
+    table: Offsets,
     used: int,
     limit: int,
 ) -> tuple[int, int]:
     """Counts from the token ``token`` on until the table holds ``limit`` keys or the text ends; returns
-    where it stopped and how many keys there are. Unknown words (``size`` and above) are as if they
-    were not there. ``table`` [slots, 2] has keys (-1: empty) and values side by side; beyond ``limit`` there must be room for a window."""
+    where it stopped and the number of keys. Unknown words (``size`` and above) are left out before counting.
+    A key of -1 is an empty slot; the table must have free slots for a window beyond ``limit``."""
     window = len(weights) - 1
     unit = np.searchsorted(starts, token, side="right") - 1
     longest = 1
@@ -66,12 +76,11 @@ def count_pairs(
     pairs, slots = np.empty((2, window), np.int64), np.empty((2, window), np.int64)
     mask = len(table) - 1
     while unit < len(starts) - 1:
-        num: Any = 0
-        first: Any = 0
+        num, first = 0, 0
         for place in range(starts[unit], starts[unit + 1]):
             known[num], origin[num] = tokens[place], place
-            num += np.int64(tokens[place] < size)
-            first += np.int64((tokens[place] < size) & (place < token))
+            num += int(tokens[place] < size)
+            first += int((tokens[place] < size) & (place < token))
         ahead = _slots(known, first, window, symmetric, table, pairs[first & 1], slots[first & 1])
         for place in range(first, num):
             if used >= limit:
@@ -95,13 +104,13 @@ def count_pairs(
 
 @compiled
 def train_cells(
-    rows: Any, columns: Any, logs: Any, weights: Any, inputs: Any, outputs: Any, dim: int, rate: float
+    rows: Ids, columns: Ids, logs: Floats, weights: Floats, inputs: Floats, outputs: Floats, dim: int, rate: float
 ) -> float:
     """AdaGrad over cells in order; returns the sum of weight * error^2 / 2.
 
     A row holds [vector, bias, 1] in ``inputs`` and [vector, 1, bias] in ``outputs``, padded to half its
-    width, then as many sums of squares. As in glove.c those begin at 1 and take in the *scaled*
-    gradient, rate * g, squared; the textbook has g squared.
+    width, then as many sums of squared gradients. As in glove.c these start at 1 and add the square of the *scaled*
+    gradient, rate * g; AdaGrad as published adds g squared.
     """
     width = inputs.shape[1]
     half = width // 2

@@ -1,5 +1,13 @@
-"""The text in pieces: units that windows stay within, chunks that a thread takes, legs between
-which a checkpoint may be written. All a pure function of the corpus and the settings."""
+"""What the trainer of static vectors drives: how a text is cut into training steps (``Plan``), the ``Learner``
+protocol, and the learner of word2vec and fastText.
+
+A *unit* (document or sentence) is what a window does not reach beyond; a *chunk* is some whole units that one
+thread takes; a *step* is some chunks, and a checkpoint may be written after each. All of it is a pure function of
+the corpus and the settings.
+
+V words, R input rows (words and n-grams), D dimensions padded to a multiple of eight: inputs [R, D], outputs [V,
+D]; with a copy for each thread [threads, R, D] and [threads, V, D].
+"""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.batching import generator, hashed
+from firth.core.types import Array, Arrays
 from firth.corpus.format import Corpus
 from firth.vectors.configs import FastTextConfig, Word2VecConfig
 from firth.vectors.vocabulary import Bags, Vocabulary, huffman_paths, keep_table, no_paths, noise_table
 
 MAX_UNIT = 10_000  # tokens; a longer document is cut, as gensim does
+Matrix = NDArray[np.float32]
+Loss = tuple[float, int]
+_FREE_CHUNK = 131_072  # tokens that a thread takes at a time where threads share one matrix
+_FREE_STEP = 8  # chunks per thread and step
+_OWN_STEP = 49_152  # tokens that all threads together read on their own copies before these are merged
+_LEAST_STEPS = 40  # an epoch of a small text is cut finer than that
 
 
 def unit_starts(corpus: Corpus, unit: str) -> NDArray[np.int64]:
@@ -29,11 +44,11 @@ def unit_starts(corpus: Corpus, unit: str) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Plan:
-    """Chunks of whole units, about equal in tokens, gathered into legs, for every epoch alike."""
+    """Chunks of whole units, about equal in tokens, grouped into steps, the same in every epoch."""
 
     starts: NDArray[np.int64]
     chunk_tokens: int
-    chunks_per_leg: int
+    chunks_per_step: int
     epochs: int
 
     @cached_property
@@ -54,51 +69,42 @@ class Plan:
         return len(self.borders) - 1
 
     @property
-    def legs_per_epoch(self) -> int:
-        return -(-self.num_chunks // self.chunks_per_leg)
+    def steps_per_epoch(self) -> int:
+        return -(-self.num_chunks // self.chunks_per_step)
 
     @property
-    def num_legs(self) -> int:
-        return self.epochs * self.legs_per_epoch
+    def num_steps(self) -> int:
+        return self.epochs * self.steps_per_epoch
 
-    def leg(self, number: int) -> tuple[int, range]:
-        """The epoch of a leg and its chunks."""
-        epoch, place = divmod(number, self.legs_per_epoch)
-        first = place * self.chunks_per_leg
-        return epoch, range(first, min(first + self.chunks_per_leg, self.num_chunks))
+    def step(self, number: int) -> tuple[int, range]:
+        """The epoch of a step and its chunks."""
+        epoch, place = divmod(number, self.steps_per_epoch)
+        first = place * self.chunks_per_step
+        return epoch, range(first, min(first + self.chunks_per_step, self.num_chunks))
 
     def tokens_before(self, number: int) -> int:
-        """How many tokens all legs before this one read."""
-        epoch, place = divmod(number, self.legs_per_epoch)
-        return epoch * self.num_tokens + int(self.starts[self.borders[place * self.chunks_per_leg]])
-
-
-Matrix = NDArray[np.float32]
-Loss = tuple[float, int]
-
-_FREE_CHUNK = 131_072  # tokens that a thread takes at a time where threads share one matrix
-_FREE_LEG = 8  # chunks a thread between two places where a checkpoint may be written
-_OWN_LEG = 49_152  # tokens that all threads together read on their own copies before these are merged
-_LEAST_LEGS = 40  # an epoch of a small text is cut finer than that
+        """How many tokens all steps before this one read."""
+        epoch, place = divmod(number, self.steps_per_epoch)
+        return epoch * self.num_tokens + int(self.starts[self.borders[place * self.chunks_per_step]])
 
 
 class Learner(Protocol):
-    """What the trainer drives. All state is in ``arrays()``; a leg is a pure function of it."""
+    """What the trainer drives. All state is in ``arrays()``; a step is a pure function of it."""
 
-    num_legs: int
-    num_tokens: int  # of all legs
+    num_steps: int
+    num_tokens: int  # of all steps
 
-    def tokens_before(self, leg: int) -> int: ...
+    def tokens_before(self, step: int) -> int: ...
 
-    def learning_rate(self, leg: int) -> float: ...
+    def learning_rate(self, step: int) -> float: ...
 
-    def run_leg(self, number: int, pool: ThreadPoolExecutor) -> Loss:
-        """Trains; returns the sum of the losses looked at and their number."""
+    def run_step(self, number: int, pool: ThreadPoolExecutor) -> Loss:
+        """Trains; returns the sum of the losses that were measured and their number."""
         ...
 
-    def arrays(self) -> dict[str, NDArray[Any]]: ...
+    def arrays(self) -> Arrays: ...
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None: ...
+    def restore(self, arrays: Mapping[str, Array]) -> None: ...
 
 
 def padded(rows: int, dim: int) -> Matrix:
@@ -112,7 +118,7 @@ def padded(rows: int, dim: int) -> Matrix:
 class WordLearner:
     """The two matrices of word2vec or fastText and the text they learn from.
 
-    ``remap`` numbers the types of the corpus anew where the vocabulary is not a prefix of them.
+    ``remap`` maps the word ids of the corpus to those of the vocabulary where this is not a prefix of them.
     """
 
     def __init__(
@@ -127,14 +133,14 @@ class WordLearner:
         self.tokens = corpus.train.tokens
         self.apart = config.reproducible and threads > 1
         starts = unit_starts(corpus, config.unit)
-        most = max(1, int(starts[-1]) // (_LEAST_LEGS * threads))
+        most = max(1, int(starts[-1]) // (_LEAST_STEPS * threads))
         self.plan = (
-            Plan(starts, min(_OWN_LEG // threads, most), threads, config.epochs)
+            Plan(starts, min(_OWN_STEP // threads, most), threads, config.epochs)
             if self.apart
-            else Plan(starts, min(_FREE_CHUNK, most), _FREE_LEG * threads, config.epochs)
+            else Plan(starts, min(_FREE_CHUNK, most), _FREE_STEP * threads, config.epochs)
         )
-        self.num_legs, self.num_tokens = self.plan.num_legs, self.plan.num_tokens * config.epochs
-        # Subsampling goes by this text alone, noise by all that was ever counted.
+        self.num_steps, self.num_tokens = self.plan.num_steps, self.plan.num_tokens * config.epochs
+        # Subsampling uses the counts of this text alone, noise all counts so far.
         here = vocabulary.counts if remap is None else self._counts_here(starts)
         self.keep = keep_table(here, config.sample)
         self.noise = noise_table(vocabulary.counts, config.noise_power)
@@ -173,18 +179,18 @@ class WordLearner:
             self.touched_inputs = np.zeros((self.threads, rows), np.uint8)
             self.touched_outputs = np.zeros((self.threads, size), np.uint8)
 
-    def tokens_before(self, leg: int) -> int:
-        return self.plan.tokens_before(leg)
+    def tokens_before(self, step: int) -> int:
+        return self.plan.tokens_before(step)
 
-    def learning_rate(self, leg: int) -> float:
-        return self._rate(self.tokens_before(leg))
+    def learning_rate(self, step: int) -> float:
+        return self._rate(self.tokens_before(step))
 
     def _rate(self, tokens: int) -> float:
         """Linear decay to 0, never below a ten-thousandth (word2vec.c)."""
         return max(self.config.rate * (1 - tokens / self.num_tokens), self.config.rate * 1e-4)
 
-    def run_leg(self, number: int, pool: ThreadPoolExecutor) -> Loss:
-        epoch, chunks = self.plan.leg(number)
+    def run_step(self, number: int, pool: ThreadPoolExecutor) -> Loss:
+        epoch, chunks = self.plan.step(number)
         if self.apart:
             jobs = [(epoch, chunk, self.input_copies[one], self.output_copies[one]) for one, chunk in enumerate(chunks)]
             marks = list(zip(self.touched_inputs, self.touched_outputs, strict=True))[: len(jobs)]
@@ -197,7 +203,15 @@ class WordLearner:
             )
         return sum(loss for loss, _ in losses), sum(count for _, count in losses)
 
-    def _chunk(self, epoch: int, chunk: int, inputs: Matrix, outputs: Matrix, in_marks: Any, out_marks: Any) -> Loss:
+    def _chunk(
+        self,
+        epoch: int,
+        chunk: int,
+        inputs: Matrix,
+        outputs: Matrix,
+        in_marks: NDArray[np.uint8],
+        out_marks: NDArray[np.uint8],
+    ) -> Loss:
         first, last = self.plan.borders[chunk : chunk + 2]
         starts = self.plan.starts[first : last + 1]
         begin = int(starts[0])
@@ -238,24 +252,24 @@ class WordLearner:
             jobs += [(base, copies, touched, *borders[one : one + 2]) for one in range(len(borders) - 1)]
         list(pool.map(lambda job: merge_rows(*job), jobs))
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         dim = self.config.dim
-        found: dict[str, NDArray[Any]] = {
+        found: Arrays = {
             "input": self.inputs[:, :dim],
             "output": self.outputs[:, :dim],
             "counts": self.vocabulary.counts,
         }
         return found | ({"buckets": self.bags.used} if self.bags else {})
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Goes on from what ``arrays`` gave."""
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Continues from what ``arrays`` returned."""
         self.inputs[:, : self.config.dim] = arrays["input"]
         self.outputs[:, : self.config.dim] = arrays["output"]
         self._equal_copies()
 
-    def inherit(self, words: list[str], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def inherit(self, words: list[str], arrays: Mapping[str, Array]) -> None:
         """Takes over the rows of words (and buckets) that an earlier model had. A tree's inner nodes
-        mean something else in another tree, so they begin anew."""
+        mean something else in another tree, so they start from zero."""
         dim = self.config.dim
         place = {word: number for number, word in enumerate(words)}
         known = np.asarray([place.get(word, -1) for word in self.vocabulary.words], np.int64)

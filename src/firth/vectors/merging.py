@@ -1,26 +1,25 @@
-"""Putting the work of several threads together in a way that does not depend on timing.
+"""Merging the matrices of several threads, with a result that does not depend on timing.
 
-Each thread changes a copy of its own; then the changes to a row add up, as they would have in one
-shared matrix. Where they all point the same way, though, each thread has gone the whole way already,
-and the sum of many would overshoot, further each time: so a sum is held to at most ``MOST`` times
-what changes in one direction come to together (twice the step of one: then it cannot grow). Two threads never
-reach that. A mean would be far too slow on rare words. Only rows that somebody touched are looked at.
-The twin is in ``reference.py``.
+Each thread trains its own copy; then the changes of a row add up, as they would in one shared matrix. Where all
+threads moved a row the same way, the sum would overshoot, more each time: so its squared length is limited to
+``MOST`` times the sum of the squared lengths of the changes. Two threads never reach that limit. A mean would be
+far too slow for rare words. Rows that no thread touched are skipped. The tests have a plain version.
 """
-
-from typing import Any
 
 import numpy as np
 
-from firth.vectors.lanes import compiled
+from firth.vectors.kernels import Marks
+from firth.vectors.lanes import Floats, compiled
 
-MOST = 2.0  # of |sum|^2 / (sum of |change|^2): 1 where changes go different ways, the number of threads where all agree
+MOST = (
+    2.0  # of |sum|^2 / (sum of |change|^2), which is 1 for orthogonal changes and the number of threads for equal ones
+)
 
 
 @compiled
-def merge_rows(base: Any, copies: Any, touched: Any, first: int, last: int) -> None:
-    """Rows [first, last) of ``base`` [V, D] take in the changes of ``copies`` [T, V, D], which then
-    equal it; ``touched`` [T, V] is cleared."""
+def merge_rows(base: Floats, copies: Floats, touched: Marks, first: int, last: int) -> None:
+    """Adds the changes of ``copies`` [T, V, D] to the rows [first, last) of ``base`` [V, D], sets the copies to the
+    result and clears ``touched`` [T, V]."""
     num_copies, dim = copies.shape[0], base.shape[1]
     total = np.empty(dim, np.float32)
     for row in range(first, last):

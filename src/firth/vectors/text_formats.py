@@ -1,9 +1,9 @@
 """Vectors as text: word2vec (and fastText .vec) with a first line "count dim", GloVe without, and the
-pair of TSV files of TensorBoard's projector. A mistake is told with file and line."""
+pair of TSV files of TensorBoard's projector. An error names file and line."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,8 @@ def check_words(words: Sequence[str], path: Path) -> None:
                 raise FirthError(f"{path}: the word {word!r} is not Unicode text and cannot be written") from None
 
 
-def check_rows(path: Path, words: Sequence[str], matrix: NDArray[Any], first_line: int | None) -> None:
-    """No word twice, no number that is not finite; told by line, or by the word's number."""
+def check_rows(path: Path, words: Sequence[str], matrix: NDArray[np.floating], first_line: int | None) -> None:
+    """No word twice, no number that is not finite; an error names the line, or the number of the word."""
 
     def place(number: int) -> str:
         return f"{path}, line {number + first_line}" if first_line else f"{path}, word {number + 1}"
@@ -141,7 +141,7 @@ def write_text(vectors: WordVectors, path: Path, header: bool) -> None:
         _write_rows(vectors, handle, " ", with_words=True)
 
 
-def _write_rows(vectors: WordVectors, handle: Any, separator: str, with_words: bool) -> None:
+def _write_rows(vectors: WordVectors, handle: BinaryIO, separator: str, with_words: bool) -> None:
     form = separator.join(["%.9g"] * vectors.dim) + "\n"
     for first in range(0, len(vectors), _BLOCK):
         for place, row in enumerate(vectors.rows(first, first + _BLOCK).tolist()):

@@ -1,26 +1,26 @@
-"""Training static vectors: from a corpus of words to a run folder. The room's front door.
+"""Training static vectors: from a corpus of words to a run folder.
 
     train_vectors(corpus, config, out)                  a new run
-    train_vectors(corpus, config, out, resume=True)     goes on after a kill (same corpus and config)
-    train_vectors(corpus, config, out, start=old_run)   goes on from a finished run, on other text
+    train_vectors(corpus, config, out, resume=True)     continues after a kill (same corpus and config)
+    train_vectors(corpus, config, out, start=old_run)   continues from a finished run, on other text
     load_run(folder)                                    the WordVectors of a finished run
 
 ``config`` is a ``Word2VecConfig``, ``FastTextConfig`` or ``GloveConfig``. The run folder holds
 ``vectors.bin`` (word2vec format), for fastText ``model.bin`` (fastText's own format), both readable by
-gensim and the originals, ``state.safetensors`` (all matrices, to go on from) and ``firth.json``.
+gensim and the originals, ``state.safetensors`` (all matrices, to continue from) and ``firth.json``.
 
 **Threads.** With ``reproducible`` (the default) every thread works on a copy of its own and the copies
 are merged after every few thousand words in a fixed order: the same seed and number of threads
-give the same bytes, also across a kill and a resume, for a moderate price in speed and in memory (a
-copy a thread). Without it all threads write into one matrix without locks (Hogwild, Niu et al. 2011),
-which is what word2vec.c, gensim and fastText do: the fastest, and never the same twice. One thread
+give the same bytes, also across a kill and a resume, at some cost in speed and in memory (one
+copy per thread). Without it all threads write into one matrix without locks (Hogwild, Niu et al. 2011),
+which is what word2vec.c, gensim and fastText do: the fastest, and not reproducible. One thread
 is reproducible either way, and GloVe always is (threads get disjoint rows). Reproducible is the
-default because results that cannot be had again cannot be compared, and it still is several times
+default because results that cannot be repeated cannot be compared, and it is still several times
 faster than the other programs (see the benchmarks).
 
 **A grown vocabulary.** With ``start`` the new vocabulary is all old words and all words of the new text
 that occur ``min_count`` times; old words keep their vectors, counts add up (they decide the
-noise), subsampling goes by the new text alone.
+noise), subsampling uses the counts of the new text alone.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ def train_vectors(
     recipe: str | None = None,
     overwrite: bool = False,
 ) -> WordVectors:
-    """Trains and writes the run ``out``; ``progress`` is told ``train`` events twice a second."""
+    """Trains and writes the run ``out``; ``progress`` gets a ``train`` event twice a second."""
     threads = config.threads or os.cpu_count() or 1
     config = config.replace(threads=threads)
     record = RunRecord(
@@ -83,7 +83,7 @@ def train_vectors(
     run = _reopen(out, record) if resume else Run.create(out, record, overwrite)
     with run.lock():
         training = _Training(run, learner, config, progress or (lambda event: None))
-        loss = training.run_legs()
+        loss = training.run_steps()
         run.change(
             metrics={} if loss is None else {"loss": loss},
             seconds=training.seconds,
@@ -108,7 +108,7 @@ def load_run(folder: Path) -> WordVectors:
 def _begin(
     corpus: Corpus, config: AnyVectorsConfig, threads: int, start: Path | None, out: Path
 ) -> tuple[Vocabulary, Learner]:
-    """The learner before its first leg; refuses what cannot be before anything is written."""
+    """The learner before its first step; refuses impossible settings before anything is written."""
     if start is None:
         vocabulary = view_vocabulary(corpus, config.min_count, config.max_vocab)
         if isinstance(config, GloveConfig):
@@ -150,7 +150,7 @@ def _reopen(out: Path, wanted: RunRecord) -> Run:
 
 @contextlib.contextmanager
 def stop_requests() -> Iterator[threading.Event]:
-    """Set when the user or the system asks to stop, so that the leg in hand is finished first."""
+    """Set when the user or the system asks to stop, so that the current step is finished first."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -166,47 +166,47 @@ def stop_requests() -> Iterator[threading.Event]:
 
 
 class _Training:
-    """The loop over legs: reports, checkpoints, resuming, stopping."""
+    """The loop over steps: reports, checkpoints, resuming, stopping."""
 
     def __init__(self, run: Run, learner: Learner, config: AnyVectorsConfig, progress: Progress) -> None:
         self.run, self.learner, self.config, self.progress = run, learner, config, progress
-        self.leg, self.seconds = 0, 0.0
+        self.step, self.seconds = 0, 0.0
         self.checkpoints = run.folder / "checkpoints"
         found = list_checkpoints(self.checkpoints)
         if found:
-            self.leg, newest = found[-1]
+            self.step, newest = found[-1]
             self.seconds = read_state(newest)["seconds"]
             learner.restore(map_arrays(newest / _STATE)[0])
 
-    def run_legs(self) -> float | None:
+    def run_steps(self) -> float | None:
         """Trains to the end; the last loss, or none where there was too little text to see one."""
         learner = self.learner
         started = reported = saved = time.perf_counter() - self.seconds
-        first_tokens, before = learner.tokens_before(self.leg), self.seconds
+        first_tokens, before = learner.tokens_before(self.step), self.seconds
         loss, count, last = 0.0, 0, float("nan")
         with stop_requests() as stop, ThreadPoolExecutor(self.config.threads) as pool:
             reported = saved = time.perf_counter()
-            while self.leg < learner.num_legs:
-                some_loss, some_count = learner.run_leg(self.leg, pool)
-                self.leg += 1
+            while self.step < learner.num_steps:
+                some_loss, some_count = learner.run_step(self.step, pool)
+                self.step += 1
                 loss, count = loss + some_loss, count + some_count
                 now = time.perf_counter()
                 self.seconds = now - started
-                done = self.leg == learner.num_legs
+                done = self.step == learner.num_steps
                 if now - reported > _REPORT_S or done:
                     last = loss / count if count else last
                     if not np.isfinite(loss):
                         raise FirthError(
                             f"{self.run.folder}: the loss became NaN or infinite; train with a smaller learning_rate"
                         )
-                    tokens = learner.tokens_before(self.leg)
+                    tokens = learner.tokens_before(self.step)
                     self.progress(
                         {
                             "event": "train",
-                            "step": self.leg,
-                            "steps": learner.num_legs,
+                            "step": self.step,
+                            "steps": learner.num_steps,
                             "loss": last,
-                            "learning_rate": learner.learning_rate(self.leg - 1),
+                            "learning_rate": learner.learning_rate(self.step - 1),
                             "tokens": tokens,
                             "tokens_per_s": (tokens - first_tokens) / max(self.seconds - before, 1e-9),
                             "seconds": self.seconds,
@@ -225,7 +225,7 @@ class _Training:
         arrays = self.learner.arrays()
         write_checkpoint(
             self.checkpoints,
-            self.leg,
+            self.step,
             {"seconds": self.seconds},
             lambda folder: save_arrays(folder / _STATE, arrays),
         )

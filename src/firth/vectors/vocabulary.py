@@ -1,5 +1,6 @@
-"""What training draws from the counts of words: a view of the vocabulary, which words are passed
-over, which are noise, and where each stands in the tree."""
+"""What training takes from the words and their counts: the vocabulary, the subsampling table, the noise table, the
+Huffman tree, and the character n-grams of fastText (hashes, buckets, the rows of every word).
+"""
 
 import heapq
 from dataclasses import dataclass
@@ -12,11 +13,13 @@ from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
 
 _FULL = 2**32 - 1
+_MASK = 0xFFFFFFFF
+END_OF_SENTENCE = "</s>"
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words by falling frequency, so that id < len(words) tells a known word."""
+    """Words by falling frequency, so that a known word has id < len(words)."""
 
     words: list[str]
     counts: NDArray[np.int64]
@@ -26,7 +29,7 @@ class Vocabulary:
 
 
 def read_words(path: Path) -> list[str]:
-    """``words.txt``: a word a line; only a line feed ends one (others occur within words)."""
+    """``words.txt``: one word per line; only a line feed ends one (others occur within words)."""
     return path.read_bytes().decode().split("\n")[:-1]
 
 
@@ -72,7 +75,7 @@ def grow_vocabulary(
 
 
 def keep_probabilities(counts: NDArray[np.int64], sample: float) -> NDArray[np.float64]:
-    """How likely each word survives subsampling: sqrt(t/f) + t/f, as word2vec.c has it (the paper's
+    """The probability that subsampling keeps each word: sqrt(t/f) + t/f, as word2vec.c has it (the paper's
     formula, section 2.3 of Mikolov et al. 2013b, lacks the second term). 0 keeps every word."""
     if not sample:
         return np.ones(len(counts))
@@ -92,7 +95,7 @@ def noise_probabilities(counts: NDArray[np.int64], power: float) -> NDArray[np.f
 
 
 def noise_table(counts: NDArray[np.int64], power: float) -> NDArray[np.uint32]:
-    """Walker's alias table [V, 2]: exact probabilities in one look-up, 8 bytes a word."""
+    """Walker's alias table [V, 2]: exact probabilities in one look-up, 8 bytes per word."""
     shares = noise_probabilities(counts, power) * len(counts)
     table = np.empty((len(counts), 2), np.uint32)
     table[:, 0] = _FULL
@@ -153,10 +156,6 @@ def huffman_paths(counts: NDArray[np.int64]) -> Paths:
     return Paths(starts, np.asarray(nodes, np.int32), np.asarray(goals, np.float32))
 
 
-_MASK = 0xFFFFFFFF
-END_OF_SENTENCE = "</s>"
-
-
 def fnv1a(data: bytes) -> int:
     """32-bit FNV-1a with fastText's sign extension of bytes from 0x80 on."""
     value = 2166136261
@@ -191,8 +190,8 @@ def word_buckets(word: str, shortest: int, longest: int, bucket: int) -> list[in
 def all_buckets(
     words: list[str], shortest: int, longest: int, bucket: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The buckets of all words one after another, and [V+1] where each word's begin. A short list is
-    not worth loading the compiler for."""
+    """The buckets of all words concatenated, and [V+1] where each word's begin. A short list is
+    hashed without loading Numba."""
     if len(words) < 1000 or not bucket or not longest:
         some = [word_buckets(word, shortest, longest, bucket) for word in words]
         lens = np.asarray([len(one) for one in some], np.int64)
@@ -215,8 +214,8 @@ def all_buckets(
 class Bags:
     """The rows of every word: its own (its number), then its buckets.
 
-    Of two million buckets a vocabulary reaches a part; only those get a row while training
-    (``used``, by rising number), which keeps the table small and near. ``starts`` and ``rows`` list
+    A vocabulary uses a part of the two million buckets; only those get a row in training
+    (``used``, by rising number), which keeps the table small. ``starts`` and ``rows`` list
     the rows of each word one after another.
     """
 

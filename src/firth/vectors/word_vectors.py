@@ -1,13 +1,18 @@
-"""Exact search among rows: blocked products, the best few kept from block to block."""
+"""``WordVectors``: words with their vectors, nearest neighbours and analogies.
+
+The search is exact: products with blocks of rows, the best few kept from block to block. Q queries, V words, D
+dimensions.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Literal, Protocol, overload
+from typing import Literal, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
+from firth.core.types import Array
 from firth.vectors.vocabulary import word_buckets
 
 Matrix = NDArray[np.float32]
@@ -28,7 +33,7 @@ class Rows(Protocol):
 
 
 def unit_rows(vectors: Matrix) -> Matrix:
-    """Rows of length 1 (zeros stay)."""
+    """Rows scaled to length 1 (zeros stay)."""
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(norms == 0, 1, norms), np.float32)
 
@@ -69,7 +74,14 @@ def _best(
     return found
 
 
-def _best_of(rows: Rows, queries: Matrix, scores: Any, top: int, left_out: Any, size: int) -> Any:
+def _best_of(
+    rows: Rows,
+    queries: Matrix,
+    scores: Callable[[Matrix, Matrix], Matrix],
+    top: int,
+    left_out: list[list[int]] | None,
+    size: int,
+) -> list[list[tuple[int, float]]]:
     best = np.full((len(queries), 0), -np.inf, np.float32)
     numbers = np.zeros((len(queries), 0), np.int64)
     for first in range(0, size, _BLOCK):
@@ -98,7 +110,7 @@ def _best_of(rows: Rows, queries: Matrix, scores: Any, top: int, left_out: Any, 
 
 
 def near_spellings(word: str, words: Sequence[str], count: int = 3) -> list[str]:
-    """Known words that are written almost the same, the most frequent words looked at first."""
+    """Known words with almost the same spelling, among the most frequent ones."""
     import difflib
 
     span = max(1, len(word) // 3)
@@ -113,7 +125,7 @@ def near_spellings(word: str, words: Sequence[str], count: int = 3) -> list[str]
 class Subwords:
     """The n-gram rows of a fastText model: bucket number -> row."""
 
-    def __init__(self, rows: NDArray[Any], shortest: int, longest: int, bucket: int) -> None:
+    def __init__(self, rows: NDArray[np.floating], shortest: int, longest: int, bucket: int) -> None:
         self.rows, self.shortest, self.longest, self.bucket = rows, shortest, longest, bucket
 
     def vector(self, word: str) -> Matrix | None:
@@ -132,7 +144,7 @@ class WordVectors:
     def __init__(
         self,
         words: Sequence[str],
-        matrix: NDArray[Any],
+        matrix: Array,
         scales: Matrix | None = None,
         subwords: Subwords | None = None,
         counts: NDArray[np.int64] | None = None,

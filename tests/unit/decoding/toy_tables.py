@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from firth.decoding.steps import Hypothesis, reorder_tensors
+from firth.decoding.steps import Hypothesis
 
 State = tuple[torch.Tensor, ...]
 
@@ -37,7 +37,7 @@ class TableStepper:
 
     def reorder(self, state: State, index_N: torch.Tensor) -> State:
         self.reorders += 1
-        return reorder_tensors(state, index_N)
+        return tuple(part.index_select(0, index_N) for part in state)
 
     def log_prob(self, tokens: Sequence[int], prompt_len: int) -> float:
         """Of everything after the prompt."""

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from firth.tokenizers.words import NUM_IDS, border_ids, character_ids, used_len
+from firth.tokenizers.words import PADDING, border_ids, character_ids, used_len
 
 
 def test_a_word_by_hand() -> None:
     ids = character_ids(["cat"])[0]
     assert ids[:5].tolist() == [259, 100, 98, 117, 260]  # 258 c a t 259, all one more
     assert ids[5:].tolist() == [261] * 45
-    assert NUM_IDS == 262
+    assert PADDING + 2 == 262  # ids are shifted by one, 0 is padding of the batch
 
 
 def test_chinese_is_bytes() -> None:

@@ -33,8 +33,8 @@ def train(loop: Loop, steps: int) -> list[float]:
     losses = []
     with prefetched(loop.trainable.batch, loop._numbers(0, steps)) as batches:
         for step in range(steps):
-            facts = loop._step(batches, step, steps)
-            losses.append(facts["sums"]["masked"] / facts["counts"]["masked"])
+            result = loop._step(batches, step, steps)
+            losses.append(result.sums["masked"] / result.counts["masked"])
     return losses
 
 
@@ -80,9 +80,9 @@ def test_clipping(
 
     monkeypatch.setattr(loop.optimizer, "step", look)
     with prefetched(loop.trainable.batch, loop._numbers(0, 1)) as batches:
-        facts = loop._step(batches, 0, 1)
-    assert facts["norm"] > 0.01  # what is reported is the norm before
-    assert seen[0] == pytest.approx(clip_norm or facts["norm"], rel=1e-3)
+        result = loop._step(batches, 0, 1)
+    assert result.norm > 0.01  # what is reported is the norm before
+    assert seen[0] == pytest.approx(clip_norm or result.norm, rel=1e-3)
 
 
 def test_speed_is_that_of_steps(

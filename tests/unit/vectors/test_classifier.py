@@ -161,12 +161,12 @@ def test_the_rate_falls_to_nothing() -> None:
 
 
 def test_threads_learn_what_each_learned_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One leg of two threads: rows of one thread as it left them, rows of both with the changes of both."""
+    """One block of two threads: rows of one thread as it left them, rows of both with the changes of both."""
     monkeypatch.setattr(classifier_training, "_LONE_ROWS", 0)
     texts = labelled(40)
     config = ClassifierConfig(dim=8, word_ngrams=2, bucket=300, threads=2, epochs=1, learning_rate=0.5)
     together = ClassifierTraining(texts, config)
-    monkeypatch.setattr(ClassifierTraining, "_leg_rows", lambda self: 10**6)
+    monkeypatch.setattr(ClassifierTraining, "_block_rows", lambda self: 10**6)
     start_in, start_out = together.inputs[: together.num_rows].copy(), together.outputs.copy()
     together.room = together.num_rows
     together.inputs = np.concatenate((start_in, np.zeros((2 * together.num_rows, 8), np.float32)))

@@ -100,9 +100,9 @@ def test_a_run_that_was_cut_off_ends_as_if_it_had_not_been(
 
     kept = trainer.write_checkpoint
 
-    def save_and_die(folder: Path, leg: int, *rest: Any) -> None:
-        kept(folder, leg, *rest)
-        if leg == 17:
+    def save_and_die(folder: Path, step: int, *rest: Any) -> None:
+        kept(folder, step, *rest)
+        if step == 17:
             raise Killed
 
     monkeypatch.setattr(trainer, "write_checkpoint", save_and_die)
@@ -156,8 +156,8 @@ def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(how: signal.Signals,
         time.sleep(0.05)
     os.kill(child.pid, how)
     error = child.communicate(timeout=60)[1].decode()
-    leg, newest = list_checkpoints(tmp_path / "run" / "checkpoints")[-1]
-    assert read_state(newest)["step"] == leg > 0
+    step, newest = list_checkpoints(tmp_path / "run" / "checkpoints")[-1]
+    assert read_state(newest)["step"] == step > 0
     if how == signal.SIGTERM:
         assert Interrupted.__name__ in error
         assert "resume" in error

@@ -134,12 +134,12 @@ def test_the_plan_covers_every_token_once(words: Corpus) -> None:
     assert starts[-1] == words.info.train.tokens
     plan = Plan(starts, 500, 3, 2)
     seen = np.zeros(len(starts) - 1, int)
-    for leg in range(plan.num_legs):
-        _, chunks = plan.leg(leg)
+    for step in range(plan.num_steps):
+        _, chunks = plan.step(step)
         for chunk in chunks:
             seen[plan.borders[chunk] : plan.borders[chunk + 1]] += 1
     assert (seen == 2).all()
-    before = [plan.tokens_before(leg) for leg in range(plan.num_legs + 1)]
+    before = [plan.tokens_before(step) for step in range(plan.num_steps + 1)]
     assert before == sorted(before)
     assert before[-1] == 2 * words.info.train.tokens
 

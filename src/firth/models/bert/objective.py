@@ -12,14 +12,14 @@ import numpy as np
 from torch import nn
 
 from firth.core.registry import RunConfig
-from firth.core.types import Batch, Inputs, Losses, Objective
+from firth.core.types import Batch, Inputs, Losses
 from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, PairHead, TokenHead
 from firth.models.shared.next_sentence import PairRows, build_pairs
 from firth.models.shared.pretraining import EncoderPretraining
-from firth.models.shared.rows import Specials, Turns, build_rows, guessing_losses, hide_tokens, specials_of
+from firth.models.shared.rows import Specials, Turns, build_rows, guessing_losses, hide_tokens
 
 
 class MaskedTokens(nn.Module):
@@ -82,11 +82,9 @@ class BertPretraining(EncoderPretraining):
 
     objective: MaskedTokens
 
-    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
-        assert isinstance(config.model, EncoderConfig)
+    def build_objective(self, config: RunConfig, corpus: Corpus, encoder: Encoder, specials: Specials) -> MaskedTokens:
         assert isinstance(config.objective, MaskedTokensConfig)
-        specials = specials_of(corpus.pieces, corpus.folder)
-        return Encoder(config.model), MaskedTokens(config.objective, config.model, specials)
+        return MaskedTokens(config.objective, encoder.config, specials)
 
     @classmethod
     def fewest_documents(cls, config: RunConfig) -> int:

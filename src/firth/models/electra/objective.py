@@ -22,14 +22,14 @@ from torch.nn import functional
 from firth.core.batching import uniform
 from firth.core.errors import FirthError
 from firth.core.registry import RunConfig
-from firth.core.types import Batch, Inputs, Losses, Objective
+from firth.core.types import Batch, Inputs, Losses
 from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.models.electra.config import ReplacedTokensConfig
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, ReplacedHead, TokenHead
 from firth.models.shared.encoder_format import load_encoder, save_encoder
 from firth.models.shared.pretraining import EncoderPretraining, Pretraining
-from firth.models.shared.rows import Specials, Turns, build_rows, hide_tokens, specials_of
+from firth.models.shared.rows import Specials, Turns, build_rows, hide_tokens
 
 _SAMPLE = 5  # what the random numbers here are for
 
@@ -131,13 +131,12 @@ class ElectraPretraining(EncoderPretraining):
     published = (*Pretraining.published, f"{_GENERATOR}/config.json", f"{_GENERATOR}/model.safetensors")
     objective: ReplacedTokens
 
-    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
-        assert isinstance(config.model, EncoderConfig)
+    def build_objective(
+        self, config: RunConfig, corpus: Corpus, encoder: Encoder, specials: Specials
+    ) -> ReplacedTokens:
         assert isinstance(config.objective, ReplacedTokensConfig)
-        model = Encoder(config.model)
-        generator = Encoder(generator_config(config.model, config.objective.generator_ratio), model.embeddings)
-        specials = specials_of(corpus.pieces, corpus.folder)
-        return model, ReplacedTokens(config.objective, config.model, generator, specials)
+        generator = Encoder(generator_config(encoder.config, config.objective.generator_ratio), encoder.embeddings)
+        return ReplacedTokens(config.objective, encoder.config, generator, specials)
 
     def start_from(self, base: Path) -> None:
         """The discriminator of a directory and, where one lies in ``generator/``, its generator."""

@@ -20,7 +20,7 @@ from torch import nn
 from firth.core.batching import hashed, uniform
 from firth.core.errors import FirthError
 from firth.core.registry import RunConfig
-from firth.core.types import Batch, Inputs, Losses, Objective
+from firth.core.types import Batch, Inputs, Losses
 from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.models.ernie.config import KnowledgeMaskingConfig
 from firth.models.shared.configs import EncoderConfig
@@ -37,7 +37,6 @@ from firth.models.shared.rows import (
     fill_rows,
     guessing_losses,
     hide_tokens,
-    specials_of,
 )
 from firth.tokenizers.pieces import Pieces
 
@@ -329,16 +328,16 @@ class ErniePretraining(EncoderPretraining):
 
     objective: KnowledgeMasking
 
-    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
-        assert isinstance(config.model, EncoderConfig)
-        objective = config.objective
+    def build_objective(
+        self, config: RunConfig, corpus: Corpus, encoder: Encoder, specials: Specials
+    ) -> KnowledgeMasking:
+        objective, num_tasks = config.objective, encoder.config.num_tasks
         assert isinstance(objective, KnowledgeMaskingConfig)
-        if 0 < config.model.num_tasks < NUM_TASKS:
-            raise FirthError(f"num_tasks={config.model.num_tasks} is too few: set it to {NUM_TASKS}, or to 0 for none")
-        specials = specials_of(corpus.pieces, corpus.folder)
+        if 0 < num_tasks < NUM_TASKS:
+            raise FirthError(f"num_tasks={num_tasks} is too few: set it to {NUM_TASKS}, or to 0 for none")
         phrases = find_phrases(corpus.train, objective.sample_tokens, objective.phrase_count, objective.phrase_score)
         entities = read_entities(Path(objective.entities), corpus.pieces) if objective.entities else None
-        return Encoder(config.model), KnowledgeMasking(objective, config.model, specials, phrases, entities)
+        return KnowledgeMasking(objective, encoder.config, specials, phrases, entities)
 
     @classmethod
     def fewest_documents(cls, config: RunConfig) -> int:

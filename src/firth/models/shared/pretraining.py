@@ -22,7 +22,7 @@ from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
 from firth.models.shared.encoder_format import load_encoder, save_encoder
 from firth.models.shared.encoder_model import EncoderModel
-from firth.models.shared.rows import Specials
+from firth.models.shared.rows import Specials, specials_of
 from firth.nn.blocks import initialize
 from firth.tokenizers.pieces import Pieces
 
@@ -213,11 +213,21 @@ class EncoderObjective(Objective, Protocol):
 
 
 class EncoderPretraining(Pretraining):
-    """An encoder with heads. A model says how its objective is built (``build``)."""
+    """An encoder with heads. A model says its objective (``build_objective``)."""
 
     published = (*Pretraining.published, "heads.safetensors")
     model: Encoder
     objective: EncoderObjective
+
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
+        assert isinstance(config.model, EncoderConfig)
+        encoder = Encoder(config.model)
+        return encoder, self.build_objective(config, corpus, encoder, specials_of(corpus.pieces, corpus.folder))
+
+    def build_objective(
+        self, config: RunConfig, corpus: Corpus, encoder: Encoder, specials: Specials
+    ) -> EncoderObjective:
+        raise NotImplementedError
 
     @classmethod
     def base_config(cls, base: Path, corpus: Corpus) -> EncoderConfig:

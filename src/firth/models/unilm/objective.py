@@ -22,7 +22,7 @@ from torch.nn import functional
 from firth.core.batching import uniform
 from firth.core.errors import FirthError
 from firth.core.registry import RunConfig
-from firth.core.types import Batch, Inputs, Losses, Objective
+from firth.core.types import Batch, Inputs, Losses
 from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.corpus.pairs import PairsCorpus, PairSplit
 from firth.models.shared.configs import EncoderConfig
@@ -37,7 +37,6 @@ from firth.models.shared.rows import (
     guessing_losses,
     hide_tokens,
     picked_columns,
-    specials_of,
 )
 from firth.models.shared.translation_model import score_translations
 from firth.models.unilm.config import MaskedTargetsConfig, UnifiedMasksConfig
@@ -252,11 +251,9 @@ class UnilmPretraining(EncoderPretraining):
 
     objective: UnifiedMasks
 
-    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
-        assert isinstance(config.model, EncoderConfig)
+    def build_objective(self, config: RunConfig, corpus: Corpus, encoder: Encoder, specials: Specials) -> UnifiedMasks:
         assert isinstance(config.objective, UnifiedMasksConfig)
-        specials = specials_of(corpus.pieces, corpus.folder)
-        return Encoder(config.model), UnifiedMasks(config.objective, config.model, specials)
+        return UnifiedMasks(config.objective, encoder.config, specials)
 
 
 _SCORED = 200  # held-out sources for which targets are written at the end
@@ -275,17 +272,15 @@ class UnilmWriting(EncoderPretraining):
     def open_corpus(cls, path: Path) -> Any:
         return PairsCorpus.open(path)
 
-    def build(self, config: RunConfig, corpus: Any) -> tuple[nn.Module, Objective]:
-        assert isinstance(config.model, EncoderConfig)
+    def build_objective(self, config: RunConfig, corpus: Any, encoder: Encoder, specials: Specials) -> MaskedTargets:
         assert isinstance(config.objective, MaskedTargetsConfig)
         if corpus.info.separate:
             raise FirthError(f"{corpus.folder}: each side has its own vocabulary; prepare it without --separate")
-        if config.model.num_segments < _NUM_SEGMENTS or config.model.positions == "relative":
+        if encoder.config.num_segments < _NUM_SEGMENTS or encoder.config.positions == "relative":
             raise FirthError(
                 f"a model that writes needs {_NUM_SEGMENTS} segments and learned or rotary positions: begin with a run of unilm-tiny or unilm-mini"
             )
-        specials = specials_of(corpus.pieces, corpus.folder)
-        return Encoder(config.model), MaskedTargets(config.objective, config.model, specials)
+        return MaskedTargets(config.objective, encoder.config, specials)
 
     def final_scores(self, folder: Path) -> dict[str, Any]:
         """BLEU and chrF of what is written for held-out sources, with their signatures."""
