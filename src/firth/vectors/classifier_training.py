@@ -172,7 +172,7 @@ class ClassifierTraining:
         wanted = np.arange(share, int(row_sums[-1]), share) if len(row_sums) else np.zeros(0, np.int64)
         blocks = np.unique(np.concatenate(([0], np.searchsorted(row_sums, wanted), [len(order)])))
         key = np.uint64(int(hashed(self.config.seed, 3, epoch)))
-        block = self._alone if self.threads == 1 else _Together(self, pool, epoch).run
+        block = self._alone if self.threads == 1 else _Together(self, pool).run
         total, count = 0.0, 0
         for first, last in zip(blocks[:-1].tolist(), blocks[1:].tolist(), strict=True):
             found, watched = block(order[first:last], rates[first:last], key)
@@ -220,7 +220,7 @@ class ClassifierTraining:
 class _Together:
     """The blocks of an epoch by several threads."""
 
-    def __init__(self, training: ClassifierTraining, pool: ThreadPoolExecutor, epoch: int) -> None:
+    def __init__(self, training: ClassifierTraining, pool: ThreadPoolExecutor) -> None:
         self.training, self.pool, self.threads = training, pool, training.threads
         self.marks = np.full(training.num_rows, -1, np.int64)
         self.slots = np.full(training.num_rows, -1, np.int32)
