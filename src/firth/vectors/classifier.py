@@ -99,7 +99,7 @@ def scan_texts(texts: Sequence[str]) -> Scan:
 
     lines = [text.replace("\n", " ") if "\n" in text else text for text in texts]
     data = END_OF_TEXT + b"\n" + "\n".join(lines).encode("utf-8", "replace") + (b"\n" if lines else b"")
-    return Scan(data, *scan_lines(np.frombuffer(data, np.uint8), len(data) // 4 + 16))
+    return Scan(data, *scan_lines(np.frombuffer(data, np.uint8)))
 
 
 def type_buckets(

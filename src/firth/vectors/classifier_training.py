@@ -34,7 +34,7 @@ from firth.vectors.vocabulary import noise_table
 
 _BLOCK_ROWS = 32_768  # that a thread reads on its own before what all have learned is put together
 _LEAST_BLOCKS = 40  # an epoch of few texts is cut finer than that
-_LONE_ROWS = 5_000_000  # of all epochs: less is not worth a second thread
+_THREAD_ROWS = _LEAST_BLOCKS * _BLOCK_ROWS  # of an epoch: with fewer for each thread, fewer threads are faster
 _SIX = 6
 Result = TypeVar("Result")
 Told = Callable[[int, float], None]  # texts read so far, mean loss
@@ -100,8 +100,7 @@ class ClassifierTraining:
         self.features, by_bucket = self._features()
         self.rows, self.row_ends = self.features.of(texts.scan, by_bucket)
         self.sizes = np.diff(self.row_ends)
-        num_rows = len(self.rows) * config.epochs
-        self.threads = 1 if num_rows < _LONE_ROWS else config.threads or os.cpu_count() or 1
+        self.threads = max(1, min(config.threads or os.cpu_count() or 1, len(self.rows) // _THREAD_ROWS))
         self._build_matrices(vectors)
 
     def _features(self) -> tuple[Features, NDArray[np.int32]]:

@@ -4,8 +4,6 @@ Text is UTF-8, a line a text. Words end where the original's ``readWord`` ends t
 feed, carriage return, line feed or zero byte. The plain twins are in ``tests/unit/vectors/classifier_twins.py``.
 """
 
-from typing import TypeVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +15,6 @@ Numbers = NDArray[np.int32]
 Places = NDArray[np.int64]
 Hashes = NDArray[np.uint32]
 Scan = tuple[Numbers, Places, Places, Numbers, Hashes]
-Kind = TypeVar("Kind", bound=np.generic)
 
 MULTIPLIER = 116049371  # of hashed word n-grams (Dictionary::addWordNgrams)
 DROPPED = -2  # in a list of rows by bucket: the n-gram was pruned; it does not count
@@ -27,22 +24,6 @@ EMPTY = -1  # the n-gram was not met in training: a row of zeros, which counts
 @compiled
 def is_space(byte: int) -> bool:
     return byte <= 32 and (byte == 32 or 9 <= byte <= 13 or byte == 0)
-
-
-@compiled
-def grown(array: NDArray[Kind], size: int) -> NDArray[Kind]:
-    """A copy with room for ``size`` entries."""
-    more = np.empty(size, array.dtype)
-    more[: len(array)] = array
-    return more
-
-
-@compiled
-def same_bytes(data: Bytes, one: int, other: int, size: int) -> bool:
-    place = 0
-    while place < size and data[one + place] == data[other + place]:
-        place += 1
-    return place == size
 
 
 @compiled
@@ -58,35 +39,31 @@ def rehashed(hashes: Hashes, num: int, size: int) -> Numbers:
 
 
 @compiled
-def scan_lines(data: Bytes, room: int) -> Scan:
-    """The tokens of all lines as numbers of types, by first occurrence.
-
-    The first line must be ``</s>`` alone and is no text: so type 0 is the end of a line, which every line gets, and
-    what follows ``</s>`` in a line is passed over, as the original does. Returns the tokens, where each line ends among
-    them, and of each type its first byte, its size and its hash (32-bit FNV-1a over signed bytes).
-    """
-    tokens, num_tokens = np.empty(room, np.int32), 0
-    ends, num_lines = np.empty(1024, np.int64), 0
-    begins, sizes = np.empty(1024, np.int64), np.empty(1024, np.int32)
-    hashes, num_types = np.empty(1024, np.uint32), 0
-    slots = np.full(4096, -1, np.int32)
-    place, ended = 0, False
-    while place < len(data):
+def scan_on(
+    data: Bytes,
+    state: Places,
+    tokens: Numbers,
+    ends: Places,
+    begins: Places,
+    sizes: Numbers,
+    hashes: Hashes,
+    slots: Numbers,
+) -> None:
+    """Goes on with a scan until the text ends or the table ``slots`` is half full. ``state``: the next byte, tokens, lines
+    and types so far, and whether ``</s>`` was met in this line."""
+    place, num_tokens, num_lines, num_types, ended = state[0], state[1], state[2], state[3], state[4]
+    mask = len(slots) - 1
+    while place < len(data) and 2 * num_types < mask:
         byte = data[place]
         if is_space(byte):
             place += 1
-            if byte != 10:
-                continue
-            if num_lines + 1 >= len(ends):
-                ends = grown(ends, 2 * len(ends))
-            if num_tokens + 1 >= len(tokens):
-                tokens = grown(tokens, 2 * len(tokens))
-            if not ended:
-                tokens[num_tokens] = 0
-                num_tokens += 1
-            ends[num_lines] = num_tokens
-            num_lines += 1
-            ended = False
+            if byte == 10:
+                if not ended:
+                    tokens[num_tokens] = 0
+                    num_tokens += 1
+                ends[num_lines] = num_tokens
+                num_lines += 1
+                ended = 0
             continue
         begin, value = place, np.uint32(2166136261)
         while place < len(data) and not is_space(data[place]):
@@ -98,37 +75,45 @@ def scan_lines(data: Bytes, room: int) -> Scan:
         if ended:
             continue
         size = place - begin
-        slot = np.int64(value) & (len(slots) - 1)
-        found = slots[slot]
-        while found >= 0:
-            if hashes[found] == value and sizes[found] == size and same_bytes(data, begins[found], begin, size):
-                break
-            slot = (slot + 1) & (len(slots) - 1)
+        slot = np.int64(value) & mask
+        while slots[slot] >= 0:
             found = slots[slot]
-        if found < 0:
-            if num_types == len(begins):
-                begins, sizes = grown(begins, 2 * num_types), grown(sizes, 2 * num_types)
-                hashes = grown(hashes, 2 * num_types)
-            found = num_types
-            begins[found], sizes[found], hashes[found] = begin, size, value
-            slots[slot] = found
+            if hashes[found] == value and sizes[found] == size:
+                first, same = begins[found], 0
+                while same < size and data[first + same] == data[begin + same]:
+                    same += 1
+                if same == size:
+                    break
+            slot = (slot + 1) & mask
+        if slots[slot] < 0:
+            slots[slot] = num_types
+            begins[num_types], sizes[num_types], hashes[num_types] = begin, size, value
             num_types += 1
-            if 2 * num_types > len(slots):
-                slots = rehashed(hashes, num_types, 4 * len(slots))
-        if num_tokens + 1 >= len(tokens):
-            tokens = grown(tokens, 2 * len(tokens))
-        tokens[num_tokens] = found
+        tokens[num_tokens] = slots[slot]
+        ended = np.int64(slots[slot] == 0)
         num_tokens += 1
-        ended = found == 0
-    # the first line, which only names the end of a line, is no text
-    skip = ends[0]
-    return (
-        tokens[skip:num_tokens].copy(),
-        ends[:num_lines] - skip,
-        begins[:num_types].copy(),
-        sizes[:num_types].copy(),
-        hashes[:num_types].copy(),
-    )
+    state[0], state[1], state[2], state[3], state[4] = place, num_tokens, num_lines, num_types, ended
+
+
+def scan_lines(data: Bytes) -> Scan:
+    """The tokens of all lines as numbers of types, by first occurrence.
+
+    The first line must be ``</s>`` alone and is no text: so type 0 is the end of a line, which every line gets, and
+    what follows ``</s>`` in a line is passed over, as the original does. Returns the tokens, where each line ends among
+    them, and of each type its first byte, its size and its hash (32-bit FNV-1a over signed bytes).
+    """
+    num_lines = int((data == 10).sum())
+    room = len(data) // 2 + num_lines + 2  # never more; what is not used is never touched
+    tokens, ends = np.empty(room, np.int32), np.empty(num_lines + 1, np.int64)
+    begins, sizes, hashes = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.uint32)
+    state, slots = np.zeros(5, np.int64), np.full(4096, -1, np.int32)
+    while state[0] < len(data):
+        scan_on(data, state, tokens, ends, begins, sizes, hashes, slots)
+        if state[0] < len(data):
+            slots = rehashed(hashes, int(state[3]), 4 * len(slots))
+    num_types, skip = int(state[3]), int(ends[0])
+    types = (begins[:num_types].copy(), sizes[:num_types].copy(), hashes[:num_types].copy())
+    return tokens[skip : state[1]].copy(), ends[: state[2]] - skip, *types
 
 
 @compiled

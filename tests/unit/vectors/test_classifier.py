@@ -162,7 +162,7 @@ def test_the_rate_falls_to_nothing() -> None:
 
 def test_threads_learn_what_each_learned_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """One block of two threads: rows of one thread as it left them, rows of both with the changes of both."""
-    monkeypatch.setattr(classifier_training, "_LONE_ROWS", 0)
+    monkeypatch.setattr(classifier_training, "_THREAD_ROWS", 1)
     texts = labelled(40)
     config = ClassifierConfig(dim=8, word_ngrams=2, bucket=300, threads=2, epochs=1, learning_rate=0.5)
     together = ClassifierTraining(texts, config)
@@ -194,7 +194,7 @@ def test_threads_learn_what_each_learned_alone(monkeypatch: pytest.MonkeyPatch) 
 def test_the_same_seed_and_threads_give_the_same_bytes(
     threads: int, loss: Loss, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(classifier_training, "_LONE_ROWS", 0)
+    monkeypatch.setattr(classifier_training, "_THREAD_ROWS", 1)
     texts = labelled(500, most=2)
     config = ClassifierConfig(
         dim=12, word_ngrams=2, bucket=2000, loss=loss, threads=threads, epochs=4, min_n=2, max_n=3
@@ -220,7 +220,7 @@ def accuracy(found: Classifier, texts: LabelledTexts) -> float:
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_it_learns(loss: Loss, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(classifier_training, "_LONE_ROWS", 0)
+    monkeypatch.setattr(classifier_training, "_THREAD_ROWS", 1)
     config = ClassifierConfig(dim=16, loss=loss, epochs=20, learning_rate=0.5, threads=threads)
     found, _ = train_classifier(labelled(600), config)
     assert accuracy(found, labelled(200, seed=9)) > 0.97
