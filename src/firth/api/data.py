@@ -21,6 +21,7 @@ def prepare(
     tokens: str = "wordpiece",
     vocab_size: int = 8000,
     lowercase: bool = True,
+    strip_accents: bool = False,
     byte_fallback: bool = False,
     word_split: str = "words",
     tokenizer: AnyPath | None = None,
@@ -41,7 +42,8 @@ def prepare(
         out: The corpus folder to make.
         tokens: ``wordpiece``, ``bpe``, ``unigram``, ``words`` or ``characters``.
         vocab_size: Pieces to learn; of words all are kept.
-        lowercase: Whether case and accents are folded.
+        lowercase: Whether case is folded.
+        strip_accents: For wordpiece: whether marks are taken off letters, as BERT does (über becomes uber). Changes words.
         byte_fallback: Whether unknown words are spelled in bytes.
         word_split: For words: ``words`` finds them, ``whitespace`` takes the text as split already.
         tokenizer: A tokenizer to use instead of learning one.
@@ -68,6 +70,7 @@ def prepare(
             "kind": tokens,
             "vocab_size": vocab_size,
             "lowercase": lowercase,
+            "strip_accents": strip_accents,
             "byte_fallback": byte_fallback,
             "word_split": word_split,
         },

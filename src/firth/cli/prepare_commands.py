@@ -26,7 +26,11 @@ CorpusOut = Annotated[Path, typer.Option(help="The corpus folder to make.")]
 Tokens = Annotated[str, typer.Option(help="wordpiece, bpe, unigram, words or characters.")]
 PairTokens = Annotated[str, typer.Option(help="bpe, unigram or wordpiece.")]
 VocabSize = Annotated[int, typer.Option(help="Pieces to learn (not for words: all are kept).")]
-Lowercase = Annotated[bool, typer.Option("--lowercase/--cased", help="Fold upper case and accents, or keep them.")]
+Lowercase = Annotated[bool, typer.Option("--lowercase/--cased", help="Fold upper case, or keep it.")]
+StripAccents = Annotated[
+    bool,
+    typer.Option("--strip-accents", help="For wordpiece: take marks off letters as BERT does (über becomes uber)."),
+]
 ByteFallback = Annotated[
     bool, typer.Option("--byte-fallback", help="Spell what is unknown in bytes, so that nothing becomes [UNK].")
 ]
@@ -87,6 +91,7 @@ def prepare(
     tokens: Tokens = "wordpiece",
     vocab_size: VocabSize = 8000,
     lowercase: Lowercase = True,
+    strip_accents: StripAccents = False,
     byte_fallback: ByteFallback = False,
     word_split: WordSplit = "words",
     tokenizer: Tokenizer = None,
@@ -114,6 +119,7 @@ def prepare(
             tokens=tokens,
             vocab_size=vocab_size,
             lowercase=lowercase,
+            strip_accents=strip_accents,
             byte_fallback=byte_fallback,
             word_split=word_split,
             tokenizer=tokenizer,

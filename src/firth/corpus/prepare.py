@@ -84,8 +84,15 @@ def _described(tokenizer: Path, tokens: TokensConfig) -> TokensConfig:
     if tokens.kind == "words":
         raise FirthError(f"{tokenizer}: a corpus of words has no tokenizer; leave it out or choose other --tokens")
     pieces = Pieces.load(tokenizer)
+    if tokens.strip_accents and not pieces.strip_accents:
+        raise FirthError(f"{tokenizer}: this tokenizer keeps accents; leave out --strip-accents, or leave out --tokenizer")
     kind = pieces.kind if pieces.kind != "other" else tokens.kind
-    return tokens.replace(kind=kind, lowercase=pieces.lowercase, byte_fallback=pieces.byte_fallback)
+    return tokens.replace(
+        kind=kind,
+        lowercase=pieces.lowercase,
+        strip_accents=pieces.strip_accents and kind == "wordpiece",
+        byte_fallback=pieces.byte_fallback,
+    )
 
 
 def _spool_stdin(inputs: list[str], staging: Path, reading: ReadingConfig) -> list[Source]:

@@ -236,7 +236,7 @@ def count_characters(texts: Iterable[str], normalizer: normalizers.Normalizer) -
 def _wordpiece(texts: Texts, config: TokensConfig) -> Tokenizer:
     """The trainer numbers inner pieces (##a) in the order of a hash table, which changes from
     run to run and decides ties. Naming all of them beforehand fixes the order."""
-    normalizer = bert_tokenizer({"[UNK]": 0}, config.lowercase).normalizer
+    normalizer = bert_tokenizer({"[UNK]": 0}, config.lowercase, config.strip_accents).normalizer
     counts = count_characters(texts(), normalizer)
     specials = SPECIALS["wordpiece"] + (BYTE_TOKENS if config.byte_fallback else [])
     alphabet, inner = _alphabet(counts, int((config.vocab_size - len(specials)) * _ALPHABET_SHARE))
@@ -254,7 +254,9 @@ def _wordpiece(texts: Texts, config: TokensConfig) -> Tokenizer:
     tokenizer.train_from_iterator(texts(), trainer)
     vocab: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
     ordered = sorted(vocab, key=vocab.__getitem__)[: config.vocab_size]
-    return bert_tokenizer({token: number for number, token in enumerate(ordered)}, config.lowercase)
+    return bert_tokenizer(
+        {token: number for number, token in enumerate(ordered)}, config.lowercase, config.strip_accents
+    )
 
 
 def _alphabet(counts: dict[str, int], room: int) -> tuple[list[str], list[str]]:

@@ -14,6 +14,7 @@ from firth.tokenizers.pieces import Pieces
 from piece_samples import build_pieces, hard_text
 
 PIECES = {(lower, byte): build_pieces(lower, byte) for lower in (True, False) for byte in (True, False)}
+PIECES |= {("marks", byte): build_pieces(True, byte, strip_accents=False) for byte in (True, False)}
 ENCODERS = {key: ChunkEncoder(pieces) for key, pieces in PIECES.items()}
 
 
@@ -22,8 +23,8 @@ def tokenized(pieces: Pieces, text: str) -> list[int]:
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.lists(hard_text, max_size=4), st.booleans(), st.booleans())
-def test_three_ways_give_the_same(texts: list[str], lower: bool, byte_fallback: bool) -> None:
+@given(st.lists(hard_text, max_size=4), st.sampled_from((True, False, "marks")), st.booleans())
+def test_three_ways_give_the_same(texts: list[str], lower: bool | str, byte_fallback: bool) -> None:
     texts = [text.encode("utf-8", "replace").decode() for text in texts]
     pieces = PIECES[lower, byte_fallback]
     documents = [Document(text) for text in texts]
