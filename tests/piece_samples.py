@@ -9,7 +9,11 @@ WORDS = "the dog ##s bark ##ed caf ##e naive ##ly a b c ##a ##b ##c ##1 1 2 i ##
 
 def build_vocab(lowercase: bool, strip_accents: bool | None = None) -> list[str]:
     """Enough to meet known words, inner pieces and [UNK]; accents and capitals only where they are kept."""
-    more = [] if (lowercase if strip_accents is None else strip_accents) else ["The", "Caf", "É", "é", "##é", "A", "##A", "\u0301", "##\u0301", "ñ"]
+    more = (
+        []
+        if (lowercase if strip_accents is None else strip_accents)
+        else ["The", "Caf", "É", "é", "##é", "A", "##A", "\u0301", "##\u0301", "ñ"]
+    )
     return list(dict.fromkeys(SPECIALS["wordpiece"] + WORDS + more))
 
 

@@ -85,7 +85,9 @@ def _described(tokenizer: Path, tokens: TokensConfig) -> TokensConfig:
         raise FirthError(f"{tokenizer}: a corpus of words has no tokenizer; leave it out or choose other --tokens")
     pieces = Pieces.load(tokenizer)
     if tokens.strip_accents and not pieces.strip_accents:
-        raise FirthError(f"{tokenizer}: this tokenizer keeps accents; leave out --strip-accents, or leave out --tokenizer")
+        raise FirthError(
+            f"{tokenizer}: this tokenizer keeps accents; leave out --strip-accents, or leave out --tokenizer"
+        )
     kind = pieces.kind if pieces.kind != "other" else tokens.kind
     return tokens.replace(
         kind=kind,

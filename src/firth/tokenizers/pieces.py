@@ -43,11 +43,15 @@ PATTERN = re.compile(r"<extra_id_(\d+)>")
 
 
 def bert_tokenizer(
-    vocab: dict[str, int], lowercase: bool, strip_accents: bool | None = None, split_han: bool = True
+    vocab: dict[str, int],
+    lowercase: bool,
+    strip_accents: bool | None = None,
+    split_han: bool = True,
+    max_word: int = 100,
 ) -> Tokenizer:
     """BERT's own pipeline: clean, split Chinese characters, fold case, strip accents (``None``: where case is folded),
-    longest match."""
-    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100))
+    longest match in words of up to ``max_word`` letters."""
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=max_word))
     tokenizer.normalizer = normalizers.BertNormalizer(
         clean_text=True, handle_chinese_chars=split_han, strip_accents=strip_accents, lowercase=lowercase
     )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from language_text import TEXTS, natural
 from tokenizers import Tokenizer
 
 from firth.corpus import chunks
@@ -71,6 +72,19 @@ def test_word_starts() -> None:
     assert starts_of("The dogs barked.") == ["the", "dog", "bark", "."]
     assert starts_of("zebra dog", byte_fallback=True) == ["<0x7A>", "dog"]
     assert starts_of("他说中国。") == ["[UNK]", "说", "中", "。"]
+
+
+@pytest.mark.parametrize("kind", [True, False, "marks"])
+def test_word_starts_of_every_script(kind: bool | str) -> None:
+    """Where words are not parted by spaces a piece starts one wherever the plain way says so."""
+    documents = [Document(natural(language)) for language in TEXTS] + [
+        Document("他说中国。の"),
+        Document("他说 dogs 中国。"),
+    ]
+    fast, plain = ENCODERS[kind, True].encode(documents), PlainEncoder(PIECES[kind, True]).encode(documents)
+    assert fast.ids.tolist() == plain.ids.tolist()
+    assert fast.word_starts.tolist() == plain.word_starts.tolist()
+    assert fast.sentence_lens.tolist() == plain.sentence_lens.tolist()
 
 
 def test_forgetting_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
