@@ -184,7 +184,7 @@ def compare_tasks(arguments: argparse.Namespace) -> None:
             scores = [score for score, _ in results]
             spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
             mixes = "  ".join(
-                f"{place} {' '.join(f'{weight:.2f}' for weight in mix['weights'])} γ {mix['gamma']:.2f}"
+                f"{place} {' '.join(f'{weight:.2f}' for weight in mix.weights)} γ {mix.gamma:.2f}"
                 for place, mix in results[0][1].items()
             )
             each = (time.perf_counter() - started) / arguments.seeds

@@ -122,7 +122,7 @@ def test_changed_labels_make_new_tasks_only(done: tuple[Path, dict[str, Any]]) -
         path.write_bytes(before)
     assert not found["cached"]
     assert kept == snapshot(folder / "out" / "bases")
-    assert any(line.startswith("scratch: train changed: made anew in ") for line in told)
+    assert any(line.startswith("scratch: train changed: made again in ") for line in told)
     assert {row["folder"] for row in found["rows"] if row["kind"] == "scratch"} == {"tasks/scratch-v2"}
     assert firth.compare("classify", **settings(folder))["cached"]  # the old ones are still there
 

@@ -55,14 +55,14 @@ def test_an_encoder(run_folder: Path, data: Path, capsys: pytest.CaptureFixture[
     rows = rows_of(found)
     accuracy = rows["part of speech: accuracy"]
     assert len(accuracy["layers"]) == 3
-    assert accuracy["beside"].keys() == {"majority", "tag of the word"}
+    assert accuracy["reference"].keys() == {"majority", "tag of the word"}
     assert found["tags"]["selectivity"] == pytest.approx(
         [a - c for a, c in zip(found["tags"]["accuracy"], found["tags"]["control"], strict=True)]
     )
-    assert rows["senses: F1"]["beside"].keys() == {"first sense"}
+    assert rows["senses: F1"]["reference"].keys() == {"first sense"}
     assert found["senses"]["num_train"] == 10
     assert found["senses"]["num_test"] == 2
-    assert rows["pseudo perplexity"]["beside"]["all"] > 1
+    assert rows["pseudo perplexity"]["reference"]["all"] > 1
     assert rows["attention: distance in tokens"]["layers"][0] is None
     assert len(found["attention"]["entropy"]) == 2
     report = Path(found["report"])
@@ -84,10 +84,10 @@ def test_without_data_it_says_what_to_give(gpt_folder: Path, tmp_path: Path) -> 
     assert (tmp_path / "here" / "report.html").is_file()
     notes = "\n".join(found["notes"])
     assert "part of speech: give sentences with tags by --pos FILE" in notes
-    assert "for figures that count give --senses" in notes
+    assert "for a real measurement give --senses" in notes
     rows = rows_of(found)
-    assert rows["senses: F1"]["beside"]["first sense"] == 0.5
-    assert {"perplexity a token", "perplexity a word", "perplexity a character"} <= rows.keys()
+    assert rows["senses: F1"]["reference"]["first sense"] == 0.5
+    assert {"perplexity per token", "perplexity per word", "perplexity per character"} <= rows.keys()
     assert found["attention"]["after"] == [[0.0, 0.0], [0.0, 0.0]]
     assert firth.probe(firth.load(gpt_folder), language="zh")["senses"]["num_test"] == 32
 

@@ -285,5 +285,5 @@ def test_what_is_read_of_a_source(bases: dict[str, Path], tmp_path: Path) -> Non
 def test_writing_is_not_for_ctranslate2(bases: dict[str, Path], tmp_path: Path) -> None:
     train = write_pairs(tmp_path / "train.tsv", 9)
     firth.finetune("write", base=bases["t5-tiny"], train=train, out=tmp_path / "run", prefix="turn:", **SMALL)
-    with pytest.raises(FirthError, match="a task that is done by writing"):
+    with pytest.raises(FirthError, match="a run of firth finetune write"):
         firth.export(tmp_path / "run", tmp_path / "out", to="ctranslate2")

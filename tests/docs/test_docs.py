@@ -45,6 +45,8 @@ def write_samples(folder: Path) -> None:
         for number, (word, tag) in enumerate((("The", "DET"), (noun, "NOUN"), ("slept", "VERB"), (".", "PUNCT")), 1)
     )
     (folder / "tags.conllu").write_text(tagged, encoding="utf-8")
+    minimal = [f"The {noun} {verb} it.\tThe {verb} {noun} it." for noun in nouns for verb in verbs]
+    (folder / "pairs.tsv").write_text("\n".join(minimal) + "\n", encoding="utf-8")
     marked = "".join(
         f'<instance id="{number}"><answer senseid="{number % 2}"/><context>{"A" if number % 2 else "The"} <head>bank</head></context></instance>'
         for number in range(15)

@@ -51,7 +51,7 @@ FILES: dict[str, tuple[str, str | bytes, list[str], list[str]]] = {
     ),
     "cut inside a character": ("a.txt", "一本书。".encode()[:-1], [], ["a.txt:1: not utf-8", "--encoding"]),
     "nul bytes": ("a.txt", "one.\ntwo \0 three.\n", [], ["a.txt:2: contains NUL bytes", "convert it to UTF-8"]),
-    "utf-16": ("a.txt", TEXT.encode("utf-16"), [], ["a.txt:1: not utf-8", "--encoding"]),
+    "utf-16 cut": ("a.txt", TEXT.encode("utf-16")[:-1], [], ["not utf-16", "--encoding"]),
     "utf-16 without mark": ("a.txt", TEXT.encode("utf-16-le"), [], ["a.txt:1: contains NUL bytes", "--encoding"]),
     "wrong named encoding": (
         "a.txt",

@@ -1,4 +1,4 @@
-"""From raw text to a corpus: ``prepare`` and ``prepare_pairs``."""
+"""Raw text to a prepared corpus: ``prepare`` and ``prepare_pairs``."""
 
 from __future__ import annotations
 
@@ -35,27 +35,30 @@ def prepare(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> CorpusInfo:
-    """Turns raw text into a corpus that every model trains on.
+    """Tokenizes raw text into a corpus for pre-training.
 
     Args:
         inputs: Files, folders or globs: txt, jsonl, csv, tsv, parquet, also compressed.
-        out: The corpus folder to make.
+        out: The new corpus folder.
         tokens: ``wordpiece``, ``bpe``, ``unigram``, ``words`` or ``characters``.
-        vocab_size: Pieces to learn; of words all are kept.
-        lowercase: Whether case is folded.
-        strip_accents: For wordpiece: whether marks are taken off letters, as BERT does (über becomes uber). Changes words.
-        byte_fallback: Whether unknown words are spelled in bytes.
-        word_split: For words: ``words`` finds them, ``whitespace`` takes the text as split already.
+        vocab_size: The number of subwords to learn; with ``words`` every word is kept.
+        lowercase: Whether to fold case.
+        strip_accents: For ``wordpiece``: whether to strip accents and other marks, as uncased BERT does (über becomes uber).
+        byte_fallback: Whether to encode unknown words as bytes.
+        word_split: For ``words``: ``words`` segments the text, ``whitespace`` splits at white space only.
         tokenizer: A tokenizer to use instead of learning one.
-        format: ``txt``, ``jsonl``, ``csv``, ``tsv`` or ``parquet``; ``auto`` goes by the name.
+        format: ``txt``, ``jsonl``, ``csv``, ``tsv`` or ``parquet``; ``auto`` decides by the file name.
         layout: Of txt: ``file`` (one document), ``blank`` (blank lines between documents), ``line`` (a document per line).
         column: The column or key that holds the text.
         encoding: The encoding of the files.
-        heldout: The share of documents kept for testing; by default 0.01, or 0.05 below 20 MB.
-        deduplicate: Whether documents that were there before are left out.
+        heldout: The share of documents that is held out; by default 0.01, or 0.05 below 20 MB.
+        deduplicate: Whether to drop repeated documents.
         workers: Processes; by default one per core. The result does not depend on it.
-        overwrite: Whether a corpus that exists is replaced.
-        progress: Called with events on the way.
+        overwrite: Whether to replace an existing corpus.
+        progress: Called with progress events.
+
+    Returns:
+        The description of the corpus: tokens, splits and their sizes.
 
     Example::
 
@@ -111,26 +114,29 @@ def prepare_pairs(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PairsInfo:
-    """Turns parallel text into a corpus of sentence pairs that translators train on.
+    """Tokenizes parallel text into a corpus of sentence pairs for translation models.
 
     Args:
         inputs: Two files whose lines belong together, or tsv, jsonl or tmx files.
-        out: The corpus folder to make.
-        dev: Files for testing, in the same form.
+        out: The new corpus folder.
+        dev: Files of held-out pairs, in the same format.
         tokens: ``bpe``, ``unigram`` or ``wordpiece``.
-        vocab_size: Pieces to learn.
-        lowercase: Whether case is folded.
-        byte_fallback: For unigram: whether unknown characters are spelled in bytes.
-        separate: Whether each side has a vocabulary of its own.
+        vocab_size: The number of subwords to learn.
+        lowercase: Whether to fold case.
+        byte_fallback: For unigram: whether to encode unknown characters as bytes.
+        separate: Whether each language has its own vocabulary.
         tokenizer: A tokenizer to use instead of learning one.
         source: The column, key or language of the source.
         target: The column, key or language of the target.
         encoding: The encoding of the files.
-        heldout: The share of pairs kept for testing; 0.02 without ``dev``.
-        max_len: Longer sentences (in tokens) are left out.
-        max_ratio: Pairs whose lengths differ more are left out.
-        overwrite: Whether a corpus that exists is replaced.
-        progress: Called with events on the way.
+        heldout: The share of pairs that is held out; 0.02 without ``dev``.
+        max_len: Drop longer sentences (in tokens).
+        max_ratio: Drop pairs whose lengths differ by more than this factor.
+        overwrite: Whether to replace an existing corpus.
+        progress: Called with progress events.
+
+    Returns:
+        The description of the corpus: languages, tokens, splits and their sizes.
 
     Example::
 

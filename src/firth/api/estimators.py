@@ -1,45 +1,43 @@
-"""Tasks as scikit-learn's estimators: ``Classifier`` and ``Tagger``, for notebooks, pipelines and grids.
+"""Tasks as scikit-learn estimators: ``Classifier`` and ``Tagger``, for notebooks, pipelines and grid search.
 
-A fitted one is saved as a run that ``firth.load`` and the server read. Pickles hold the files of that run as bytes
-(safetensors and JSON): no torch object is pickled, and nothing in them is executed.
+``saved_estimators`` has what is on disk: ``save``, ``load`` and pickling.
 """
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-import weakref
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from firth.api.using import AnyPath
+from firth.api.saved_estimators import SavedEstimator
 from firth.core.batching import generator
 from firth.core.errors import FirthError
 from firth.data.labelled import TagExample, TextExample
+from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 
 if TYPE_CHECKING:
-    from firth.core.run import RunRecord
     from firth.tasks.model import TaskModel
 
-
+Texts: TypeAlias = Sequence[str | Sequence[str]]
+"""Texts, or pairs of texts."""
+OneExample = TypeVar("OneExample", bound=AnyExample)
 _FEWEST_DEV = 20
-_FILE = "estimator.json"  # of a saved one: its arguments and classes
 
 
-class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
-    """What both have in common: arguments are only kept, all work is done by ``fit``.
+class _TaskEstimator(SavedEstimator):
+    """What both estimators share. As scikit-learn asks, the constructor only stores its arguments; ``fit`` does the work.
 
     ``base`` is a run, a Hugging Face directory, a file of vectors, or "scratch"; ``epochs`` and ``learning_rate``
-    are chosen by the base if not given. ``dev_share`` of the examples are set aside to choose the best epoch; where
-    that is less than 20 of them the last one is taken. ``extra_vectors`` names word vectors that are read in addition to the base.
-    ``settings`` are any others of ``TaskConfig``, by name.
+    are chosen by the base if not given. ``dev_share`` of the examples is held out to choose the best epoch; with fewer than
+    20 held-out examples the last epoch is used. ``extra_vectors`` names word vectors as additional input. ``settings`` are
+    further settings of ``TaskConfig`` by name.
     """
 
     _task = "classify"
@@ -55,7 +53,7 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         dev_share: float = 0.1,
         extra_vectors: str | None = None,
         seed: int = 0,
-        settings: dict[str, Any] | None = None,
+        settings: dict[str, object] | None = None,
     ) -> None:
         self.base = base
         self.epochs = epochs
@@ -67,7 +65,8 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         self.seed = seed
         self.settings = settings
 
-    def _train(self, examples: list[Any]) -> TaskModel:
+    def _train(self, examples: Sequence[AnyExample]) -> TaskModel:
+        """Splits the examples, trains, and keeps the scores, the time and the base."""
         from firth.tasks.data import build_data
         from firth.tasks.finetune import SCRATCH, default_settings, load_base, train_model
         from firth.tasks.model import load_extra_vectors
@@ -83,7 +82,7 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         data.check.refuse()
         config = data.configured(TaskConfig.build({"task": self._task, **given}, type(self).__name__))
         if config.adapt_epochs:
-            raise FirthError("adapt_epochs is for firth.finetune, which keeps the tuned base: leave it out here")
+            raise FirthError("adapt_epochs is for firth.finetune, which stores the adapted base: leave it out here")
         base = load_base(str(self.base), data, config)
         config = default_settings(config, base, len(data.train), set(given))
         extra_vectors = None if self.extra_vectors is None else load_extra_vectors(Path(self.extra_vectors))
@@ -93,151 +92,14 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         self._base_path = None if str(self.base) == SCRATCH else Path(self.base)
         return model
 
-    # -- on disk
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The arguments, and for a fitted estimator the number of classes and the base model."""
+        shown: str = super().__repr__(N_CHAR_MAX)
+        return f"<{shown}: {len(self.classes_)} classes, {self.model_.base!r}>" if hasattr(self, "model_") else shown
 
-    def save(self, folder: AnyPath, overwrite: bool = False) -> None:
-        """Writes a run that ``load``, ``firth.load`` and the server read.
-
-        Example: ``firth.Classifier().fit(texts, labels).save("runs/mood")``
-        """
-        from firth.core.files import atomic_folder, checksum
-        from firth.core.run import Run
-
-        check_is_fitted(self, "model_")
-        goal = Path(folder)
-        Run.keep_apart(goal, [] if self._base_path is None else [self._base_path], overwrite)
-        with atomic_folder(goal) as made:
-            self._write(made)
-            files = [path for path in sorted(made.rglob("*")) if path.is_file()]
-            record = self._record().replace(checksums={str(path.relative_to(made)): checksum(path) for path in files})
-            Run(made, record).save()
-            Run.clear(goal, overwrite)
-
-    def _record(self) -> RunRecord:
-        """``firth.json`` of a finished task that was trained once, on examples that were no file."""
-        from firth.core.records import CellSettings, CorpusRecord, LayerMix, TaskRecord, TaskResult
-        from firth.core.run import RunRecord, versions
-        from firth.tasks.model import count_trained
-
-        model, config = self.model_, self.model_.config
-        result = TaskResult(
-            seed=config.seed,
-            share=1.0,
-            examples=self._num_examples,
-            settings=CellSettings(
-                batch_size=config.batch_size, learning_rate=config.learning_rate or 0.0, epochs=config.epochs
-            ),
-            metric=model.task.metric,
-            scores=self.dev_scores_,
-            interval=None,
-            train_s=self.seconds_,
-            seconds=self.seconds_,
-            trained_parameters=count_trained(model.network),
-            parameters=model.num_parameters,
-            mixes={place: LayerMix(**mix) for place, mix in model.network.learned_mixes().items()},
-        )
-        return RunRecord(
-            kind="task",
-            model=model.spec_name,
-            recipe=self._task,
-            status="finished",
-            versions=versions(),
-            config=config.model_dump(mode="json"),
-            corpus=CorpusRecord(path=""),
-            base=str(self.base),
-            seconds=self.seconds_,
-            metrics=self.dev_scores_,
-            parameters=model.num_parameters,
-            task=TaskRecord(cells=1, results=(result,), best=0, extra_vectors=self.extra_vectors),
-        )
-
-    @classmethod
-    def load(cls, folder: AnyPath) -> Self:
-        """A saved estimator, or any run of ``firth.finetune`` of this task.
-
-        Example: ``firth.Classifier.load("runs/mood").predict(texts)``
-        """
-        from firth.core.files import read_json
-
-        known = read_json(Path(folder) / _FILE) if (Path(folder) / _FILE).is_file() else {}
-        made = cls(**known.get("parameters", {}))
-        made._read(Path(folder))
-        return made
-
-    def _write(self, folder: Path) -> None:
-        """The model as its task writes it, and what else the estimator knows."""
-        from firth.core.files import write_json
-
-        if self._base_path is not None and not self._base_path.exists():
-            raise FirthError(f"{self._base_path}: the base is no longer there; put it back, or fit again")
-        self.model_.save(folder, self._base_path)
-        classes = self.classes_.tolist()
-        if not all(isinstance(one, str | int | float) for one in classes):
-            raise FirthError(
-                "only classes that are strings, numbers or booleans can be written: rename them and fit again"
-            )
-        facts = {
-            "parameters": {**self.get_params(deep=False), "base": str(self.base)},
-            "classes": classes,
-            "dtype": self.classes_.dtype.str,
-            "names": self._names,
-            "examples": self._num_examples,
-            "dev_scores": self.dev_scores_,
-            "seconds": self.seconds_,
-        }
-        write_json(folder / _FILE, facts)
-
-    def _read(self, folder: Path) -> None:
-        from firth.core.files import read_json
-        from firth.tasks.model import TaskModel
-        from firth.tasks.predict import load_task
-
-        model = load_task(folder)
-        if not isinstance(model, TaskModel) or model.config.task != self._task:
-            raise FirthError(f"{folder}: no task of this kind ({self._task}) was learned here; name another run")
-        known = read_json(folder / _FILE) if (folder / _FILE).is_file() else {}
-        self.model_, labels = model, list(model.config.labels)
-        self.classes_ = np.asarray(known.get("classes", labels), known.get("dtype"))
-        self._names = [str(name) for name in known.get("names", labels)]
-        self._num_examples = int(known.get("examples", 0))
-        self.dev_scores_, self.seconds_ = known.get("dev_scores", {}), known.get("seconds", 0.0)
-        self._base_path = folder / "base" if (folder / "base").exists() else None
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = dict(super().__getstate__())
-        if "model_" not in state:
-            return state
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            self._write(folder)
-            files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-            stored = {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-        kept = {
-            name: value for name, value in state.items() if name in (*self.get_params(deep=False), "_sklearn_version")
-        }
-        return {**kept, "files": stored}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        files: dict[str, bytes] | None = state.pop("files", None)
-        super().__setstate__(state)
-        if files is None:
-            return
-        folder = Path(tempfile.mkdtemp())
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # a base in it is copied by ``save``
-        for name, content in files.items():
-            parts = PurePosixPath(name).parts
-            if not parts or ".." in parts or PurePosixPath(name).is_absolute():
-                raise FirthError(
-                    f"a pickled estimator names the file {name!r}, which is outside of its folder: do not use it"
-                )
-            path = folder.joinpath(*parts)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        self._read(folder)
-
-    def _split(self, examples: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Training and dev examples; labels that only a dev example has go to the training part. Too few dev
-        examples would choose an epoch by chance, so then there are none."""
+    def _split(self, examples: Sequence[OneExample]) -> tuple[list[OneExample], list[OneExample]]:
+        """Training and dev examples. Dev examples with a label that no training example has move to the training part;
+        fewer than 20 dev examples would choose an epoch by chance, so then there are none."""
         if not 0 <= self.dev_share < 1:
             raise FirthError(f"dev_share is {self.dev_share}: choose a number from 0 up to, but not, 1")
         order = generator(self.seed, 0xE5).permutation(len(examples))
@@ -250,12 +112,14 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
         return train, [example for example in dev if known.issuperset(self._labels_of(example))]
 
     @staticmethod
-    def _labels_of(example: Any) -> list[str]:
-        return list(example.tags or ()) if isinstance(example, TagExample) else [str(example.label)]
+    def _labels_of(example: AnyExample) -> list[str]:
+        if isinstance(example, TagExample):
+            return list(example.tags or ())
+        return [str(example.label)] if isinstance(example, TextExample) else []
 
 
-def _examples(texts: Any) -> list[TextExample]:
-    """Strings, or pairs of strings, as a list, tuple, series or array."""
+def _examples(texts: Texts) -> list[TextExample]:
+    """Strings or pairs of strings (a list, tuple, series or array) as examples."""
     if isinstance(texts, str) or not hasattr(texts, "__len__"):
         raise FirthError("texts are a list of strings (or of pairs of strings), not one string")
     found = []
@@ -270,12 +134,23 @@ def _examples(texts: Any) -> list[TextExample]:
 
 
 class Classifier(ClassifierMixin, _TaskEstimator):  # type: ignore[misc]
-    """Classes of texts, or of pairs of texts (as tuples).
+    """Classifies texts, or pairs of texts (as tuples).
 
     Example: ``firth.Classifier(base="runs/bert").fit(texts, labels).predict(texts)``
     """
 
-    def fit(self, texts: Sequence[Any], labels: Sequence[Any]) -> Classifier:
+    def fit(self, texts: Texts, labels: Sequence[object]) -> Classifier:
+        """Fine-tunes the base on texts with one label each.
+
+        Args:
+            texts: Strings, or pairs of strings.
+            labels: The class of each text: strings, numbers or booleans.
+
+        Returns:
+            The estimator itself.
+
+        Example: ``firth.Classifier(base="runs/bert", epochs=3).fit(texts, labels)``
+        """
         examples = _examples(texts)
         if len(examples) != len(labels):
             raise FirthError(f"{len(examples)} texts but {len(labels)} labels: give one label per text")
@@ -295,35 +170,62 @@ class Classifier(ClassifierMixin, _TaskEstimator):  # type: ignore[misc]
         )
         return self
 
-    def predict_proba(self, texts: Sequence[Any]) -> NDArray[np.float64]:
-        """[N, classes], columns in the order of ``classes_``."""
+    def predict_proba(self, texts: Texts) -> NDArray[np.float64]:
+        """The probability of each class.
+
+        Args:
+            texts: As for ``fit``.
+
+        Returns:
+            float64 [texts, classes], columns in the order of ``classes_``.
+
+        Example: ``classifier.predict_proba(["A lovely film."])``
+        """
         check_is_fitted(self, "model_")
         examples = _examples(texts)
         if any((example.second is not None) != self.model_.pairs for example in examples):
-            wanted = "pairs of texts" if self.model_.pairs else "single texts"
-            raise FirthError(f"this classifier has learned from {wanted}: give it such")
+            expected = "pairs of texts" if self.model_.pairs else "single texts"
+            raise FirthError(f"this classifier was trained on {expected}: give it {expected}")
         found = self.model_.predict_examples(examples)
         table = [[one["probabilities"][name] for name in self._names] for one in found]
         return np.asarray(table, np.float64).reshape(len(examples), len(self.classes_))
 
-    def predict(self, texts: Sequence[Any]) -> NDArray[Any]:
-        """The likeliest class of each text."""
+    def predict(self, texts: Texts) -> NDArray[np.generic]:
+        """The most probable class of each text.
+
+        Args:
+            texts: As for ``fit``.
+
+        Returns:
+            One of ``classes_`` for each text.
+
+        Example: ``classifier.predict(["A lovely film."])[0]``
+        """
         check_is_fitted(self, "model_")
-        found: NDArray[Any] = self.classes_[self.predict_proba(texts).argmax(1)]
+        found: NDArray[np.generic] = self.classes_[self.predict_proba(texts).argmax(1)]
         return found
 
 
 class Tagger(_TaskEstimator):
-    """A tag for every word of a sentence, which is a list of words.
+    """Tags every word of a sentence, given as a list of words.
 
     Example: ``firth.Tagger(base="runs/bert").fit(sentences, tags).predict(sentences)``
-
-    ``score`` is the F1 of entities where the tags are of a scheme (BIO and the like), else the share of right tags.
     """
 
     _task = "tag"
 
     def fit(self, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> Tagger:
+        """Fine-tunes the base on sentences with one tag per word.
+
+        Args:
+            words: Sentences as lists of words.
+            tags: The tags of each sentence.
+
+        Returns:
+            The estimator itself.
+
+        Example: ``firth.Tagger(base="runs/bert").fit([["Ada", "slept"]], [["B-PER", "O"]])``
+        """
         self.model_ = self._train(self._tagged(words, tags))
         self._names = list(self.model_.config.labels)
         self.classes_ = np.asarray(self._names)
@@ -342,11 +244,33 @@ class Tagger(_TaskEstimator):
         ]
 
     def predict(self, words: Sequence[Sequence[str]]) -> list[list[str]]:
-        """One tag per word, for every sentence."""
+        """The tags of sentences.
+
+        Args:
+            words: Sentences as lists of words.
+
+        Returns:
+            One tag per word, for every sentence.
+
+        Example: ``tagger.predict([["Ada", "slept"]])[0]``
+        """
         check_is_fitted(self, "model_")
-        return [found["tags"] for found in self.model_.predict([list(sentence) for sentence in words])]
+        return [
+            [str(tag) for tag in found["tags"]] for found in self.model_.predict([list(sentence) for sentence in words])
+        ]
 
     def score(self, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> float:
+        """The F1 of entities if the tags follow a scheme such as BIO, else the accuracy.
+
+        Args:
+            words: Sentences as lists of words.
+            tags: The correct tags.
+
+        Returns:
+            A number from 0 to 1.
+
+        Example: ``tagger.score(sentences, tags)``
+        """
         check_is_fitted(self, "model_")
         examples = self._tagged(words, tags)
         task = self.model_.task

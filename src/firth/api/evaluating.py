@@ -1,19 +1,31 @@
-"""How good it is: ``evaluate``, ``compare`` and ``probe``."""
+"""Measuring models: ``evaluate``, ``compare`` and ``probe``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from firth.api.using import AnyPath, Settings, as_paths, collect, load, load_trained_task, loaded, optional_path
+from firth.api.using import (
+    AnyPath,
+    PlainData,
+    Settings,
+    as_paths,
+    collect,
+    load,
+    load_trained_task,
+    loaded,
+    optional_path,
+)
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
     from firth.evaluation.compare.compare import Stage
     from firth.evaluation.compare.ranking import ComparisonTable
+    from firth.evaluation.probe_report import ProbeTable
     from firth.models.shared.model import Model
+    from firth.tasks.data import Reading
 
 
 def evaluate(
@@ -35,30 +47,49 @@ def evaluate(
     reference: AnyPath | None = None,
     beams: int = 5,
     tokenize: str | None = None,
-) -> dict[str, Any]:
-    """Measures a model by what it is given: held-out text, labelled texts, word pairs, or translations.
+    minimal_pairs: AnyPath | None = None,
+    num: int | None = None,
+    scoring: str | None = None,
+    progress: Progress | None = None,
+) -> PlainData:
+    """Measures a model by what it is given: held-out text, labelled texts, word pairs, translations, or minimal pairs.
 
     Args:
         run: A finished run, a model directory or a file of word vectors.
-        corpus: A pre-trained run on the held-out part of this corpus; by default the run's own.
-        num_texts: Sentences for the pseudo-perplexity.
-        data: A task on this labelled file: all scores, and the 95 % interval of the main one.
-        text, second, label: Its columns; by default those that the task was trained with.
-        encoding: Of that file; by default that of the files that the task was trained with.
-        examples: A decoder on ``data``, after these labelled texts were shown to it; nothing is trained.
-        template: How such an example is written; has ``{text}`` and ``{label}``.
-        similarity: Static vectors on word-similarity files (Spearman).
-        analogies: Static vectors on analogy files (accuracy by section).
-        limit: Analogies are answered among the first so many words.
-        source, reference: A translator on two line-aligned files (BLEU and chrF of sacrebleu).
+        corpus: For pre-trained runs: the corpus whose held-out part is used; by default the run's own.
+        num_texts: The number of sentences for the pseudo-perplexity.
+        data: For tasks: a labelled file; gives all scores, and the 95 % confidence interval of the main one.
+        text, second, label: Its columns; by default those of the training file.
+        encoding: Of that file, by default that of the training file; or of ``minimal_pairs``, by default UTF-8.
+        examples: For decoders on ``data``: labelled texts for a few-shot prompt; nothing is trained.
+        template: The format of an example in the prompt; has ``{text}`` and ``{label}``.
+        similarity: For static vectors: word-similarity files (Spearman).
+        analogies: For static vectors: analogy files (accuracy by section).
+        limit: Answer analogies among the first ``limit`` words only.
+        source, reference: For translation models: two line-aligned files (BLEU and chrF of sacrebleu).
         beams: The width of its beam search.
-        tokenize: The tokenization of sacrebleu; by default by the language.
+        tokenize: The tokenization of sacrebleu; by default chosen by the language.
+        minimal_pairs: For language models and masked models: pairs of an acceptable and an unacceptable sentence, a file or a
+            folder of files, as BLiMP is published or with two sentences per line. Gives the share of pairs whose acceptable
+            sentence is more probable, by set, phenomenon and field, and baselines that know no grammar.
+        num: Use the first ``num`` pairs of each set only.
+        scoring: How sentences are scored, if a model supports several ways: ``masked``, ``masked-word`` or ``left-to-right``.
+        progress: Called with progress events of minimal pairs.
+
+    Returns:
+        The scores by name; for a task also ``interval``, for word files ``similarity`` and ``analogies``.
 
     Example::
 
         firth.evaluate("runs/mood", data="test.tsv")["accuracy"]
     """
-    _check_one_kind(corpus, data, similarity, analogies, source, reference, examples, template)
+    _check_one_kind(corpus, data, similarity, analogies, source, reference, examples, template, minimal_pairs)
+    if minimal_pairs is None and (num is not None or scoring is not None):
+        raise FirthError("--num and --scoring are for minimal pairs: name their file with --minimal-pairs FILE")
+    if minimal_pairs is not None:
+        from firth.evaluation.minimal_pairs import evaluate_minimal_pairs
+
+        return {**evaluate_minimal_pairs(load(run), Path(minimal_pairs), num, scoring, progress, encoding)}
     if data is not None:
         from firth.tasks.data import Reading
 
@@ -89,12 +120,15 @@ def _check_one_kind(
     reference: AnyPath | None,
     examples: AnyPath | None,
     template: str | None,
+    minimal_pairs: AnyPath | None,
 ) -> None:
-    """Refuses what does not go together."""
+    """Raises an error for arguments that exclude each other."""
     if examples is not None and data is None:
-        raise FirthError("--examples are shown before the texts of a labelled file: name that with --data FILE")
+        raise FirthError(
+            "--examples are for the prompt before each text of a labelled file: name that file with --data FILE"
+        )
     if template is not None and examples is None:
-        raise FirthError("--template says how examples are written: name them with --examples FILE")
+        raise FirthError("--template is the format of prompt examples: name these with --examples FILE")
     if (source is None) != (reference is None):
         raise FirthError("--source and --reference belong together: name both files")
     kinds = {
@@ -102,15 +136,16 @@ def _check_one_kind(
         "--data": data is not None,
         "--similarity or --analogies": bool(similarity or analogies),
         "--source": source is not None,
+        "--minimal-pairs": minimal_pairs is not None,
     }
     given = [name for name, is_given in kinds.items() if is_given]
     if len(given) > 1:
-        raise FirthError(f"{' and '.join(given)} measure different things: ask for one of them at a time")
+        raise FirthError(f"{' and '.join(given)} measure different things: give one of them")
 
 
 def _evaluate_labelled(
-    run: AnyPath, data: Path, reading: Any, examples: Path | None, template: str | None
-) -> dict[str, Any]:
+    run: AnyPath, data: Path, reading: Reading, examples: Path | None, template: str | None
+) -> PlainData:
     from firth.tasks.predict import evaluate_prompt, evaluate_task
 
     if examples is not None:
@@ -146,24 +181,24 @@ def compare(
 ) -> ComparisonTable:
     """Says which representation is worth its cost for your text and your labels.
 
-    Recipes are pre-trained on the same text and fine-tuned on the same labels within a budget, beside simple
-    baselines. What is finished below ``out`` is kept, so that the same call goes on.
+    Recipes are pre-trained on the same text and fine-tuned on the same labels within a time budget, and compared with
+    simple baselines. Finished parts are kept below ``out``; the same call continues an interrupted comparison.
 
     Args:
         task: ``classify``, ``score``, ``tag`` or ``answer``.
         corpus: Raw text (files, folders, globs) or a prepared corpus.
         train, dev, test: Labelled examples; without ``test`` the scores are those on ``dev``.
-        out: Where everything is put, with ``report.html``.
-        budget: How long all trainings may take together.
+        out: The folder for all files, with ``report.html``.
+        budget: The time for all trainings together.
         recipes: Recipes (``"bert-mini num_layers=2"``), runs, model directories, files of vectors, or ``"scratch"``.
-        seeds: How often each is fine-tuned.
-        shares: Shares of the labels to learn from as well.
+        seeds: The number of fine-tunings of each.
+        shares: Fine-tune on these shares of the labels as well.
         text, second, label: The columns of the labelled files.
         layout, column, vocab_size, cased: How raw text is prepared.
-        skip_bad: Whether answers that do not stand where the file says are left out.
-        max_test: How many examples are scored at the most.
-        stage: Makes a progress display for a step of this name.
-        note: Called with remarks on the way.
+        skip_bad: Whether to skip answers that are not at their place in the passage.
+        max_test: The largest number of examples to score.
+        stage: Called with the name of each step; returns a context manager with its progress callback.
+        note: Called with remarks, one sentence each.
         settings: Settings of the task by name.
         **keywords: The same as keywords, for example ``max_len=128``.
 
@@ -184,21 +219,23 @@ def compare(
 
     given = collect(settings, keywords)
     config = task_config(task).update(given)
+    if "max_len" not in given and config.task != "answer":
+        config = config.replace(max_len=256)
     options = CompareConfig(
-        config if "max_len" in given or config.task == "answer" else config.replace(max_len=256),
-        tuple(as_paths(corpus)),
-        Path(train),
-        Path(dev),
-        optional_path(test),
-        budget,
-        None if recipes is None else tuple(split_recipes(recipes) if isinstance(recipes, str) else recipes),
-        seeds,
-        tuple(shares),
-        frozenset(given),
-        Reading(text, second, label, skip_bad),
-        ReadingConfig.build({"layout": layout, "column": column}, "reading"),
-        vocab_size,
-        config.task == "tag" if cased is None else cased,
+        config,
+        corpus=tuple(as_paths(corpus)),
+        train=Path(train),
+        dev=Path(dev),
+        test=optional_path(test),
+        budget=budget,
+        recipes=None if recipes is None else tuple(split_recipes(recipes) if isinstance(recipes, str) else recipes),
+        seeds=seeds,
+        shares=tuple(shares),
+        given=frozenset(given),
+        reading=Reading(text, second, label, skip_bad),
+        raw=ReadingConfig.build({"layout": layout, "column": column}, "reading"),
+        vocab_size=vocab_size,
+        cased=config.task == "tag" if cased is None else cased,
         max_test=max_test,
     )
     return ComparisonTable(Comparison(options, Path(out), stage, note).run())
@@ -222,29 +259,34 @@ def probe(
     num_texts: int = 100,
     seed: int = 0,
     progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Asks each layer of a model what it knows, beside baselines.
+) -> ProbeTable:
+    """Probes each layer of a model: parts of speech, senses, perplexity, attention and single words, with baselines.
 
     Args:
         model: A run, a model directory, a file of vectors, or a loaded model.
         out: A folder for report.html and probe.json; by default ``probe`` inside a run.
         pos, pos_test: Words with parts of speech (CoNLL-U, columns, jsonl).
         tag: Which tags of CoNLL-U: ``upos`` or ``xpos``.
-        senses, senses_test: XML with senses, its key file beside it.
+        senses, senses_test: XML with senses; the key file is in the same folder.
         first_senses: First senses for words not in training: WordNet's index.sense.
         texts: Text for perplexity and attention.
         similarity, analogies: Files for static vectors.
-        language: Of the small sample used where files are missing: ``en`` or ``zh``.
-        most: The most words of a file that a probe reads.
-        num_texts: The most sentences for perplexity and attention.
+        language: Of the built-in sample that replaces missing files: ``en`` or ``zh``.
+        most: The largest number of words of a file that a probe reads.
+        num_texts: The largest number of sentences for perplexity and attention.
         seed: Of the control task and the probes.
-        progress: Called with events on the way.
+        progress: Called with progress events.
+
+    Returns:
+        A dictionary with ``rows`` (a value per layer and reference values), ``notes`` on missing probes, and the details of
+        each probe; shown as a table.
 
     Example::
 
         firth.probe("runs/bert", pos="train.conllu", pos_test="test.conllu")
     """
     from firth.evaluation.probe import ProbeConfig, probe_run
+    from firth.evaluation.probe_report import ProbeTable
 
     files = {"pos": pos, "pos_test": pos_test, "first_senses": first_senses, "texts": texts}
     several = {"senses": senses, "senses_test": senses_test, "similarity": similarity, "analogies": analogies}
@@ -261,6 +303,6 @@ def probe(
         "probe",
     )
     if not isinstance(model, str | Path):
-        return probe_run(model, model.kind, config, optional_path(out), progress)
+        return ProbeTable(probe_run(model, model.kind, config, optional_path(out), progress))
     folder = Path(model) / "probe" if out is None and (Path(model) / "firth.json").is_file() else optional_path(out)
-    return probe_run(loaded(model), Path(model).name, config, folder, progress)
+    return ProbeTable(probe_run(loaded(model), Path(model).name, config, folder, progress))

@@ -1,14 +1,14 @@
-"""Tasks on top of a representation: ``finetune`` and ``predict``."""
+"""Tasks on top of a pre-trained model: ``finetune`` and ``predict``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from firth.api.using import AnyPath, Settings, collect, load, load_trained_task, loaded, optional_path
 from firth.core.errors import FirthError
-from firth.core.types import Progress
+from firth.core.types import Prediction, Progress
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from firth.tasks.run import Source
     from firth.tasks.score_table import Scored
 
-Prediction = dict[str, Any]
+Texts: TypeAlias = str | Sequence[str | Sequence[str]]
+"""Texts, pairs of texts, or sentences as lists of words."""
 
 
 def finetune(
@@ -46,28 +47,32 @@ def finetune(
     settings: Settings | None = None,
     **keywords: object,
 ) -> Model:
-    """Teaches a task to a representation and gives the model that has learned it.
+    """Fine-tunes a pre-trained model on labelled examples.
 
     Args:
         task: ``classify``, ``score``, ``tag``, ``answer`` or (T5, UniLM) ``write``.
         train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.
         out: The run folder to make.
-        base: A run, a Hugging Face directory, a file of word vectors, or ``"scratch"`` for none.
-        dev: Labelled examples on which the best epoch is chosen.
+        base: A run, a Hugging Face directory, a file of word vectors, or ``"scratch"`` for no pre-training.
+        dev: Labelled examples for choosing the best epoch.
         epochs, learning_rate, batch_size: By default chosen by the base and the number of examples.
-        extra_vectors: Word vectors that are read in addition to the base and do not learn.
-        teacher: A run of the same task that the new, smaller one learns from.
-        seeds: How many trainings with other seeds; the best is kept. By default 1, with ``shares`` 3.
-        sweep: Whether BERT's published grid of settings is tried.
-        shares: Shares of the examples (``(0.1, 1)``) to learn from; the model is the best of the largest.
+        seed: The same seed gives the same result.
+        extra_vectors: Frozen word vectors as additional input.
+        teacher: A run of the same task for knowledge distillation into the new model.
+        seeds: The number of trainings with different seeds; the best is kept. By default 1, with ``shares`` 3.
+        sweep: Whether to try BERT's published grid of settings.
+        shares: Train on these shares of the examples as well (``(0.1, 1)``); the model is the best of the largest.
         text, second, label: The columns of the files, by name or by number from 1.
         encoding: Of the files; by default UTF-8, or what a byte order mark says.
-        skip_bad: Whether answers that do not stand where the file says are left out.
-        repair_tags: Whether tags that their scheme forbids are repaired.
-        overwrite: Whether a run that exists is replaced.
-        progress: Called with events on the way.
+        skip_bad: Whether to skip answers that are not at their place in the passage.
+        repair_tags: Whether to repair tag sequences that violate their scheme.
+        overwrite: Whether to replace an existing run.
+        progress: Called with progress events.
         settings: Settings of the task by name (``firth settings classify`` lists them).
         **keywords: The same as keywords, for example ``max_len=128`` or ``labels=("bad", "good")``.
+
+    Returns:
+        The fine-tuned model, as ``firth.load(out)`` returns it.
 
     Example::
 
@@ -86,7 +91,7 @@ def finetune(
         return _finetune(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress)
     if (seeds or 1) > 1 or sweep or shares or extra_vectors is not None or teacher is not None:
         raise FirthError(
-            "write is taught once and to one model: leave out --seeds, --sweep, --shares, --extra-vectors and --teacher"
+            "write trains one model once: leave out --seeds, --sweep, --shares, --extra-vectors and --teacher"
         )
     return _finetune_writing(given, source, Path(out), overwrite, progress)
 
@@ -137,7 +142,7 @@ def check_files(task: str, train: Path, dev: Path | None, reading: Reading, sett
 @overload
 def predict(
     model: AnyPath | Model,
-    texts: str | Sequence[Any],
+    texts: Texts,
     *,
     file: None = None,
     out: None = None,
@@ -181,7 +186,7 @@ def predict(
 
 def predict(
     model: AnyPath | Model,
-    texts: str | Sequence[Any] | None = None,
+    texts: Texts | None = None,
     *,
     file: AnyPath | None = None,
     out: AnyPath | None = None,
@@ -191,18 +196,21 @@ def predict(
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
 ) -> list[Prediction] | Iterator[Prediction] | Scored:
-    """Says what a task says about each text: label and probabilities, tags and entities, or the answer.
+    """Applies a task to texts: label and probabilities, score, tags and entities, answer, or written text.
 
     Args:
         model: A run of ``firth.finetune``, a Hugging Face directory with a task head, or a loaded model.
         texts: Strings, pairs of strings, or for tags lists of words.
         file: Instead of ``texts``: a file, read in constant memory (``"-"`` is standard input).
-        out: Of classify and score: write the table ``file`` here (.csv, .tsv, .jsonl, .parquet), every column and row kept,
+        out: For classify and score: write the table ``file`` here (.csv, .tsv, .jsonl, .parquet), every column and row kept,
             with label and probabilities as new columns.
-        text, second: The columns of a file; by default those that the task was trained with.
-        encoding: Of the file; by default that of the files that the task was trained with.
-        examples: For decoders: labelled texts (a file, or pairs of text and label) to show first; nothing is trained.
-        template: How an example is written; has ``{text}`` and ``{label}``.
+        text, second: The columns of a file; by default those of the training file.
+        encoding: Of the file; by default that of the training file.
+        examples: For decoders: labelled texts (a file, or pairs of text and label) for a few-shot prompt; nothing is trained.
+        template: The format of an example in the prompt; has ``{text}`` and ``{label}``.
+
+    Returns:
+        A dictionary for each text, as a list; for a file as an iterator; with ``out`` the number of rows and the new columns.
 
     Example::
 
@@ -210,9 +218,9 @@ def predict(
         firth.predict("runs/mood", file="reviews.csv", text="review", out="scored.csv").rows
     """
     if (texts is None) == (file is None):
-        raise FirthError("predict needs something to read: give it texts or a file, one of them")
+        raise FirthError("predict needs either texts or a file")
     if template is not None and examples is None:
-        raise FirthError("--template says how examples are written: name them with --examples FILE")
+        raise FirthError("--template is the format of prompt examples: name these with --examples FILE")
     if out is not None and (file is None or file == "-" or examples is not None):
         raise FirthError("--out needs a table: name a csv, tsv, jsonl or parquet file, without --examples")
     if examples is not None:
@@ -220,7 +228,7 @@ def predict(
     if texts is not None:
         return loaded(model).predict(texts)
     if not isinstance(model, str | Path):
-        raise FirthError("the columns of a file are known to the run: name that by its path, or give texts")
+        raise FirthError("to read a file, name the run by its path, which has the columns of the file; or give texts")
     from firth.tasks.predict import predict_source
 
     if out is not None:
@@ -230,7 +238,7 @@ def predict(
 
 def _predict_by_prompt(
     model: AnyPath | Model,
-    texts: str | Sequence[Any] | None,
+    texts: Texts | None,
     file: AnyPath | None,
     column: str | None,
     examples: AnyPath | Sequence[tuple[str, str]],
@@ -244,10 +252,15 @@ def _predict_by_prompt(
         read = (line for _, line in stdin_lines()) if file == "-" else read_texts(str(file), column or "text")
         asked = [text for text in read if text.strip()]
     else:
-        asked = [texts] if isinstance(texts, str) else list(texts)
+        asked = [text for text in ([texts] if isinstance(texts, str) else texts) if isinstance(text, str)]
+        if not isinstance(texts, str) and len(asked) < len(texts):
+            raise FirthError("a prompt is for single texts: give a list of strings")
     shown = Path(examples) if isinstance(examples, str | Path) else examples
     found = label_by_prompt(loaded(model), shown, asked, template)
-    return [{"text": one, **vars(label)} for one, label in zip(asked, found, strict=True)]
+    return [
+        {"text": one, "label": label.label, "probabilities": label.probabilities}
+        for one, label in zip(asked, found, strict=True)
+    ]
 
 
 def _score_table(

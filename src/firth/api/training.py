@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def recipes() -> dict[str, str]:
-    """Every recipe by name, with what it is in one line.
+    """Lists every recipe by name, with a description of one line.
+
+    Returns:
+        Descriptions by name.
 
     Example::
 
@@ -50,21 +53,25 @@ def pretrain(
     settings: Settings | None = None,
     **keywords: object,
 ) -> Model:
-    """Pre-trains a recipe on a corpus and gives the trained model.
+    """Pre-trains a recipe on a corpus.
 
     Args:
         recipe: The name of a recipe (``firth.recipes()``), or a config.
         corpus: A folder that ``firth.prepare`` made.
-        out: The run folder to make.
-        budget: How long to train, for example ``"20m"``; or ``steps``; or ``epochs``.
+        out: The new run folder.
+        budget: How long to train, for example ``"20m"``.
+        steps, epochs: Instead of a budget: the number of updates, or of passes over the corpus.
         seed: The same seed gives the same result.
         device: ``"cpu"``, ``"cuda"`` and so on.
-        base: A model whose weights it begins with: a run or a Hugging Face directory.
-        resume: A run that was stopped and goes on; nothing else is needed.
-        overwrite: Whether a run that exists is replaced.
-        progress: Called with events on the way.
+        base: A model with the initial weights: a run or a Hugging Face directory.
+        resume: An interrupted run to continue, with its own settings; no other argument is allowed.
+        overwrite: Whether to replace an existing run.
+        progress: Called with progress events.
         settings: Settings by full name (``{"model.num_layers": 2}``), or as nested mappings.
         **keywords: Settings by short name (``num_layers=2``), where it is unique.
+
+    Returns:
+        The trained model, as ``firth.load(out)`` returns it.
 
     Example::
 
@@ -92,7 +99,7 @@ def _start(
     overwrite: bool,
     progress: Progress | None,
 ) -> Run:
-    """A new run of either kind."""
+    """Starts a run of a network or of static vectors."""
     from firth.core.registry import RunConfig, find_recipe
 
     name = recipe if isinstance(recipe, str) else ""
@@ -133,14 +140,17 @@ def plan(
     settings: Settings | None = None,
     **keywords: object,
 ) -> dict[str, float]:
-    """Says what a pre-training would need and reach on this machine; a few steps are timed.
+    """Estimates what a pre-training needs and reaches on this machine; a few steps are timed.
 
     Args:
         recipe: The name of a recipe, or a config.
         corpus: A folder that ``firth.prepare`` made.
-        budget: How long it would train.
+        budget: The time that the training would have.
         settings: Settings by full name, or as nested mappings.
         **keywords: Settings by short name.
+
+    Returns:
+        ``tokens_per_s``, ``steps``, ``tokens``, ``epochs``, ``parameters``, ``memory_bytes`` and ``disk_bytes``.
 
     Example::
 

@@ -1,10 +1,12 @@
-"""Loading a model and asking it about many texts: ``load``, ``encode``, ``generate``, ``occurrences`` and ``export``."""
+"""Loading a model and using it: ``load``, ``encode``, ``generate``, ``occurrences`` and ``export``; and what the other files
+of the API share (paths, settings).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from firth.core.errors import FirthError
 
@@ -18,11 +20,12 @@ if TYPE_CHECKING:
     from firth.tasks.model import TaskModel
     from firth.tasks.write.model import WritingModel
 
-
-AnyPath = str | Path
-Settings = Mapping[str, object]
-WRITING = "write.json"
-"""In a pre-training run of pairs: it learned a task by writing."""
+AnyPath: TypeAlias = str | Path
+Settings: TypeAlias = Mapping[str, object]
+PlainData: TypeAlias = dict[str, Any]
+"""Scores and facts as they are written to JSON."""
+_BLOCK = 512  # texts that are encoded before their vectors are written
+WRITING = "write.json"  # in a pre-training run of pairs: it was fine-tuned by firth finetune write
 
 
 def load(path: AnyPath) -> Model:
@@ -30,6 +33,10 @@ def load(path: AnyPath) -> Model:
 
     Args:
         path: A run, a Hugging Face directory, an exported folder, or a file of word vectors.
+
+    Returns:
+        A ``Model`` with ``encode``, ``layers`` and what else its ``abilities`` name; a method that it does not have raises
+        a ``FirthError`` that says which models have it.
 
     Example::
 
@@ -78,28 +85,26 @@ def load_trained_task(path: Path) -> TaskModel | WritingModel:
 
 
 def loaded(model: AnyPath | Model) -> Model:
-    """The model itself, or the one at a path."""
+    """The given model, or the one at a path."""
     return load(model) if isinstance(model, str | Path) else model
 
 
 def optional_path(path: AnyPath | None) -> Path | None:
+    """The path, if there is one."""
     return None if path is None else Path(path)
 
 
 def as_paths(paths: AnyPath | Sequence[AnyPath]) -> list[str]:
-    """One path or several, as strings."""
+    """One or several paths as strings."""
     return [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
 
 
-def collect(settings: Settings | None, keywords: Settings, **usual: object) -> dict[str, object]:
-    """All settings of a call: ``usual`` keywords count where they are not None, the others as they are."""
+def collect(settings: Settings | None, keywords: Settings, **named: object) -> dict[str, object]:
+    """All settings of a call: the named parameters that are not None, further keywords, and ``settings``."""
     if settings is not None and not isinstance(settings, Mapping):
         raise FirthError('settings are names with values, for example {"model.num_layers": 2}: give a dictionary')
-    given = {name: value for name, value in usual.items() if value is not None}
+    given = {name: value for name, value in named.items() if value is not None}
     return {**given, **keywords, **(settings or {})}
-
-
-_TOGETHER = 512  # texts that are encoded before their vectors are written
 
 
 def encode(
@@ -114,12 +119,15 @@ def encode(
     """Turns texts into vectors.
 
     Args:
-        model: Any run, model directory, file of vectors, or a loaded model.
+        model: A run, a model directory, a file of word vectors, or a loaded model.
         texts: One text or several.
         layer: Which layer: 0 is the token layer, -1 the last.
-        pool: ``mean``, ``cls``, ``max`` or ``last``, as the model can.
-        all_layers: Every layer instead: texts x layers x dimensions.
-        out: A ``.npy`` file to write, block by block; the array is then mapped from there.
+        pool: ``mean``, ``cls``, ``max`` or ``last``; a model supports some of these (``model.pools``).
+        all_layers: Whether to return every layer instead of one.
+        out: A ``.npy`` file to write block by block; the array is then memory-mapped from it.
+
+    Returns:
+        float32 [texts, dimensions]; with ``all_layers`` [texts, layers, dimensions].
 
     Example::
 
@@ -142,8 +150,8 @@ def encode(
     header = {"descr": "<f4", "fortran_order": False, "shape": (len(asked), *layers, of_model.dim)}
     with atomic_file(goal) as handle:
         np.lib.format.write_array_header_1_0(handle, header)
-        for start in range(0, len(asked), _TOGETHER):
-            found = _encode(of_model, asked[start : start + _TOGETHER], chosen, pool)
+        for start in range(0, len(asked), _BLOCK):
+            found = _encode(of_model, asked[start : start + _BLOCK], chosen, pool)
             handle.write(found.astype("<f4").tobytes())
     mapped: NDArray[np.float32] = np.load(goal, mmap_mode="r" if asked else None)
     return mapped
@@ -180,17 +188,20 @@ def generate(
 
     Args:
         model: A run of a language model, a Hugging Face GPT-2 directory, or a loaded model.
-        texts: How one text, or several, begin.
-        num: How many continuations of each.
-        max_tokens, min_tokens: How many tokens are added.
-        beams: Beam search of this width in place of drawing.
+        texts: The beginning of one text or several.
+        num: The number of continuations of each.
+        max_tokens, min_tokens: Bounds of the number of new tokens.
+        beams: The width of beam search; 0 samples instead.
         length_penalty: Of beam search, as in GNMT; 0 favours short texts.
-        temperature: Below 1 more likely, above 1 more varied; 0 is greedy.
-        top_k, top_p: Draw among so many likeliest tokens, or among those with this probability in all.
+        temperature: Of sampling; below 1 favours likely tokens, 0 is greedy.
+        top_k, top_p: Sample among the k most likely tokens, or among those that have this probability together.
         seed: The same seed gives the same text.
-        no_repeat_ngram: No run of so many tokens twice.
+        no_repeat_ngram: n-grams of this length do not repeat; 0 allows them.
         repetition_penalty: Above 1 makes tokens that were used less likely.
         trace: A JSON file for the tree of the beam search.
+
+    Returns:
+        For each text its continuations, best first, with ``text`` and ``score``.
 
     Example::
 
@@ -215,16 +226,16 @@ def generate(
     from firth.core.files import write_json
 
     if not beams:
-        raise FirthError(f"{trace}: a trace shows a beam search; say how wide with beams=4")
+        raise FirthError(f"{trace}: a trace shows a beam search; set its width, for example beams=4")
     found, trees = generate_traced(loaded(model), asked, settings)
     write_json(Path(trace), trees)
     return found
 
 
 def generate_traced(
-    model: Model, texts: Sequence[str], settings: dict[str, Any]
-) -> tuple[list[list[Continuation]], list[dict[str, Any]]]:
-    """Texts continued by beam search, and the trees that were grown."""
+    model: Model, texts: Sequence[str], settings: Settings
+) -> tuple[list[list[Continuation]], list[PlainData]]:
+    """Texts continued by beam search, and the trees of the search."""
     from firth.decoding.steps import Trace
     from firth.models.shared.generation import spell_trace
 
@@ -246,17 +257,20 @@ def occurrences(
     num_sentences: int = 2000,
     same_word: bool = False,
 ) -> list[Occurrence]:
-    """Finds where a corpus uses words most like a word in this sentence: senses come apart.
+    """Finds the words of a corpus whose vectors in context are nearest to a word of a sentence.
 
     Args:
         model: A run or model that gives vectors for words in context.
         corpus: A corpus, or a file of text.
         sentence: A sentence with the word in it.
-        word: The word that is meant.
-        top: How many occurrences.
+        word: The word of the sentence.
+        top: The number of occurrences.
         layer: Which layer: 0 is the token layer, -1 the last.
-        num_sentences: How many sentences are read; held-out ones come first.
-        same_word: Whether only occurrences of the word itself count.
+        num_sentences: The number of sentences to search; held-out ones come first.
+        same_word: Whether to return only occurrences of the word itself.
+
+    Returns:
+        The nearest occurrences, best first, each with its sentence, its place in it and its score.
 
     Example::
 
@@ -275,19 +289,19 @@ def export(
     int8: bool = False,
     verify: bool = False,
     data: AnyPath | None = None,
-) -> dict[str, Any]:
+) -> PlainData:
     """Writes a model for other programs: ONNX, CTranslate2, or a format of word vectors.
 
     Args:
         model: A run or file of static vectors, an encoder, a task on one, or a translator.
         out: The file to write (.bin, .vec, .txt, .tsv, .safetensors), or for onnx and ctranslate2 the folder.
-        to: ``onnx``, ``ctranslate2``, or a vector format where the ending of ``out`` does not say it.
-        int8: Whether weights are stored as bytes.
-        verify: Whether the exported model is compared with the original.
-        data: Labelled examples on which both are scored, or sentences to translate.
+        to: ``onnx``, ``ctranslate2``, or a vector format where the suffix of ``out`` does not name it.
+        int8: Whether to store 8-bit weights.
+        verify: Whether to compare the exported model with the original.
+        data: Labelled examples on which to score both, or sentences to translate.
 
     Returns:
-        What is known of the result: the record of the exported model, with ``export.verified`` if it was.
+        The record of the exported model (``export.verified`` has the comparison); for word vectors the size in bytes.
 
     Example::
 
@@ -305,20 +319,18 @@ def export(
         return run.record.model_dump(mode="json")
     if verify or data is not None:
         raise FirthError(
-            "only exported models are verified: add --to onnx or --to ctranslate2, or leave out --verify and --data"
+            "only ONNX and CTranslate2 exports are verified: add --to onnx or --to ctranslate2, or leave out --verify and --data"
         )
     return _export_vectors(model, Path(out), to, int8)
 
 
-def _export_vectors(model: AnyPath, out: Path, to: str | None, int8: bool) -> dict[str, Any]:
+def _export_vectors(model: AnyPath, out: Path, to: str | None, int8: bool) -> PlainData:
     from firth.models.shared.static import StaticModel
     from firth.vectors.formats import save_vectors
 
     loaded = load(model)
     if not isinstance(loaded, StaticModel):
-        raise FirthError(
-            f"{model}: an {loaded.kind}, which is no static vectors; write it with --to onnx or --to ctranslate2"
-        )
+        raise FirthError(f"{model}: an {loaded.kind}, not static vectors; write it with --to onnx or --to ctranslate2")
     if out.exists():
         raise FirthError(f"{out}: exists already; choose another name")
     save_vectors(loaded.vectors.quantized() if int8 else loaded.vectors, out, to)

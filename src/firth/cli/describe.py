@@ -1,22 +1,23 @@
-"""Corpora and runs in a few lines."""
+"""Corpora, runs and plans as short tables, and the progress display."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from firth.core.config import show_bytes, show_count, show_duration
 from firth.core.errors import FirthError
 from firth.core.files import check_files
 from firth.core.records import ExportRecord, TaskRecord
 from firth.core.run import Run, RunRecord
-from firth.core.types import Progress
+from firth.core.types import Event, Progress
 
 if TYPE_CHECKING:
+    from firth.api.using import PlainData
     from firth.corpus.format import CorpusInfo
     from firth.corpus.pairs import PairsInfo
 
@@ -31,13 +32,30 @@ def corpus_rows(info: CorpusInfo) -> Rows:
         ("text", f"{show_bytes(size)} from {len(info.sources)} file{'s' if len(info.sources) > 1 else ''}"),
         ("documents", f"{info.train.documents:,} for training, {info.heldout.documents:,} held out"),
         ("sentences", f"{info.train.sentences + info.heldout.sentences:,}"),
-        ("tokens", f"{show_count(tokens)} ({size / max(tokens, 1):.2f} bytes a token)"),
+        ("tokens", f"{show_count(tokens)} ({size / max(tokens, 1):.2f} bytes per token)"),
         ("types", f"{info.vocab_size:,} {info.tokens.kind}"),
     ]
     if info.tokens.kind != "words":
         rows.append(("unknown", f"{(info.train.unknown + info.heldout.unknown) / max(tokens, 1):.3%} of tokens"))
+    rows += _normal_rows(info)
     if info.duplicates_removed is not None:
-        rows.append(("duplicates", f"{info.duplicates_removed:,} documents left out"))
+        rows.append(("duplicates", f"{info.duplicates_removed:,} documents dropped"))
+    return rows
+
+
+def _normal_rows(info: CorpusInfo) -> Rows:
+    """What was done to letters and words, and what of the text is lost by it."""
+    case = "case folded" if info.tokens.lowercase else "case kept"
+    rows = [("letters", f"{case}, marks {'stripped as in BERT' if info.tokens.strip_accents else 'kept'}")]
+    if info.unsegmented:
+        ways = ", ".join(f"{script} by {way}" for script, way in info.unsegmented.items())
+        rows.append(("words", f"{ways} (no dictionary; spaces elsewhere)"))
+    if info.loss is not None:
+        sample = f"of {info.loss.characters:,} characters compared"
+        form = " (only their form)" if info.loss.lost and info.loss.lost == info.loss.form_only else ""
+        lost = f"{info.loss.share:.3%} {sample}{form}: {info.loss.shown()}" if info.loss.lost else f"nothing {sample}"
+        rows.append(("lost", lost))
+    rows += [("warning", warning) for warning in info.warnings]
     return rows
 
 
@@ -54,8 +72,8 @@ def pairs_rows(info: PairsInfo) -> Rows:
     ]
 
 
-def word_rows(scores: dict[str, Any]) -> Rows:
-    """Similarity and analogy files, a line each; sections of analogies below."""
+def word_rows(scores: PlainData) -> Rows:
+    """One row per similarity file and per section of an analogy file."""
     rows = [
         (
             Path(found["file"]).name,
@@ -70,6 +88,26 @@ def word_rows(scores: dict[str, Any]) -> Rows:
                 (name, f"{section['accuracy']:.1%} right  ({section['known']} of {section['questions']} known)")
             )
     return rows
+
+
+def pair_lines(found: PlainData) -> list[str]:
+    """Minimal pairs: one line per set, phenomenon and field, the mean, and what must be known to read them."""
+    parts = [("set", found["sets"]), ("phenomenon", found["phenomena"]), ("field", found["fields"])]
+    parts = [*((title, rows) for title, rows in parts if rows), ("", [found["mean"]])]
+    width = max(len(row["name"]) for _, rows in parts for row in rows)
+    lines = []
+    for title, rows in parts:
+        lines.append(f"  {title:<{width}}   pairs  right  unigram  fewer tokens  fewer characters")
+        for row in rows:
+            floors = f"{row['unigram']:>7.3f}  {row['fewer_tokens']:>12.3f}  {row['fewer_characters']:>16.3f}"
+            lines.append(f"  {row['name']:<{width}}  {row['pairs']:>6,}  {row['accuracy']:.3f}  {floors}")
+    share = found["unknown_tokens"] / max(1, found["tokens"])
+    return [
+        *lines,
+        f"scored by {found['method']}; ties count one half: {found['ties']:,} of {found['mean']['pairs']:,} pairs",
+        f"unknown: {found['unknown_tokens']:,} of {found['tokens']:,} tokens ({share:.2%})",
+        f"unigram: by the counts of {found['unigram_from']}",
+    ]
 
 
 def run_rows(record: RunRecord) -> Rows:
@@ -99,7 +137,7 @@ def run_rows(record: RunRecord) -> Rows:
 
 
 def task_rows(record: RunRecord, task: TaskRecord) -> Rows:
-    """A fine-tuned run; several trainings a line each."""
+    """A fine-tuned run; of several trainings one row each."""
     rows = [("task", record.recipe), ("base", str(record.base)), ("status", record.status)]
     if task.teacher is not None:
         rows.append(("teacher", task.teacher))
@@ -122,7 +160,7 @@ def task_rows(record: RunRecord, task: TaskRecord) -> Rows:
 
 
 def _training_rows(task: TaskRecord) -> Rows:
-    """Those that differ in their seed or settings, and the means of those that differ in their share."""
+    """Trainings with different seeds or settings, and the mean for each share of the examples."""
     rows: Rows = []
     if task.spread is not None and task.chosen is not None:
         found = task.spread
@@ -139,10 +177,10 @@ def _training_rows(task: TaskRecord) -> Rows:
 
 
 def export_rows(record: RunRecord, export: ExportRecord) -> Rows:
-    """An exported model, and what was found beside its original."""
+    """An exported model and its comparison with the original."""
     rows = [
         ("exported from", export.source),
-        ("numbers", "int8" if export.int8 else "float32"),
+        ("weights", "int8" if export.int8 else "float32"),
         ("parameters", show_count(record.parameters)),
     ]
     found = {} if export.verified is None else export.verified.model_dump(exclude_none=True)
@@ -161,7 +199,7 @@ def export_rows(record: RunRecord, export: ExportRecord) -> Rows:
 def plan_rows(found: dict[str, float]) -> Rows:
     return [
         ("parameters", show_count(found["parameters"])),
-        ("speed", f"{show_count(found['tokens_per_s'])} tokens/s, {found['step_s']:.3f} s a step"),
+        ("speed", f"{show_count(found['tokens_per_s'])} tokens/s, {found['step_s']:.3f} s per step"),
         ("steps", f"{found['steps']:,.0f}"),
         ("tokens", f"{show_count(found['tokens'])} ({found['epochs']:.2f} epochs of the corpus)"),
         ("memory", show_bytes(found["memory_bytes"])),
@@ -169,8 +207,8 @@ def plan_rows(found: dict[str, float]) -> Rows:
     ]
 
 
-def describe(path: Path) -> tuple[str, Rows, dict[str, Any]]:
-    """(kind, rows for people, data for programs)."""
+def describe(path: Path) -> tuple[str, Rows, PlainData]:
+    """(kind, rows of the table, data for JSON)."""
     if not path.exists():
         raise FirthError(f"{path}: no such corpus, run or model; check the path")
     if (path / "corpus.json").is_file():
@@ -210,31 +248,32 @@ def describe(path: Path) -> tuple[str, Rows, dict[str, Any]]:
     )
 
 
-_PLAIN_S = 10.0
+_STAGES: dict[str, str] = {
+    "vocabulary": "learning the vocabulary",
+    "merge": "merging",
+    "measure": "timing the first steps",
+}
+_PLAIN_S = 10.0  # seconds between two lines where there is no terminal
 
 
-def _describe(event: Mapping[str, Any]) -> tuple[str, float, float]:
-    """(words, done, total) of an event; a total of 0 means that nobody knows."""
-    kind = event["event"]
+def _describe(event: Event) -> tuple[str, float, float]:
+    """(text, done, total) of an event; a total of 0 is unknown."""
+    kind: str = event["event"]
     if kind == "train":
         words = f"loss {event['loss']:.3f}  {show_count(event['tokens_per_s'])} tokens/s"
         return words, event["step"], event["steps"]
     if kind == "pairs":
         return f"{event['pairs']:,} pairs", 0, 0
+    if kind == "scored":
+        return f"{event['pairs']:,} pairs", event["pairs"], event["total"]
     if kind == "block":
         return show_bytes(event["bytes"]), event["bytes"], event["total"]
-    return (
-        {"vocabulary": "learning the vocabulary", "merge": "merging", "measure": "timing the first steps"}.get(
-            kind, kind
-        ),
-        0,
-        0,
-    )
+    return _STAGES.get(kind, kind), 0, 0
 
 
 @contextmanager
 def progress_display(title: str, quiet: bool) -> Iterator[Progress]:
-    """A function to be told of events."""
+    """A context with the callback that displays progress events: a bar, lines, or nothing."""
     if quiet:
         yield lambda event: None
     elif sys.stderr.isatty():
@@ -258,7 +297,7 @@ def _bar(title: str) -> Iterator[Progress]:
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(title, total=None, words="")
 
-        def show(event: Mapping[str, Any]) -> None:
+        def show(event: Event) -> None:
             if event["event"] == "evaluate":
                 bars.console.print(_heldout(event), highlight=False)
                 return
@@ -268,7 +307,7 @@ def _bar(title: str) -> Iterator[Progress]:
         yield show
 
 
-def _heldout(event: Mapping[str, Any]) -> str:
+def _heldout(event: Event) -> str:
     found = "  ".join(
         f"{name.removeprefix('heldout_').replace('_', ' ')} {value:.4f}"
         for name, value in event.items()
@@ -286,7 +325,7 @@ def _plain(title: str) -> Progress:
     started = time.monotonic()
     last = [0.0]
 
-    def show(event: Mapping[str, Any]) -> None:
+    def show(event: Event) -> None:
         if event["event"] == "evaluate":
             _note(_heldout(event))
             return

@@ -1,7 +1,7 @@
 """Commands that measure: evaluate, compare, probe."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,10 @@ from firth.cli.main import (
     written,
 )
 
+if TYPE_CHECKING:
+    from firth.api.using import PlainData
+    from firth.evaluation.compare.ranking import ComparisonTable
+
 Similarity = Annotated[
     list[Path] | None,
     typer.Option(help="For static vectors: a word-similarity file (two words and a score per line)."),
@@ -33,14 +37,25 @@ Analogies = Annotated[
     list[Path] | None, typer.Option(help="For static vectors: an analogy file (four words per line).")
 ]
 HeldoutCorpus = Annotated[
-    Path | None, typer.Option(help="Test on the held-out part of this corpus; by default the run's own.")
+    Path | None, typer.Option(help="Evaluate on the held-out part of this corpus; by default the run's own.")
 ]
 NumTexts = Annotated[int, typer.Option(min=1, help="Sentences for the pseudo-perplexity.")]
 Data = Annotated[Path | None, typer.Option(help="For tasks: a labelled file.")]
-Limit = Annotated[int | None, typer.Option(help="Answer analogies among the first so many words only.")]
-SourceFile = Annotated[Path | None, typer.Option(help="For translators: a file of sentences, one per line.")]
-ReferenceFile = Annotated[Path | None, typer.Option(help="For translators: their translations by people.")]
-TranslatorBeams = Annotated[int, typer.Option(min=1, help="For translators: the width of the beam.")]
+Limit = Annotated[int | None, typer.Option(help="Answer analogies among this many first words only.")]
+SourceFile = Annotated[Path | None, typer.Option(help="For translation models: a file of sentences, one per line.")]
+ReferenceFile = Annotated[Path | None, typer.Option(help="For translation models: the reference translations.")]
+TranslatorBeams = Annotated[int, typer.Option(min=1, help="For translation models: the width of the beam.")]
+MinimalPairs = Annotated[
+    Path | None,
+    typer.Option(
+        help="For language models and masked models: pairs of a right and a wrong sentence, a file or a folder."
+    ),
+]
+NumPairs = Annotated[int | None, typer.Option(min=1, help="Of each set of minimal pairs the first so many.")]
+Scoring = Annotated[
+    str | None,
+    typer.Option(help="How sentences are scored: masked, masked-word or left-to-right, where the model can."),
+]
 
 
 @app.command(rich_help_panel=EVALUATE)
@@ -61,37 +76,47 @@ def evaluate(
     source: SourceFile = None,
     reference: ReferenceFile = None,
     beams: TranslatorBeams = 5,
+    minimal_pairs: MinimalPairs = None,
+    num: NumPairs = None,
+    scoring: Scoring = None,
     as_json: Json = False,
 ) -> None:
-    """Measure a model by what it is given: held-out text, labelled texts (--data), words (--similarity, --analogies) or
-    translations (--source, --reference).
+    """Measure a model by what it is given: held-out text, labelled texts (--data), words (--similarity, --analogies),
+    translations (--source, --reference) or minimal pairs (--minimal-pairs).
 
     Example: firth evaluate runs/bert
     """
     import firth
+    from firth.cli.describe import progress_display
 
-    found = firth.evaluate(
-        run,
-        corpus,
-        num_texts=num_texts,
-        data=data,
-        text=text,
-        second=second,
-        label=label,
-        encoding=encoding,
-        examples=examples,
-        template=written(template),
-        similarity=similarity or (),
-        analogies=analogies or (),
-        limit=limit,
-        source=source,
-        reference=reference,
-        beams=beams,
-    )
-    _say_scores(run, "words" if similarity or analogies else str(data or source or "held-out text"), found, as_json)
+    with progress_display("scoring", as_json or minimal_pairs is None) as progress:
+        found = firth.evaluate(
+            run,
+            corpus,
+            num_texts=num_texts,
+            data=data,
+            text=text,
+            second=second,
+            label=label,
+            encoding=encoding,
+            examples=examples,
+            template=written(template),
+            similarity=similarity or (),
+            analogies=analogies or (),
+            limit=limit,
+            source=source,
+            reference=reference,
+            beams=beams,
+            minimal_pairs=minimal_pairs,
+            num=num,
+            scoring=scoring,
+            progress=progress,
+        )
+    on = "words" if similarity or analogies else str(minimal_pairs or data or source or "held-out text")
+    _say_scores(run, on, found, as_json)
 
 
-def _say_scores(run: Path, what: str, found: dict[str, Any], as_json: bool) -> None:
+def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None:
     from firth.cli.describe import word_rows
     from firth.cli.main import say, say_json, table
 
@@ -99,6 +124,12 @@ def _say_scores(run: Path, what: str, found: dict[str, Any], as_json: bool) -> N
         say_json({"run": str(run), "on": what, **found})
         return
     say(f"{run}: on {what}")
+    if "sets" in found:
+        from firth.cli.describe import pair_lines
+
+        for line in pair_lines(found):
+            say(line)
+        return
     if what == "words":
         table(word_rows(found))
         return
@@ -117,15 +148,15 @@ RawText = Annotated[
     list[str] | None, typer.Option(help="Raw text (files, folders, globs) or a prepared corpus; may be repeated.")
 ]
 Test = Annotated[Path | None, typer.Option(help="Labelled examples for the scores; without it, dev.")]
-Budget = Annotated[str, typer.Option(help="How long all trainings may take together, for example 30m.")]
+Budget = Annotated[str, typer.Option(help="The time for all trainings together, for example 30m.")]
 Recipes = Annotated[
     str | None,
-    typer.Option(help="Recipes, runs, Hugging Face directories, files of vectors or scratch, with commas between."),
+    typer.Option(help="Recipes, runs, Hugging Face directories, files of vectors or scratch, separated by commas."),
 ]
-CompareOut = Annotated[Path, typer.Option(help="Where everything is put; the same command goes on there.")]
-Layout = Annotated[str, typer.Option(help="Of raw txt: file, blank or line; auto looks.")]
+CompareOut = Annotated[Path, typer.Option(help="The folder for all files; the same command continues there.")]
+Layout = Annotated[str, typer.Option(help="Of raw txt: file, blank or line; auto decides by the content.")]
 Column = Annotated[str, typer.Option(help="The column or key that holds the raw text.")]
-VocabSize = Annotated[int, typer.Option(help="Pieces to learn from raw text.")]
+VocabSize = Annotated[int, typer.Option(help="The number of subwords to learn from raw text.")]
 Cased = Annotated[bool | None, typer.Option("--cased/--lowercase", help="Keep upper case; by default only for tags.")]
 
 
@@ -139,7 +170,7 @@ def compare(
     test: Test = None,
     budget: Budget = "30m",
     recipes: Recipes = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Fine-tune each so often.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="The number of fine-tunings of each.")] = 3,
     shares: Shares = None,
     out: CompareOut = Path("compare"),
     text: Text = None,
@@ -150,10 +181,10 @@ def compare(
     vocab_size: VocabSize = 8000,
     cased: Cased = None,
     skip_bad: SkipBad = False,
-    max_test: Annotated[int, typer.Option(min=1, help="Score at most so many examples.")] = 3000,
+    max_test: Annotated[int, typer.Option(min=1, help="The largest number of examples to score.")] = 3000,
     as_json: Json = False,
 ) -> None:
-    """Say which representation is worth its cost for your text and your labels.
+    """Compare models on your text and your labels: which representation is worth its cost?
 
     Example: firth compare classify --corpus news.txt --train train.tsv --dev dev.tsv --budget 30m --out compared
     """
@@ -163,9 +194,7 @@ def compare(
     from firth.core.config import parse_settings
 
     if not corpus or train is None or dev is None:
-        raise firth.FirthError(
-            "compare needs text to learn from and labelled examples: name --corpus, --train and --dev"
-        )
+        raise firth.FirthError("compare needs raw text and labelled examples: name --corpus, --train and --dev")
     found = firth.compare(
         task,
         corpus=corpus,
@@ -190,19 +219,19 @@ def compare(
         note=None if as_json else say,
         settings=parse_settings(settings or ()),
     )
-    _say_compared(found, found.lines(), out, as_json)
+    _say_compared(found, out, as_json)
 
 
-def _say_compared(found: dict[str, Any], lines: list[str], out: Path, as_json: bool) -> None:
+def _say_compared(found: "ComparisonTable", out: Path, as_json: bool) -> None:
     from firth.cli.main import say, say_json
 
     if as_json:
         say_json(found)
         return
-    for line in lines:
+    for line in found.lines():
         say(line)
     if found["cached"]:
-        say("nothing was trained: all of this was there already")
+        say("nothing was trained: all results existed already")
     say(f"report: {out}/report.html")
 
 
@@ -210,7 +239,7 @@ Pos = Annotated[Path | None, typer.Option(help="Sentences with parts of speech (
 PosTest = Annotated[Path | None, typer.Option(help="The same for the test; without it every fifth sentence of --pos.")]
 Tag = Annotated[str, typer.Option(help="Which tags of CoNLL-U: upos or xpos.")]
 Senses = Annotated[
-    list[Path] | None, typer.Option(help="XML with senses (its key file beside it); may be given again.")
+    list[Path] | None, typer.Option(help="XML with senses (the key file is in the same folder); may be repeated.")
 ]
 SensesTest = Annotated[
     list[Path] | None, typer.Option(help="The same for the test; without it every fifth of --senses.")
@@ -219,9 +248,9 @@ FirstSenses = Annotated[
     Path | None, typer.Option(help="First senses for words not in training: WordNet's index.sense.")
 ]
 ProbedTexts = Annotated[Path | None, typer.Option(help="Text for perplexity and attention.")]
-Language = Annotated[str, typer.Option(help="Of the small sample used where files are missing: en or zh.")]
-Most = Annotated[int, typer.Option(min=1, help="Most words of a file that a probe reads.")]
-NumProbed = Annotated[int, typer.Option(min=1, help="Most sentences for perplexity and attention.")]
+Language = Annotated[str, typer.Option(help="Of the built-in sample that replaces missing files: en or zh.")]
+Most = Annotated[int, typer.Option(min=1, help="The largest number of words of a file that a probe reads.")]
+NumProbed = Annotated[int, typer.Option(min=1, help="The largest number of sentences for perplexity and attention.")]
 ProbeOut = Annotated[
     Path | None, typer.Option(help="Folder for report.html and probe.json; for a run of Firth RUN/probe.")
 ]
@@ -246,14 +275,13 @@ def probe(
     out: ProbeOut = None,
     as_json: Json = False,
 ) -> None:
-    """Ask each layer of a model what it knows: parts of speech, senses, attention, beside baselines.
+    """Probe each layer of a model: parts of speech, senses, attention, with baselines.
 
     Example: firth probe runs/bert --pos train.conllu --pos-test test.conllu
     """
     import firth
     from firth.cli.describe import progress_display
     from firth.cli.main import say, say_json
-    from firth.evaluation.probe_report import table_lines
 
     with progress_display("probing", as_json) as progress:
         found = firth.probe(
@@ -277,5 +305,5 @@ def probe(
     if as_json:
         say_json({"model": str(model), **found})
         return
-    for line in table_lines(found):
+    for line in found.lines():
         say(line)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -51,19 +51,19 @@ Version = Annotated[
 
 @app.callback()
 def _settings(debug: Debug = False, version: Version = False) -> None:
-    """``--debug`` is taken out of the words before, so that it may stand anywhere."""
+    """``--debug`` is removed from the arguments before parsing, so that it may stand anywhere."""
 
 
 def say(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
 
-def say_json(value: Any, indent: int | None = 2) -> None:
+def say_json(value: object, indent: int | None = 2) -> None:
     say(json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False))
 
 
-def _finite(value: Any) -> Any:
-    """JSON knows no NaN and no infinity: null stands in their place."""
+def _finite(value: object) -> object:
+    """The value with null for NaN and infinity, which JSON does not have."""
     if isinstance(value, dict):
         return {name: _finite(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -79,7 +79,7 @@ def table(rows: Sequence[tuple[str, str]]) -> None:
 
 
 def say_found(found: dict[str, list[tuple[str, float]]], as_json: bool) -> None:
-    """Words with scores under the question that they answer."""
+    """Words with scores, below each query."""
     if as_json:
         say_json({name: [{"word": word, "score": score} for word, score in rows] for name, rows in found.items()})
         return
@@ -97,20 +97,21 @@ START, PREPARE, TRAIN, USE, EVALUATE, SERVE = (
     "Evaluate",
     "Serve and export",
 )
-"""The groups, in the order of work."""
+"""The groups of commands in ``firth --help``."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exists.")]
 Template = Annotated[
-    str | None, typer.Option(help="How an example is written; has {text} and {label}, \\n is a new line.")
+    str | None, typer.Option(help="The format of an example in the prompt; has {text} and {label}, \\n is a new line.")
 ]
 Settings = Annotated[
-    list[str] | None, typer.Argument(help="Any setting as key=value (firth settings lists them), learning_rate=1e-3.")
+    list[str] | None,
+    typer.Argument(help="Settings as key=value, such as learning_rate=1e-3 (firth settings lists them)."),
 ]
 Corpus = Annotated[Path | None, typer.Option(help="A corpus made by firth prepare.")]
-Out = Annotated[Path | None, typer.Option(help="The run folder to make.")]
+Out = Annotated[Path | None, typer.Option(help="The new run folder.")]
 Train = Annotated[Path | None, typer.Option(help="Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.")]
-Dev = Annotated[Path | None, typer.Option(help="Labelled examples on which the best epoch is chosen.")]
+Dev = Annotated[Path | None, typer.Option(help="Labelled examples for choosing the best epoch.")]
 Text = Annotated[
     str | None, typer.Option(help="The column of the text (for tags: the words), by name or number from 1.")
 ]
@@ -120,13 +121,13 @@ Encoding = Annotated[
     str | None,
     typer.Option(help="The encoding of the files, for example gb18030.  [default: UTF-8 or the byte order mark]"),
 ]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out answers that do not stand where the file says.")]
-Shares = Annotated[str | None, typer.Option(help="Learn from shares of the examples, for example 0.01,0.1,1.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip answers that are not at their place in the passage.")]
+Shares = Annotated[str | None, typer.Option(help="Train on these shares of the examples, for example 0.01,0.1,1.")]
 ShownExamples = Annotated[
-    Path | None, typer.Option(help="For decoders: labelled texts to show first; nothing is trained.")
+    Path | None, typer.Option(help="For decoders: labelled texts for a few-shot prompt; nothing is trained.")
 ]
 AnyModel = Annotated[Path, typer.Argument(help="A run, a model directory or a file of vectors.")]
-Top = Annotated[int, typer.Option(min=1, help="How many.")]
+Top = Annotated[int, typer.Option(min=1, help="The number of results.")]
 Layer = Annotated[int, typer.Option(help="Which layer: 0 is the token layer, -1 the last.")]
 
 
@@ -143,11 +144,12 @@ def is_text(argument: str) -> bool:
 
 
 def written(template: str | None) -> str | None:
-    """A template as it is meant: lines end where the user says \\n."""
+    """A template with \\n replaced by a line break."""
     return None if template is None else template.replace("\\n", "\n")
 
 
 def parse_shares(words: str | None) -> list[float]:
+    """Numbers separated by commas."""
     try:
         return [float(word) for word in (words or "").split(",") if word.strip()]
     except ValueError:
@@ -176,7 +178,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _refuse_broken(words: list[str]) -> None:
-    """Bytes that are no UTF-8 arrive as lone surrogates; only the name of a file may have them."""
+    """Refuses arguments that are not UTF-8, which arrive with lone surrogates; file names may have them."""
     for word in words:
         if any("\ud800" <= char <= "\udfff" for char in word) and not os.path.lexists(word):
             raise FirthError(
@@ -185,7 +187,7 @@ def _refuse_broken(words: list[str]) -> None:
 
 
 def _exit_code(error: Exception) -> int | None:
-    """Says what is wrong; None for an error that is Firth's own."""
+    """Prints a user's error and returns the exit code; None for a bug in Firth."""
     if isinstance(error, typer.Exit):
         return error.exit_code
     if isinstance(error, BrokenPipeError):

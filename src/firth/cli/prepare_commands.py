@@ -1,4 +1,4 @@
-"""Commands to begin with: quickstart, prepare, prepare-pairs, info."""
+"""Commands on text and corpora: quickstart, prepare, prepare-pairs, info."""
 
 from __future__ import annotations
 
@@ -22,60 +22,61 @@ PairInputs = Annotated[
     list[Path],
     typer.Argument(help="Two files whose lines belong together, or .tsv, .jsonl or .tmx files (also .gz, .zst)."),
 ]
-CorpusOut = Annotated[Path, typer.Option(help="The corpus folder to make.")]
+CorpusOut = Annotated[Path, typer.Option(help="The new corpus folder.")]
 Tokens = Annotated[str, typer.Option(help="wordpiece, bpe, unigram, words or characters.")]
 PairTokens = Annotated[str, typer.Option(help="bpe, unigram or wordpiece.")]
-VocabSize = Annotated[int, typer.Option(help="Pieces to learn (not for words: all are kept).")]
+VocabSize = Annotated[int, typer.Option(help="The number of subwords to learn (with words, all are kept).")]
 Lowercase = Annotated[bool, typer.Option("--lowercase/--cased", help="Fold upper case, or keep it.")]
 StripAccents = Annotated[
     bool,
-    typer.Option("--strip-accents", help="For wordpiece: take marks off letters as BERT does (über becomes uber)."),
+    typer.Option(
+        "--strip-accents",
+        help="For wordpiece: strip accents and other marks, as uncased BERT does (über becomes uber).",
+    ),
 ]
 ByteFallback = Annotated[
-    bool, typer.Option("--byte-fallback", help="Spell what is unknown in bytes, so that nothing becomes [UNK].")
+    bool, typer.Option("--byte-fallback", help="Encode unknown words as bytes, so that nothing becomes [UNK].")
 ]
 WordSplit = Annotated[
-    str, typer.Option(help="For words: 'words' finds them, 'whitespace' takes the text as split already.")
+    str, typer.Option(help="For words: 'words' segments the text, 'whitespace' splits at white space only.")
 ]
 Tokenizer = Annotated[
     Path | None,
     typer.Option(help="Use this tokenizer (folder, tokenizer.json, vocab.txt) instead of learning one."),
 ]
-Format = Annotated[str, typer.Option(help="txt, jsonl, csv, tsv or parquet; auto goes by the name.")]
+Format = Annotated[str, typer.Option(help="txt, jsonl, csv, tsv or parquet; auto decides by the file name.")]
 Layout = Annotated[
     str,
     typer.Option(
-        help="Of txt: file (one document), blank (a sentence per line, blank lines between documents), line (a document per line); auto looks."
+        help="Of txt: file (one document), blank (a sentence per line, blank lines between documents), line (a document per line); auto decides by the content."
     ),
 ]
 Column = Annotated[str, typer.Option(help="The column or key that holds the text.")]
 Encoding = Annotated[str, typer.Option(help="The encoding of the files.")]
 Heldout = Annotated[
-    float | None, typer.Option(help="Share of documents kept for testing; by default 0.01, or 0.05 below 20 MB.")
+    float | None, typer.Option(help="Share of documents that is held out; by default 0.01, or 0.05 below 20 MB.")
 ]
-PairHeldout = Annotated[float | None, typer.Option(help="Share of pairs kept for testing, 0.02 without --dev.")]
-Deduplicate = Annotated[
-    bool, typer.Option("--deduplicate", help="Leave out documents that were there before, letter for letter.")
-]
+PairHeldout = Annotated[float | None, typer.Option(help="Share of pairs that is held out, 0.02 without --dev.")]
+Deduplicate = Annotated[bool, typer.Option("--deduplicate", help="Drop exact duplicates of documents.")]
 Workers = Annotated[
     int | None, typer.Option(help="Processes; by default one per core. The result does not depend on it.")
 ]
-PairDev = Annotated[list[Path] | None, typer.Option(help="Files for testing (give two files as --dev A --dev B).")]
-Separate = Annotated[bool, typer.Option("--separate", help="A vocabulary for each side, not one for both.")]
+PairDev = Annotated[list[Path] | None, typer.Option(help="Held-out files (give two files as --dev A --dev B).")]
+Separate = Annotated[bool, typer.Option("--separate", help="A vocabulary for each language, not one for both.")]
 Source = Annotated[str | None, typer.Option(help="The column, key or language of the source.")]
 Target = Annotated[str | None, typer.Option(help="The column, key or language of the target.")]
-MaxLen = Annotated[int, typer.Option(min=1, help="Leave out longer sentences (tokens).")]
-MaxRatio = Annotated[float, typer.Option(min=1, help="Leave out pairs whose lengths differ more.")]
+MaxLen = Annotated[int, typer.Option(min=1, help="Drop longer sentences (in tokens).")]
+MaxRatio = Annotated[float, typer.Option(min=1, help="Drop pairs whose lengths differ by more than this factor.")]
 
 
 @app.command(rich_help_panel=START)
 def quickstart(
-    folder: Annotated[Path, typer.Option(help="Where to put everything.")] = Path("quickstart"),
+    folder: Annotated[Path, typer.Option(help="The folder for all files.")] = Path("quickstart"),
     lang: Annotated[str, typer.Option(help="en or zh.")] = "en",
-    budget: Annotated[str, typer.Option(help="How long all trainings may take together.")] = "5m",
+    budget: Annotated[str, typer.Option(help="The time for all trainings together.")] = "5m",
     as_json: Json = False,
 ) -> None:
-    """Do the main job once, on text that is already here: compare representations, fill in masked words.
+    """Run the main workflow on a sample: compare models, fill in masked words.
 
     Example: firth quickstart --lang zh
     """
@@ -105,7 +106,7 @@ def prepare(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Turn raw text into a corpus that every model trains on.
+    """Tokenize raw text into a corpus for pre-training.
 
     Example: firth prepare news/*.txt --out corpora/news
     """
@@ -137,7 +138,7 @@ def prepare(
 
 
 def _say_corpus(info: CorpusInfo, out: Path, as_json: bool) -> None:
-    """What was made, and a recipe that trains on it."""
+    """Prints the corpus and the next command."""
     from firth.cli.describe import corpus_rows
     from firth.cli.main import say, say_json, table
 
@@ -174,7 +175,7 @@ def prepare_pairs(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Turn parallel text into a corpus of sentence pairs that translators train on.
+    """Tokenize parallel text into a corpus of sentence pairs for translation models.
 
     Example: firth prepare-pairs train.en train.de --out corpora/ende
     """
@@ -215,7 +216,7 @@ def info(
     path: Annotated[Path, typer.Argument(help="A corpus, a run or a Hugging Face directory.")],
     as_json: Json = False,
 ) -> None:
-    """Show what a corpus or a run is, and check that its files are whole.
+    """Describe a corpus or a run, and check that its files are intact.
 
     Example: firth info corpora/news
     """

@@ -1,15 +1,18 @@
-"""The first minutes: the main job on a sample that comes with a package, nothing downloaded by hand."""
+"""``firth quickstart``: a comparison on a sample from a Python package, and masked words filled in."""
 
 import csv
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from firth.cli.describe import progress_display
 from firth.cli.main import say, say_json
 from firth.core.config import show_duration
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file
+
+if TYPE_CHECKING:
+    from firth.evaluation.compare.ranking import ComparisonTable
 
 RECIPES = ("word2vec", "fasttext", "elmo-tiny", "bert-tiny-modern", "scratch")
 _SENTENCES = {
@@ -24,7 +27,7 @@ _WORDS: dict[str, dict[str, str]] = {
     "en": {
         "text": "1. Which representation is worth its cost? {text} to learn from, {train:,} labelled texts, {test:,} to score;",
         "start": "   all trainings together take about {budget}",
-        "cached": "   nothing was trained: all of this was there already ({seconds})",
+        "cached": "   nothing was trained: all results existed already ({seconds})",
         "table": "2. Good or bad? What each representation reaches, and what it costs",
         "fill": "3. What {name} would put in the place of [MASK]",
         "report": "report: {out}/report.html (score against cost, errors side by side)",
@@ -58,7 +61,7 @@ _TABLE = {
 
 
 def run_quickstart(folder: Path, lang: str, budget: str, as_json: bool = False) -> None:
-    """Compare on the sample, then fill in; finished steps are not done again."""
+    """Compares on the sample, then fills in masked words; finished steps are not repeated."""
     import firth
     from firth.core.config import show_bytes
 
@@ -97,7 +100,7 @@ def run_quickstart(folder: Path, lang: str, budget: str, as_json: bool = False) 
         say(words[name].format(out=out))
 
 
-def _fill(found: dict[str, Any], out: Path, lang: str) -> None:
+def _fill(found: "ComparisonTable", out: Path, lang: str) -> None:
     """Guesses of the masked model, before it was fine-tuned."""
     import firth
     from firth.core.run import Run
@@ -152,7 +155,7 @@ def _chinese() -> tuple[list[str], Labelled]:
 
 
 def split_labelled(labelled: Labelled) -> dict[str, Labelled]:
-    """Distinct texts with one label, in an order that depends on the texts alone, cut into parts; labels take turns."""
+    """Distinct texts with one label, ordered by a hash of the text, with alternating labels, and split into parts."""
     import hashlib
 
     labels: dict[str, set[str]] = {}
@@ -172,7 +175,7 @@ def split_labelled(labelled: Labelled) -> dict[str, Labelled]:
 
 
 def write_sample(lang: str, folder: Path) -> Path:
-    """``text.txt`` (a document a line, without any text that is tested on) and ``train.tsv``, ``dev.tsv``, ``test.tsv``."""
+    """``text.txt`` (one document per line, without the texts of dev and test) and ``train.tsv``, ``dev.tsv``, ``test.tsv``."""
     goal = folder / "text.txt"
     if goal.is_file():
         return goal

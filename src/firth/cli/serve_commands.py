@@ -1,4 +1,4 @@
-"""Commands that give a model to other programs: serve, export."""
+"""Commands that offer a model to other programs: serve, export."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ Runs = Annotated[
     list[Path] | None,
     typer.Argument(help="Runs, model directories, files of vectors; without any, what firth quickstart made."),
 ]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")]
-Host = Annotated[str, typer.Option(help="127.0.0.1 answers this machine only, 0.0.0.0 everybody.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")]
+Host = Annotated[str, typer.Option(help="127.0.0.1 is for this machine only, 0.0.0.0 for the network.")]
 Token = Annotated[
     str | None,
-    typer.Option(envvar="FIRTH_TOKEN", help="Ask for this bearer token; better given as FIRTH_TOKEN."),
+    typer.Option(envvar="FIRTH_TOKEN", help="Require this bearer token; better set as FIRTH_TOKEN."),
 ]
-AllowHost = Annotated[list[str] | None, typer.Option(help="A further name under which a proxy asks for this server.")]
-MaxQueue = Annotated[int, typer.Option(min=1, help="Requests that may wait; more are told to come again.")]
+AllowHost = Annotated[
+    list[str] | None, typer.Option(help="A further host name of this server, for example behind a proxy.")
+]
+MaxQueue = Annotated[int, typer.Option(min=1, help="Requests that may wait; more are refused with 503.")]
 MaxBody = Annotated[int, typer.Option(min=1, help="Bytes of a request.")]
 MaxText = Annotated[int, typer.Option(min=1, help="Bytes of all texts of a request.")]
 MaxTexts = Annotated[int, typer.Option(min=1, help="Texts of a request.")]
-Timeout = Annotated[float, typer.Option(min=0.001, help="Seconds after which a request is given up.")]
+Timeout = Annotated[float, typer.Option(min=0.001, help="Seconds after which a request fails.")]
 Threads = Annotated[int, typer.Option(min=0, help="Threads of the worker; 0 takes all cores.")]
 Folder = Annotated[Path, typer.Option(help="Where to look for runs when none is named.")]
 
@@ -55,12 +57,12 @@ def serve(
     folder: Folder = Path("quickstart"),
     as_json: Json = False,
 ) -> None:
-    """Answer over HTTP: every ability of one or more models, a page to try them, OpenAI's embeddings, metrics.
+    """Serve one or more models over HTTP, with a web page, OpenAI's embeddings and metrics.
 
     Example: firth serve runs/bert runs/word2vec --port 8000
     """
     if threads:
-        os.environ["OMP_NUM_THREADS"] = str(threads)  # read by everything that computes, before it is loaded
+        os.environ["OMP_NUM_THREADS"] = str(threads)  # before the libraries that read it are loaded
     try:
         from firth.serve.running import listen, run_server
     except ModuleNotFoundError as error:
@@ -94,12 +96,12 @@ def serve(
 
 
 def _announce(models: ServedModels, settings: ServeSettings, bound: socket.socket, as_json: bool) -> Callable[[], None]:
-    """What is said when requests are answered; a warning is given at once."""
+    """Prints a warning at once, and the address when the server is ready."""
     from firth.cli.main import say, say_json
     from firth.serve.running import address_of
 
     if not settings.is_local and settings.token is None and not as_json:
-        say(f"anybody who reaches {settings.host} may ask: set FIRTH_TOKEN to ask for a token")
+        say(f"anybody who reaches {settings.host} can use this server: set FIRTH_TOKEN to require a token")
 
     def ready() -> None:
         if as_json:
@@ -122,16 +124,16 @@ def export(
         typer.Argument(help="The file to write: .bin, .vec, .txt, .tsv or .safetensors; for --to the folder."),
     ],
     to: Annotated[
-        str | None, typer.Option(help="onnx, ctranslate2, or a vector format where the ending does not say it.")
+        str | None, typer.Option(help="onnx, ctranslate2, or a vector format where the file name does not name it.")
     ] = None,
-    int8: Annotated[bool, typer.Option("--int8", help="Store weights as bytes, and compute with them.")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="Quantise the weights to 8 bits.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Compare the exported model with the original.")] = False,
     data: Annotated[
-        Path | None, typer.Option(help="Labelled examples on which both are scored, or sentences to translate.")
+        Path | None, typer.Option(help="Labelled examples on which to score both, or sentences to translate.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write an encoder or task as ONNX, a translator for CTranslate2, static vectors in another format.
+    """Write an encoder or task as ONNX, a translation model for CTranslate2, static vectors in another format.
 
     Example: firth export runs/bert exported --to onnx --int8 --verify
     """

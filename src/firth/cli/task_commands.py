@@ -29,23 +29,27 @@ from firth.cli.main import (
 )
 
 TaskBase = Annotated[
-    str, typer.Option(help="A run, a Hugging Face directory, a file of vectors, or 'scratch' for none.")
+    str, typer.Option(help="A run, a Hugging Face directory, a file of vectors, or 'scratch' for no pre-training.")
 ]
 ExtraVectors = Annotated[
     Path | None,
-    typer.Option(help="Word vectors (a file or a run) that are read in addition to the base and do not learn."),
+    typer.Option(help="Frozen word vectors (a file or a run) as additional input."),
 ]
-Teacher = Annotated[Path | None, typer.Option(help="A run of the same task that the new, smaller one learns from.")]
+Teacher = Annotated[
+    Path | None, typer.Option(help="A run of the same task for knowledge distillation into the new, smaller model.")
+]
 Seeds = Annotated[
     int | None,
-    typer.Option(min=1, help="Train so often with other seeds; the best is kept.  [default: 1; 3 for shares]"),
+    typer.Option(
+        min=1, help="The number of trainings with different seeds; the best is kept.  [default: 1; 3 for shares]"
+    ),
 ]
 Sweep = Annotated[bool, typer.Option("--sweep", help="Try BERT's published grid of settings; the best is kept.")]
 AdaptEpochs = Annotated[
-    float | None, typer.Option(help="First let the base read the task's text so often, with its own objective.")
+    float | None, typer.Option(help="First continue pre-training on the task's text for so many epochs.")
 ]
-Check = Annotated[bool, typer.Option("--check", help="Only look at the files: labels, lengths, problems.")]
-RepairTags = Annotated[bool, typer.Option("--repair-tags", help="Repair tags that their scheme forbids.")]
+Check = Annotated[bool, typer.Option("--check", help="Only check the files: labels, lengths, problems.")]
+RepairTags = Annotated[bool, typer.Option("--repair-tags", help="Repair tag sequences that violate their scheme.")]
 TaskRun = Annotated[Path, typer.Argument(help="A run of firth finetune, or a Hugging Face directory with a task head.")]
 File = Annotated[
     str,
@@ -76,7 +80,7 @@ def finetune(
     seeds: Seeds = None,
     shares: Shares = None,
     sweep: Sweep = False,
-    epochs: Annotated[int | None, typer.Option(help="How often through the examples.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the examples.")] = None,
     adapt_epochs: AdaptEpochs = None,
     text: Text = None,
     second: Second = None,
@@ -88,7 +92,7 @@ def finetune(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Teach a task to a representation: classes, scores, tags, answers, or (T5, UniLM) writing.
+    """Fine-tune a model on labelled examples: classes, scores, tags, answers, or (T5, UniLM) writing.
 
     Example: firth finetune classify --base runs/bert --train train.tsv --dev dev.tsv --out runs/mood
     """
@@ -96,14 +100,12 @@ def finetune(
     from firth.cli.describe import progress_display
     from firth.core.config import parse_settings
 
-    if train is None:
-        raise firth.FirthError("finetune needs labelled examples: name a file with --train")
+    train = _required(train, "finetune needs labelled examples: name a file with --train")
     given = parse_settings(settings or ())
-    _look_at_files(task, train, dev, (text, second, label, skip_bad, repair_tags, encoding), given, check, as_json)
+    _check_files(task, train, dev, (text, second, label, skip_bad, repair_tags, encoding), given, check, as_json)
     if check:
         return
-    if out is None:
-        raise firth.FirthError("finetune needs a place for the run: name a folder with --out")
+    out = _required(out, "finetune needs a place for the run: name a folder with --out")
     with progress_display(task, as_json) as progress:
         firth.finetune(
             task,
@@ -130,7 +132,15 @@ def finetune(
     _say_finetuned(out, dev is not None, as_json)
 
 
-def _look_at_files(
+def _required(path: Path | None, message: str) -> Path:
+    from firth.core.errors import FirthError
+
+    if path is None:
+        raise FirthError(message)
+    return path
+
+
+def _check_files(
     task: str,
     train: Path,
     dev: Path | None,
@@ -139,7 +149,7 @@ def _look_at_files(
     only: bool,
     as_json: bool,
 ) -> None:
-    """Says what is in the labelled files."""
+    """Prints what is in the labelled files."""
     from firth.api.tasks import check_files
     from firth.cli.main import say, say_json
     from firth.tasks.data import Reading
@@ -152,7 +162,7 @@ def _look_at_files(
 
 
 def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
-    """How it went, and what can be done with it."""
+    """Prints the result and the next command."""
     from firth.cli.describe import run_rows
     from firth.cli.main import say, say_json, table
     from firth.core.run import Run
@@ -166,7 +176,7 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     if record.task is None or record.task.interval is not None:
         say(f"report: {folder}/report.html")
     if not is_measured:
-        say("how good it is was not measured: name labelled texts that it has not seen with --dev")
+        say("not evaluated: name held-out labelled texts with --dev")
     say(f"next: firth predict {folder} texts.txt, or try it in a browser: firth serve {folder}")
 
 
@@ -183,8 +193,8 @@ def predict(
     template: Template = None,
     as_json: Json = False,
 ) -> None:
-    """Print what a task says about each text, one JSON line each, or add it to a table (--out). The columns of tables
-    are those that the task was trained with, unless they are named.
+    """Print the prediction for each text as a line of JSON, or add it to a table (--out). The columns of tables are those of
+    the training file, unless they are named.
 
     Example: firth predict runs/mood reviews.csv --out scored.csv
     """
@@ -229,7 +239,7 @@ def _write_table(
 
 
 def _write_names(run: Path, file: str, text: str | None, out: Path, as_json: bool) -> None:
-    """The distinct names that a tagger finds, a line each."""
+    """Writes the distinct names that a tagger finds, one per line."""
     from firth.api.using import load_trained_task
     from firth.cli.main import say, say_json
     from firth.core.files import write_text

@@ -19,7 +19,7 @@ from firth.core.config import Config
 
 @dataclass(frozen=True)
 class Setting:
-    """``name`` is the full one; ``about`` is the comment behind it, or empty."""
+    """A setting with its full name; ``about`` is its comment in the source, or empty."""
 
     name: str
     value: object
@@ -27,13 +27,13 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """As it is written on the command line."""
+        """The setting as on the command line."""
         value = self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
         return f"{self.name}={value}"
 
 
 def list_settings(name: str) -> list[Setting]:
-    """Of a recipe or a kind of task."""
+    """All settings of a recipe or a kind of task."""
     return _settings_of(_find_config(name))
 
 
@@ -67,7 +67,7 @@ def _settings_of(config: Config, section: str = "") -> list[Setting]:
 
 @cache
 def _comments(config: type[Config]) -> dict[str, str]:
-    """The comments behind the fields of a config and of those that it is made from."""
+    """The comments on the fields of a config class and its bases."""
     found: dict[str, str] = {}
     for one in reversed(config.__mro__):
         if issubclass(one, Config) and one is not Config:
@@ -93,14 +93,14 @@ def _own_comments(config: type[Config]) -> dict[str, str]:
 Seed = Annotated[int | None, typer.Option(help="Same seed, same result.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 and so on.")]
 PretrainBase = Annotated[
-    Path | None, typer.Option(help="Begin with the weights of this model (a run or a Hugging Face directory).")
+    Path | None, typer.Option(help="A model with the initial weights (a run or a Hugging Face directory).")
 ]
-Resume = Annotated[Path | None, typer.Option(help="Go on with a run that was stopped; nothing else is needed.")]
+Resume = Annotated[Path | None, typer.Option(help="Continue an interrupted run; no other option is needed.")]
 
 
 @app.command(rich_help_panel=TRAIN)
 def recipes(as_json: Json = False) -> None:
-    """List the recipes of each model, a line each.
+    """List the recipes of each model.
 
     Example: firth recipes
     """
@@ -123,7 +123,7 @@ def settings(
     name: Annotated[str, typer.Argument(help="A recipe, or a task: classify, score, tag, answer, write.")],
     as_json: Json = False,
 ) -> None:
-    """Show every setting of a recipe or a task: its name, its value, and what it is.
+    """Show every setting of a recipe or a task: name, value and description.
 
     Example: firth settings bert-tiny
     """
@@ -143,10 +143,10 @@ def plan(
     recipe: Annotated[str, typer.Argument(help="For example bert-mini.")],
     settings: Settings = None,
     corpus: Annotated[Path, typer.Option(help="A corpus made by firth prepare.")] = Path("corpus"),
-    budget: Annotated[str, typer.Option(help="How long you would train, for example 1h.")] = "1h",
+    budget: Annotated[str, typer.Option(help="The time for training, for example 1h.")] = "1h",
     as_json: Json = False,
 ) -> None:
-    """Say what a pre-training run would need and reach on this machine, before it is begun.
+    """Estimate what a pre-training run needs and reaches on this machine.
 
     Example: firth plan bert-mini --corpus corpora/news --budget 1h
     """
@@ -170,8 +170,8 @@ def pretrain(
     corpus: Corpus = None,
     out: Out = None,
     budget: Annotated[str | None, typer.Option(help="How long to train, for example 20m or 1h30m.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Or: how many steps.")] = None,
-    epochs: Annotated[float | None, typer.Option(help="Or: how often through the corpus (default 1).")] = None,
+    steps: Annotated[int | None, typer.Option(help="Or: the number of steps.")] = None,
+    epochs: Annotated[float | None, typer.Option(help="Or: the number of passes over the corpus (default 1).")] = None,
     seed: Seed = None,
     device: Device = None,
     base: PretrainBase = None,
@@ -209,7 +209,7 @@ def pretrain(
 
 
 def _say_pretrained(folder: Path, as_json: bool) -> None:
-    """How it went, and what can be done with it."""
+    """Prints the result and the next command."""
     from firth.cli.describe import run_rows
     from firth.cli.main import say, say_json, table
     from firth.core.run import Run

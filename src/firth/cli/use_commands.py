@@ -1,4 +1,4 @@
-"""Commands that ask a trained model: fill, encode, nearest, analogy, similarity, occurrences."""
+"""Commands that use a trained model: fill, encode, nearest, analogy, similarity, occurrences, generate, translate."""
 
 import os
 import sys
@@ -12,6 +12,8 @@ import typer
 from firth.cli.main import USE, AnyModel, Json, Layer, Top, app
 from firth.core.errors import FirthError
 from firth.core.files import stdin_lines
+
+_BLOCK = 500  # lines that are translated as one batch, sorted by length
 
 VectorsPath = Annotated[
     Path, typer.Argument(help="A run of static vectors, or a file of vectors (word2vec, GloVe, fastText).")
@@ -29,12 +31,12 @@ VectorsOut = Annotated[
     Path | None,
     typer.Option(help="Write float32 vectors to this .npy file; without it, one JSON line per text is printed."),
 ]
-AllLayers = Annotated[bool, typer.Option("--all-layers", help="Every layer instead: texts x layers x dimensions.")]
+AllLayers = Annotated[bool, typer.Option("--all-layers", help="Return every layer: texts x layers x dimensions.")]
 
 
 @app.command(rich_help_panel=USE)
 def fill(run: AnyModel, texts: MaskedTexts, top: Top = 5, as_json: Json = False) -> None:
-    """Guess the masked words of a sentence.
+    """Predict the masked words of a sentence.
 
     Example: firth fill runs/bert "The film was [MASK]."
     """
@@ -154,14 +156,14 @@ def occurrences(
     model: AnyModel,
     corpus: Annotated[Path, typer.Argument(help="A corpus, or a file of text; its sentences are searched.")],
     sentence: Annotated[str, typer.Argument(help="A sentence with the word in it.")],
-    word: Annotated[str, typer.Option(help="The word that is meant.")],
+    word: Annotated[str, typer.Option(help="The word of the sentence.")],
     top: Top = 10,
     layer: Layer = -1,
     num_sentences: Annotated[int, typer.Option(min=1, help="Sentences to read; held-out ones come first.")] = 2000,
     same_word: Annotated[bool, typer.Option("--same-word", help="Only occurrences of the word itself.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show where a corpus uses words most like a word in this sentence: senses come apart.
+    """Find the words of a corpus that are most similar in context to a word of a sentence, to tell its senses apart.
 
     Example: firth occurrences runs/elmo corpora/words "She sat on the bank of the river." --word bank
     """
@@ -180,12 +182,12 @@ def occurrences(
 
 
 def full_stdin_lines() -> list[str]:
-    """The lines of standard input that hold something."""
+    """The lines of standard input that are not empty."""
     return [line for _, line in stdin_lines() if line.strip()]
 
 
 def read_lines(source: str, column: str) -> list[str]:
-    """One text per line from a file or standard input, also empty ones; tables and jsonl by their column."""
+    """One text per line from a file or standard input, empty ones included; of tables and jsonl a column."""
     from firth.data.readers import read_texts
 
     texts = [line for _, line in stdin_lines()] if source == "-" else list(read_texts(source, column))
@@ -194,20 +196,20 @@ def read_lines(source: str, column: str) -> list[str]:
     return texts
 
 
-_TOGETHER = 500  # lines that are sorted by length and searched side by side
-
 Writer = Annotated[Path, typer.Argument(help="A run of a language model or a Hugging Face GPT-2 directory.")]
-Prompt = Annotated[str, typer.Argument(help="How the text begins; - reads a text per line from standard input.")]
-Num = Annotated[int, typer.Option(help="How many continuations.")]
-MaxTokens = Annotated[int, typer.Option(help="Tokens to add at the most.")]
-Beams = Annotated[int, typer.Option(help="Beam search of this width in place of drawing.")]
+Prompt = Annotated[
+    str, typer.Argument(help="The beginning of the text; - reads one text per line from standard input.")
+]
+Num = Annotated[int, typer.Option(help="The number of continuations.")]
+MaxTokens = Annotated[int, typer.Option(help="The largest number of new tokens.")]
+Beams = Annotated[int, typer.Option(help="The width of beam search; 0 samples instead.")]
 LengthPenalty = Annotated[float, typer.Option(help="Of beam search, as in GNMT; 0 favours short texts.")]
-Temperature = Annotated[float, typer.Option(help="Below 1 more likely, above 1 more varied; 0 is greedy.")]
-TopK = Annotated[int, typer.Option(help="Draw among so many likeliest tokens; 0 means all.")]
-TopP = Annotated[float, typer.Option(help="Draw among the likeliest tokens with this probability in all.")]
+Temperature = Annotated[float, typer.Option(help="Of sampling; below 1 favours likely tokens, 0 is greedy.")]
+TopK = Annotated[int, typer.Option(help="Sample among the k most likely tokens; 0 means all.")]
+TopP = Annotated[float, typer.Option(help="Sample among the most likely tokens that have this probability together.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same text.")]
-MinTokens = Annotated[int, typer.Option(help="Tokens to add at the least.")]
-NoRepeat = Annotated[int, typer.Option(help="No run of so many tokens twice; 0 allows it.")]
+MinTokens = Annotated[int, typer.Option(help="The smallest number of new tokens.")]
+NoRepeat = Annotated[int, typer.Option(help="n-grams of this length do not repeat; 0 allows them.")]
 Repetition = Annotated[float, typer.Option(help="Above 1 makes tokens that were used less likely.")]
 TraceFile = Annotated[Path | None, typer.Option(help="Write the tree of the beam search to this JSON file.")]
 
@@ -238,7 +240,7 @@ def generate(
 
     texts = full_stdin_lines() if text == "-" else [text]
     if trace is not None and not beams:
-        raise FirthError("--trace shows a beam search: say how wide with --beams 4")
+        raise FirthError("--trace shows a beam search: set its width, for example --beams 4")
     if trace is not None and not trace.parent.is_dir():
         raise FirthError(f"{trace}: the folder {trace.parent} does not exist; make it first")
     found = firth.generate(
@@ -261,7 +263,7 @@ def generate(
 
 
 def _say_continuations(found: list[tuple[str, list[dict[str, object]]]], as_json: bool) -> None:
-    """Texts, with a line between them."""
+    """Prints the continuations, separated by lines."""
     from firth.cli.main import say, say_json
 
     if as_json:
@@ -272,21 +274,25 @@ def _say_continuations(found: list[tuple[str, list[dict[str, object]]]], as_json
 
 @app.command(rich_help_panel=USE)
 def translate(
-    run: Annotated[Path, typer.Argument(help="A translator: a run or a Marian directory.")],
+    run: Annotated[Path, typer.Argument(help="A translation model: a run or a Marian directory.")],
     texts: Annotated[
         list[str], typer.Argument(help="Sentences, or one file of them (one per line), or - for standard input.")
     ],
     beams: Annotated[int, typer.Option(min=1, help="The width of the beam; 1 is greedy.")] = 5,
-    nbest: Annotated[int, typer.Option(min=1, help="How many translations of each.")] = 1,
-    length_penalty: Annotated[float, typer.Option(min=0, help="0: none; more prefers longer ones.")] = 0.6,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="The most tokens of a translation.")] = None,
+    nbest: Annotated[int, typer.Option(min=1, help="The number of translations of each sentence.")] = 1,
+    length_penalty: Annotated[
+        float, typer.Option(min=0, help="Larger values favour longer translations; 0: none.")
+    ] = 0.6,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="The largest number of tokens of a translation.")
+    ] = None,
     copy_unknown: Annotated[
-        bool, typer.Option("--copy-unknown", help="Put the source word in the place of an unknown one.")
+        bool, typer.Option("--copy-unknown", help="Replace unknown target words by their source words.")
     ] = False,
-    prefix: Annotated[str, typer.Option(help="How every translation must begin.")] = "",
+    prefix: Annotated[str, typer.Option(help="The beginning of every translation.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Translate sentences, a file or a stream; memory does not grow with its length.
+    """Translate sentences, a file or standard input, in constant memory.
 
     Example: firth translate runs/mt "A dog runs." --beams 5
     """
@@ -295,7 +301,7 @@ def translate(
 
     lines = _lines(texts)
     model = firth.load(run)
-    for block in _blocks(lines, 1 if texts == ["-"] and sys.stdin.isatty() else _TOGETHER):
+    for block in _blocks(lines, 1 if texts == ["-"] and sys.stdin.isatty() else _BLOCK):
         found = model.translations(
             block,
             beams,
@@ -318,12 +324,12 @@ def translate(
 
 
 def _lines(texts: list[str]) -> Iterable[str]:
-    """The sentences themselves, the lines of a file, or those of standard input as they come."""
+    """The given sentences, or the lines of a file or of standard input."""
     from firth.data.readers import read_texts
 
     if texts == ["-"]:
         return (line for _, line in stdin_lines())
-    if len(texts) == 1 and os.path.isfile(texts[0]):  # also of a sentence that is too long for a name
+    if len(texts) == 1 and os.path.isfile(texts[0]):  # also False for a sentence that is too long for a file name
         return read_texts(texts[0])
     return texts
 

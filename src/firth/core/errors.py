@@ -4,7 +4,9 @@ by words, by letters.
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from importlib import import_module
 from itertools import pairwise
+from types import ModuleType
 
 _GENERIC = frozenset({"num", "max", "min", "prob", "dim", "size", "len", "ratio"})  # they say what kind of number it is
 _WORDS = {  # other forms of the words that names are made of
@@ -157,3 +159,11 @@ def did_you_mean(found: Sequence[str]) -> str:
     if len(quoted) > 2:
         return f"did you mean one of {', '.join(quoted)}?"
     return f"did you mean {' or '.join(quoted)}?" if quoted else ""
+
+
+def import_extra(name: str, extra: str, purpose: str) -> ModuleType:
+    """An optional package; if it is missing, the error names the extra that installs it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise FirthError(f"{purpose} needs the package {name}: pip install 'firth[{extra}]'") from None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,8 +187,50 @@ class Trainable(Protocol):
         ...
 
 
-Progress = Callable[[Mapping[str, Any]], None]
-"""Called with what happened: a mapping with at least ``event``."""
+class Entity(TypedDict, total=False):
+    """A named span that a tagger found."""
+
+    type: Required[str]
+    text: Required[str]
+    start: int  # characters of the text
+    end: int
+    probability: float
+
+
+class AnswerCandidate(TypedDict):
+    """A span of a passage that may be the answer."""
+
+    answer: str
+    start: int
+    end: int
+    probability: float
+
+
+class Prediction(TypedDict, total=False):
+    """What a task predicts for one example; each kind of task has its own keys."""
+
+    text: str  # what was read, where it comes from a file
+    second: str
+    question: str
+    label: str | None  # classify; none: a label that was written but does not exist
+    probabilities: dict[str, float]
+    score: float  # score, answer
+    words: list[str]  # tag
+    tags: Sequence[str | None]  # none: as for labels
+    entities: list[Entity]
+    id: str  # answer
+    answer: str
+    start: int
+    end: int
+    no_answer_score: float
+    best: list[AnswerCandidate]
+    written: str  # write
+
+
+Event: TypeAlias = Mapping[str, Any]
+"""What happened during a long run: ``event`` names its kind, the other keys depend on that."""
+Progress = Callable[[Event], None]
+"""Called with each event."""
 
 
 @dataclass(frozen=True)

@@ -1,51 +1,60 @@
-"""Floors: what needs no representation at all, so that nobody is fooled by a score that a counter reaches too.
+"""Baselines without any representation (floors): majority class, TF-IDF with a linear model, the most frequent tag of each
+word, the most similar sentence. A comparison shows them first, so that every score can be judged against them.
 
-Each gives predictions as a task gives them. N examples, F features.
+Their predictions have the form of a task's. N examples, F features.
 """
 
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firth.core.files import write_json
+from firth.core.types import Prediction
 from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.evaluation.compare.ranking import Row
 from firth.evaluation.compare.tasks import Labels
 from firth.models.shared.static import ScratchModel
+from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.model import build_task
 from firth.tasks.training import Task
 from firth.tokenizers.words import has_han, split_sentences, split_words
 
-Predictions = list[dict[str, Any]]
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Predictions = list[Prediction]
 _STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 @dataclass(frozen=True)
 class Floor:
-    """A floor after it was fitted: how it predicts, and how many numbers it learned."""
+    """A fitted baseline: its predictions and its number of parameters."""
 
     name: str
-    predict: Callable[[Sequence[Any]], Predictions]
+    predict: Callable[[Sequence[AnyExample]], Predictions]
     num_parameters: int = 0
 
 
-def floors_of(task: str, train: Sequence[Any], dev: Sequence[Any]) -> list[tuple[str, Callable[[], Floor]]]:
-    """The floors of a kind of task by name, to be fitted when called."""
+def floors_of(
+    task: str, train: Sequence[AnyExample], dev: Sequence[AnyExample]
+) -> list[tuple[str, Callable[[], Floor]]]:
+    """The baselines of a kind of task by name, to be fitted when called."""
+    texts, dev_texts, tagged = all_of(TextExample, train), all_of(TextExample, dev), all_of(TagExample, train)
     if task == "classify":
-        return [("majority", lambda: majority(train)), ("tf-idf + logistic", lambda: tfidf_logistic(train, dev))]
+        return [("majority", lambda: majority(texts)), ("tf-idf + logistic", lambda: tfidf_logistic(texts, dev_texts))]
     if task == "score":
-        return [("mean", lambda: mean_score(train)), ("tf-idf + ridge", lambda: tfidf_ridge(train, dev))]
+        return [("mean", lambda: mean_score(texts)), ("tf-idf + ridge", lambda: tfidf_ridge(texts, dev_texts))]
     if task == "tag":
-        return [("majority", lambda: common_tag(train)), ("tag of the word", lambda: word_tags(train))]
+        return [("majority", lambda: common_tag(tagged)), ("tag of the word", lambda: word_tags(tagged))]
     floors = [("nearest sentence", overlapping)]
-    if any(example.impossible for example in train):
+    if any(example.impossible for example in all_of(AnswerExample, train)):
         floors.insert(0, ("no answer", no_answer))
     return floors
 
@@ -65,7 +74,7 @@ def mean_score(train: Sequence[TextExample]) -> Floor:
     return Floor("mean", lambda examples: [{"score": mean} for _ in examples], 1)
 
 
-def _most_common(values: Any) -> str:
+def _most_common(values: Iterable[str]) -> str:
     counts = Counter(values)
     return min(counts, key=lambda value: (-counts[value], value))
 
@@ -87,10 +96,10 @@ class TextFeatures:
         self.vectorizer = TfidfVectorizer(analyzer=words_and_pairs, sublinear_tf=True, min_df=1)
         try:
             self.vectorizer.fit(texts)
-        except ValueError:  # no word in any text
+        except ValueError:  # there is no word in any text
             self.vectorizer.fit(["-"])
 
-    def matrix(self, examples: Sequence[TextExample]) -> Any:
+    def matrix(self, examples: Sequence[TextExample]) -> "csr_matrix":
         """[N, F], sparse."""
         from scipy.sparse import csr_matrix, hstack
 
@@ -112,8 +121,8 @@ def tfidf_logistic(train: Sequence[TextExample], dev: Sequence[TextExample]) -> 
     dev_inputs, dev_labels = features.matrix(dev), [str(example.label) for example in dev]
     best = max(models, key=lambda model: float(model.score(dev_inputs, dev_labels)))
 
-    def predict(examples: Sequence[TextExample]) -> Predictions:
-        probabilities = best.predict_proba(features.matrix(examples))
+    def predict(examples: Sequence[AnyExample]) -> Predictions:
+        probabilities = best.predict_proba(features.matrix(all_of(TextExample, examples)))
         classes = [str(name) for name in best.classes_]
         return [
             {"label": classes[int(row.argmax())], "probabilities": dict(zip(classes, row.tolist(), strict=True))}
@@ -133,8 +142,9 @@ def tfidf_ridge(train: Sequence[TextExample], dev: Sequence[TextExample]) -> Flo
     dev_inputs, dev_targets = features.matrix(dev), [float(example.label or 0.0) for example in dev]
     best = max(models, key=lambda model: float(model.score(dev_inputs, dev_targets)))
 
-    def predict(examples: Sequence[TextExample]) -> Predictions:
-        return [{"score": float(value)} for value in best.predict(features.matrix(examples))]
+    def predict(examples: Sequence[AnyExample]) -> Predictions:
+        inputs = features.matrix(all_of(TextExample, examples))
+        return [{"score": float(value)} for value in best.predict(inputs)]
 
     return Floor("tf-idf + ridge", predict, int(best.coef_.size + 1))
 
@@ -145,7 +155,11 @@ def tfidf_ridge(train: Sequence[TextExample], dev: Sequence[TextExample]) -> Flo
 def common_tag(train: Sequence[TagExample]) -> Floor:
     """Always the most frequent tag."""
     tag = _most_common(tag for example in train for tag in example.tags or ())
-    return Floor("majority", lambda examples: [{"tags": [tag] * len(example.words)} for example in examples])
+
+    def predict(examples: Sequence[AnyExample]) -> Predictions:
+        return [{"tags": [tag] * len(example.words)} for example in all_of(TagExample, examples)]
+
+    return Floor("majority", predict)
 
 
 def word_tags(train: Sequence[TagExample]) -> Floor:
@@ -158,10 +172,10 @@ def word_tags(train: Sequence[TagExample]) -> Floor:
     table = {word: _most_common(tags.elements()) for word, tags in counts.items()}
     other = _most_common(tag for example in train for tag in example.tags or ())
 
-    def predict(examples: Sequence[TagExample]) -> Predictions:
+    def predict(examples: Sequence[AnyExample]) -> Predictions:
         return [
             {"tags": [table.get(word) or table.get(word.lower(), other) for word in example.words]}
-            for example in examples
+            for example in all_of(TagExample, examples)
         ]
 
     return Floor("tag of the word", predict, len(table))
@@ -178,7 +192,7 @@ def no_answer() -> Floor:
 def overlapping() -> Floor:
     """The sentence that shares most words with the question, and in it the longest stretch of words that the question
     does not have (after the sliding window of Richardson et al. 2013)."""
-    return Floor("nearest sentence", lambda examples: [_nearest(example) for example in examples])
+    return Floor("nearest sentence", lambda examples: [_nearest(one) for one in all_of(AnswerExample, examples)])
 
 
 def _units(text: str) -> list[tuple[int, int]]:
@@ -193,7 +207,7 @@ def _units(text: str) -> list[tuple[int, int]]:
     ]
 
 
-def _nearest(example: AnswerExample) -> dict[str, Any]:
+def _nearest(example: AnswerExample) -> Prediction:
     asked = {example.question[start:end].lower() for start, end in _units(example.question)}
     best, most = "", -1.0
     for start, end in split_sentences(example.passage):
@@ -224,12 +238,12 @@ FLOORS = "floors"
 
 
 def score_by(config: TaskConfig) -> Task:
-    """The task without a model: how predictions are scored."""
+    """The task without a model, to score predictions."""
     return build_task(config, ScratchModel([], 1).reader())
 
 
 def floor_rows(labels: Labels, out: Path) -> tuple[str, list[Row]]:
-    """The name of the score, and the floors. They take seconds, so they are fitted every time."""
+    """The name of the score, and a row for each baseline. They take seconds, so they are fitted in every run."""
     import sklearn.feature_extraction.text
     import sklearn.linear_model  # noqa: F401  (loaded before the clock is started)
 
@@ -243,14 +257,13 @@ def floor_rows(labels: Labels, out: Path) -> tuple[str, list[Row]]:
         predictions = floor.predict(labels.test)
         ended = time.perf_counter()
         metric, (low, high) = task.interval(labels.test, predictions)
-        items: list[Any] = []
         path = out / FLOORS / f"{name.replace(' ', '-')}.json"
         write_json(path, predictions)
         rows.append(
             Row(
                 name,
                 "floor",
-                (task.score(labels.test, items, predictions)[metric],),
+                (task.score(labels.test, [], predictions)[metric],),
                 low,
                 high,
                 parameters=floor.num_parameters,

@@ -1,6 +1,6 @@
-"""Words in context: which occurrences in a corpus are most like a given word in its sentence.
+"""Words in context: the occurrences in a corpus that are most similar to a word in its sentence, and maps of words.
 
-With vectors of words in context, two senses of one word come apart (Peters et al. 2018, table 4). Sentences are
+Vectors of words in context separate the senses of a word (Peters et al. 2018, table 4). Sentences are
 read one after another and only the best are kept, so the corpus may be of any size.
 """
 
@@ -23,12 +23,12 @@ from firth.tokenizers.word_tokens import join_words
 from firth.tokenizers.words import split_sentences
 from firth.vectors.vocabulary import read_words
 
-_TOGETHER = 64
+_BLOCK = 64
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A word where it stands, and how like the asked one it is (cosine)."""
+    """A word in its sentence, and its cosine similarity to the query."""
 
     word: str
     score: float
@@ -39,7 +39,7 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class SentenceWords:
-    """The words of a sentence with a vector each, of length 1."""
+    """The words of a sentence with a unit vector each."""
 
     sentence: str
     spans: list[tuple[int, int]]
@@ -50,7 +50,7 @@ class SentenceWords:
         return self.sentence[start:end]
 
     def find(self, word: str) -> int:
-        """The place of its first occurrence."""
+        """The index of the first occurrence of a word."""
         for place in range(len(self.spans)):
             if self.word(place).lower() == word.lower():
                 return place
@@ -58,7 +58,7 @@ class SentenceWords:
         raise FirthError(f"the word '{word}' is not in the sentence; its words are: {words}")
 
     def key(self) -> int:
-        """Equal for sentences of the same words."""
+        """A hash of the words, to find repeated sentences."""
         return hash(tuple(self.word(place).lower() for place in range(len(self.spans))))
 
 
@@ -72,12 +72,12 @@ def find_occurrences(
     num_sentences: int = 2000,
     same_word: bool = False,
 ) -> list[Occurrence]:
-    """The best first; ``same_word`` looks at occurrences of the word itself only."""
+    """The most similar occurrences, best first; with ``same_word`` only those of the word itself."""
     asked = words_in(sentence, model.layers(sentence), layer)
     unit = asked.units[asked.find(word)]
     best: list[tuple[float, int, Occurrence]] = []
     number = 0
-    seen = {asked.key()}  # a sentence that occurs again, or is the asked one, has nothing new to say
+    seen = {asked.key()}  # repeated sentences are skipped
     for found in _read(model, islice(read_sentences(source), num_sentences), layer):
         if found.key() in seen:
             continue
@@ -87,7 +87,7 @@ def find_occurrences(
             if name.lower() != word.lower() if same_word else not any(map(str.isalnum, name)):
                 continue
             if len(best) < top or score > best[0][0]:
-                number -= 1  # of two alike the first stays
+                number -= 1  # ties: the first one stays
                 entry = (score, number, Occurrence(name, score, found.sentence, *found.spans[place]))
                 (heapq.heappush if len(best) < top else heapq.heapreplace)(best, entry)
     return [occurrence for _, _, occurrence in sorted(best, reverse=True)]
@@ -109,8 +109,8 @@ def read_sentences(source: Path) -> Iterator[str | list[str]]:
 
 
 def _read(model: Model, texts: Iterator[str | list[str]], layer: int) -> Iterator[SentenceWords]:
-    """Some sentences at a time."""
-    while some := list(islice(texts, _TOGETHER)):
+    """The words of each sentence, computed in blocks."""
+    while some := list(islice(texts, _BLOCK)):
         for text, layers in zip(some, model.layers_of(some), strict=True):
             yield words_in(text, layers, layer)
 
@@ -130,7 +130,7 @@ def words_in(text: str | list[str], layers: TextLayers, layer: int) -> SentenceW
 
 
 def _word_vectors(layers: TextLayers, layer: int) -> tuple[list[int], NDArray[np.float32]]:
-    """The numbers of the words, and the mean of each one's pieces brought to length 1."""
+    """The indices of the words, and the normalised mean of each word's tokens."""
     inside = layers.words >= 0
     numbers, places = np.unique(layers.words[inside], return_inverse=True)
     sums = np.zeros((len(numbers), layers.hidden.shape[-1]), np.float64)
@@ -145,14 +145,14 @@ def _span(layers: TextLayers, number: int) -> tuple[int, int]:
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Without the space that some tokenizers count to a word."""
+    """The span without the white space that some tokenizers include in a word."""
     word = text[start:end]
     return start + len(word) - len(word.lstrip()), end - len(word) + len(word.rstrip())
 
 
 @dataclass(frozen=True)
 class WordMap:
-    """Known words with their places in the plane, and words without a vector."""
+    """Known words with their coordinates in the plane, and words without a vector."""
 
     words: list[str]
     places: NDArray[np.float64]  # [N, 2]
@@ -161,7 +161,7 @@ class WordMap:
 
 @dataclass(frozen=True)
 class ContextMap:
-    """One word in each sentence: where it stands, its place in the plane, and how like the others it is (cosine)."""
+    """One word of each sentence: its span, its coordinates in the plane, and its cosine similarities to the others."""
 
     spans: list[tuple[int, int]]
     places: NDArray[np.float64]  # [N, 2]
@@ -169,7 +169,7 @@ class ContextMap:
 
 
 def map_words(model: Model, words: Sequence[str]) -> WordMap:
-    """Words by the principal components of their vectors, each brought to length 1."""
+    """Words in the plane of the first two principal components of their normalised vectors."""
     distinct = list(dict.fromkeys(words))
     vectors = model.encode(distinct)
     lengths = np.linalg.norm(vectors, axis=1)
@@ -182,7 +182,7 @@ def map_words(model: Model, words: Sequence[str]) -> WordMap:
 
 
 def map_context(model: Model, sentences: Sequence[tuple[str, str]], layer: int = -1) -> ContextMap:
-    """The same, or another, word in several sentences, given as (text, word)."""
+    """The same or different words in several sentences, given as (text, word)."""
     spans, units = [], []
     for (text, word), layers in zip(sentences, model.layers_of([text for text, _ in sentences]), strict=True):
         found = words_in(text, layers, layer)

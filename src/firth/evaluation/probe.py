@@ -1,10 +1,13 @@
-"""What is inside a trained model: each layer asked by a probe, every figure beside its baseline."""
+"""Probes every layer of a model: parts of speech, senses, attention, perplexity and single words, each with its baseline.
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+A probe that the model or the data does not allow is skipped, and a note says what it needs.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +21,7 @@ from firth.data.labelled import SenseExample, TagExample
 from firth.data.readers import ReadingConfig, read_documents
 from firth.data.sources import find_sources
 from firth.data.tagged import TagColumns, read_first_senses, read_senses, read_tagged
-from firth.evaluation.probe_report import HeadMeasures, measure_heads, write_probe_report
+from firth.evaluation.probe_report import HeadMeasures, ProbeResult, measure_heads, write_probe_report
 from firth.evaluation.senses import (
     SensedWord,
     TaggedWords,
@@ -46,20 +49,30 @@ class ProbeConfig(Config):
     texts: str | None = None
     similarity: tuple[str, ...] = ()
     analogies: tuple[str, ...] = ()
-    language: Literal["en", "zh"] = "en"  # of the sample that is used where files are missing
-    most: int = Field(20_000, gt=0)  # training words that a probe reads; test words are as many at the most
+    language: Literal["en", "zh"] = "en"  # of the built-in sample that replaces missing files
+    most: int = Field(20_000, gt=0)  # most training words that a probe reads, and most test words
     num_texts: int = Field(100, gt=0)  # sentences for perplexity and attention
     seed: int = 0
 
 
-_TOGETHER = 64
-_HELD_OUT = 5  # every fifth
-_Any = TypeVar("_Any")
+_BLOCK = 64  # sentences that go through the model at once
+_HELD_OUT = 5  # every fifth sentence is for the test
+One = TypeVar("One")
+
+
+class _HasWords(Protocol):
+    """A sentence as words."""
+
+    @property
+    def words(self) -> list[str]: ...
+
+
+Sentence = TypeVar("Sentence", bound=_HasWords)
 
 
 def probe_run(
     model: Model, name: str, config: ProbeConfig, folder: Path | None, progress: Progress | None
-) -> dict[str, Any]:
+) -> ProbeResult:
     """Probes a model and, where a folder is given, writes ``report.html`` and ``probe.json`` there."""
     found = probe_model(model, config, progress or (lambda event: None))
     if folder is not None:
@@ -70,14 +83,11 @@ def probe_run(
     return found
 
 
-def probe_model(model: Model, config: ProbeConfig, progress: Progress) -> dict[str, Any]:
-    """Every probe that the model and the data allow, as plain data; ``notes`` say why others are missing.
-
-    ``rows`` are the table: a name, a value a layer (None where there is none), and what stands beside it.
-    """
+def probe_model(model: Model, config: ProbeConfig, progress: Progress) -> ProbeResult:
+    """Every probe that the model and the data allow, as plain data; ``notes`` say why others are missing."""
     if isinstance(model, TaskModel):
         model = model.base
-    found: dict[str, Any] = {"kind": model.kind, "rows": [], "notes": []}
+    found: ProbeResult = {"kind": model.kind, "rows": [], "notes": []}
     for name, ask in _PROBES.items():
         progress({"event": name})
         try:
@@ -88,23 +98,19 @@ def probe_model(model: Model, config: ProbeConfig, progress: Progress) -> dict[s
 
 
 class _Missing(Exception):
-    """A probe that cannot be done, and what would be needed."""
+    """A probe that is not possible, and what it needs."""
 
 
-def _add(found: dict[str, Any], name: str, values: Sequence[float | None], **beside: float) -> None:
-    found["rows"].append(
-        {
-            "name": name,
-            "layers": list(values),
-            "beside": {key.replace("_", " "): value for key, value in beside.items()},
-        }
-    )
+def _add(found: ProbeResult, name: str, values: Sequence[float | None], **reference: float) -> None:
+    """A row of the table: a value per layer and its reference values."""
+    named = {key.replace("_", " "): value for key, value in reference.items()}
+    found["rows"].append({"name": name, "layers": list(values), "reference": named})
 
 
 # -- parts of speech
 
 
-def _tags(model: Model, config: ProbeConfig, found: dict[str, Any]) -> None:
+def _tags(model: Model, config: ProbeConfig, found: ProbeResult) -> None:
     if config.pos is None:
         raise _Missing("give sentences with tags by --pos FILE (CoNLL-U, columns, word/tag or jsonl)")
     train, test = _parts(config.pos, config.pos_test, lambda path: _read_tags(path, config.tag))
@@ -114,8 +120,7 @@ def _tags(model: Model, config: ProbeConfig, found: dict[str, Any]) -> None:
     ]
     scores = score_tags(words[0], words[1], config.seed)
     found["tags"] = asdict(scores) | {"selectivity": scores.selectivity}
-    beside = {"majority": scores.majority, "tag_of_the_word": scores.per_word}
-    _add(found, "part of speech: accuracy", scores.accuracy, **beside)
+    _add(found, "part of speech: accuracy", scores.accuracy, majority=scores.majority, tag_of_the_word=scores.per_word)
     if scores.unseen is not None:
         _add(found, "  words not in training", scores.unseen)
     _add(found, "  control task", scores.control)
@@ -130,7 +135,7 @@ def _read_tags(path: str, tag: str) -> list[TagExample]:
 
 
 def _tagged_words(model: Model, examples: Sequence[TagExample]) -> TaggedWords:
-    """Words for which the model has no piece at all are left out."""
+    """The words with tags and vectors; words for which the model has no token are skipped."""
     words: list[str] = []
     tags: list[str] = []
     vectors: list[NDArray[np.float32]] = []
@@ -143,15 +148,17 @@ def _tagged_words(model: Model, examples: Sequence[TagExample]) -> TaggedWords:
     return TaggedWords(words, tags, np.concatenate(vectors, axis=1))
 
 
-def _read(model: Model, examples: Iterable[Any]) -> Iterator[tuple[Any, tuple[NDArray[np.float32], NDArray[np.bool_]]]]:
-    """Examples with the vectors of their words."""
+def _read(
+    model: Model, examples: Iterable[Sentence]
+) -> Iterator[tuple[Sentence, tuple[NDArray[np.float32], NDArray[np.bool_]]]]:
+    """Sentences with the vectors of their words, [L, W, D], and which words have one, [W]."""
     rest = iter(examples)
-    while some := list(islice(rest, _TOGETHER)):
+    while some := list(islice(rest, _BLOCK)):
         for example, layers in zip(some, model.layers_of([example.words for example in some]), strict=True):
             yield example, of_words(layers.hidden, layers.words, len(example.words))
 
 
-def _parts(path: str, test: str | None, read: Callable[[str], list[_Any]]) -> tuple[Sequence[_Any], Sequence[_Any]]:
+def _parts(path: str, test: str | None, read: Callable[[str], list[One]]) -> tuple[Sequence[One], Sequence[One]]:
     """Training and test examples."""
     examples = read(path)
     if test is not None:
@@ -161,14 +168,14 @@ def _parts(path: str, test: str | None, read: Callable[[str], list[_Any]]) -> tu
     return split_examples(examples)
 
 
-def split_examples(examples: Sequence[_Any]) -> tuple[list[_Any], list[_Any]]:
-    """Every fifth is for the test: also files that are sorted by sense are split evenly."""
+def split_examples(examples: Sequence[One]) -> tuple[list[One], list[One]]:
+    """Every fifth example is for the test, so that files sorted by sense are split evenly, too."""
     test = [example for number, example in enumerate(examples) if number % _HELD_OUT == _HELD_OUT - 1]
     return [example for number, example in enumerate(examples) if number % _HELD_OUT != _HELD_OUT - 1], test
 
 
-def thinned(examples: Sequence[_Any], sizes: Sequence[int], most: int) -> list[_Any]:
-    """Examples at even distances so that their sizes come to about ``most``."""
+def thinned(examples: Sequence[One], sizes: Sequence[int], most: int) -> list[One]:
+    """Evenly spaced examples whose sizes add up to about ``most``."""
     share = most / max(sum(sizes), 1)
     if share >= 1:
         return list(examples)
@@ -179,11 +186,11 @@ def thinned(examples: Sequence[_Any], sizes: Sequence[int], most: int) -> list[_
 # -- senses
 
 
-def _senses(model: Model, config: ProbeConfig, found: dict[str, Any]) -> None:
+def _senses(model: Model, config: ProbeConfig, found: ProbeResult) -> None:
     if not config.senses:
         scores = leave_one_out(_sensed_words(model, sample_senses(config.language)))
         found["notes"].append(
-            "senses: a sample of a few sentences, each judged by the others; for figures that count give "
+            "senses: a built-in sample of a few sentences, leave-one-out; for a real measurement give "
             "--senses TRAIN.xml [--senses-test TEST.xml]"
         )
     else:
@@ -233,25 +240,38 @@ def _sentences(config: ProbeConfig) -> list[str]:
     return [text for text in texts if len(text.split()) > 1 or len(text) > 8][: config.num_texts]
 
 
-def _perplexity(model: Any, config: ProbeConfig, found: dict[str, Any]) -> None:
-    if not hasattr(model, "pseudo_perplexity") and not hasattr(model, "perplexities"):
+@runtime_checkable
+class _Masked(Protocol):
+    """A masked language model."""
+
+    def pseudo_perplexity(self, texts: Sequence[str]) -> float: ...
+
+
+@runtime_checkable
+class _Causal(Protocol):
+    """A language model."""
+
+    def perplexities(self, texts: Sequence[str]) -> Mapping[str, float]: ...
+
+
+def _perplexity(model: Model, config: ProbeConfig, found: ProbeResult) -> None:
+    if not isinstance(model, _Masked | _Causal):
         raise _Missing(f"this model ({model.kind}) gives words no probability; use a masked or a language model")
-    texts, _ = _those_that_fit(_sentences(config), model.score)
-    masked = hasattr(model, "pseudo_perplexity")
-    measured = {"pseudo_perplexity": model.pseudo_perplexity(texts)} if masked else model.perplexities(texts)
+    texts, _ = _accepted(_sentences(config), model.score)
+    if isinstance(model, _Masked):
+        measured = {"pseudo_perplexity": model.pseudo_perplexity(texts)}
+    else:
+        measured = dict(model.perplexities(texts))
     found["perplexity"] = measured | {"num_texts": len(texts)}
-    found["rows"] += [
-        {"name": name.replace("_", " ").replace("perplexity ", "perplexity a "), "layers": [], "beside": {"all": value}}
-        for name, value in found["perplexity"].items()
-        if name != "num_texts"
-    ]
+    for name, value in measured.items():
+        _add(found, name.replace("_", " ").replace("perplexity ", "perplexity per "), [], all=value)
 
 
-def _attention(model: Model, config: ProbeConfig, found: dict[str, Any]) -> None:
+def _attention(model: Model, config: ProbeConfig, found: ProbeResult) -> None:
     from firth.models.shared.translation_model import TranslationModel
 
-    target = "" if isinstance(model, TranslationModel) else None  # nothing need be translated to read a source
-    texts, maps = _those_that_fit(_sentences(config), lambda text: model.attention(text, target))
+    target = "" if isinstance(model, TranslationModel) else None  # the attention of the source needs no translation
+    texts, maps = _accepted(_sentences(config), lambda text: model.attention(text, target))
     heads = measure_heads((one.weights, one.offsets[:, 0] == one.offsets[:, 1]) for one in maps if len(one.weights))
     if heads is None:
         raise _Missing(f"this model ({model.kind}) has no attention of a text to itself")
@@ -261,9 +281,9 @@ def _attention(model: Model, config: ProbeConfig, found: dict[str, Any]) -> None
     _add_heads(found, heads)
 
 
-def _add_heads(found: dict[str, Any], heads: HeadMeasures) -> None:
+def _add_heads(found: ProbeResult, heads: HeadMeasures) -> None:
     def by_layer(values: NDArray[np.float64]) -> list[float | None]:
-        return [None, *values.mean(1).tolist()]  # the token layer looks at nothing
+        return [None, *values.mean(1).tolist()]  # the token layer has no attention
 
     _add(found, "attention: distance in tokens", by_layer(heads.distance), even=heads.even_distance)
     _add(found, "  entropy in nats", by_layer(heads.entropy), even=heads.even_entropy)
@@ -272,8 +292,8 @@ def _add_heads(found: dict[str, Any], heads: HeadMeasures) -> None:
         _add(found, f"  share on {name}", by_layer(values))
 
 
-def _those_that_fit(texts: Sequence[str], ask: Callable[[str], _Any]) -> tuple[list[str], list[_Any]]:
-    """The texts that the model takes, and what it says; where it takes none, its reason."""
+def _accepted(texts: Sequence[str], ask: Callable[[str], One]) -> tuple[list[str], list[One]]:
+    """The texts that the model can read, and its answers; if there are none, its reason is raised."""
     kept, answers, reason = [], [], "there is no text"
     for text in texts:
         try:
@@ -290,7 +310,7 @@ def _those_that_fit(texts: Sequence[str], ask: Callable[[str], _Any]) -> tuple[l
 # -- single words
 
 
-def _words(model: Any, config: ProbeConfig, found: dict[str, Any]) -> None:
+def _words(model: Model, config: ProbeConfig, found: ProbeResult) -> None:
     from firth.evaluation.words import score_analogies, score_similarity
     from firth.models.shared.static import StaticModel
 
@@ -299,7 +319,9 @@ def _words(model: Any, config: ProbeConfig, found: dict[str, Any]) -> None:
             raise _Missing(f"similarity and analogy files are for static vectors; this is: {model.kind}")
         return
     if not config.similarity and not config.analogies:
-        raise _Missing("give --similarity FILE (two words and a score a line) or --analogies FILE (four words a line)")
+        raise _Missing(
+            "give --similarity FILE (two words and a score per line) or --analogies FILE (four words per line)"
+        )
     pairs = [score_similarity(model.vectors, path) for path in config.similarity]
     questions = [score_analogies(model.vectors, path) for path in config.analogies]
     found["similarity"] = [asdict(one) | {"coverage": one.coverage} for one in pairs]
@@ -310,7 +332,7 @@ def _words(model: Any, config: ProbeConfig, found: dict[str, Any]) -> None:
         _add(found, f"analogies: {other.file}", [other.total.accuracy], known=other.total.coverage)
 
 
-_PROBES: dict[str, Callable[[Any, ProbeConfig, dict[str, Any]], None]] = {
+_PROBES: dict[str, Callable[[Model, ProbeConfig, ProbeResult], None]] = {
     "part of speech": _tags,
     "senses": _senses,
     "single words": _words,

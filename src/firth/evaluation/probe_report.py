@@ -1,10 +1,13 @@
-"""``report.html`` of ``firth probe``: the table, curves over layers, and a map of the heads."""
+"""The result of ``firth probe`` as a type, as text and as ``report.html``; and what is measured of attention heads.
+
+L layers, H heads, T tokens.
+"""
 
 import html
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +15,62 @@ from numpy.typing import NDArray
 from firth.core.files import write_text
 from firth.reports.page import heat_map, line_chart, page
 
-_MAPS = (("distance", "How far heads look, in tokens"), ("entropy", "How widely heads look, in nats"))
+_MAPS = (
+    ("distance", "Mean attention distance of each head, in tokens"),
+    ("entropy", "Attention entropy of each head, in nats"),
+)
+
+Floats = NDArray[np.float64]
+Measures: TypeAlias = dict[str, Any]
+"""The fields of ``TagScores``, ``SenseScores`` or ``HeadMeasures`` as plain data."""
 
 
-def write_probe_report(folder: Path, name: str, found: dict[str, Any]) -> Path:
-    """Self-contained, light or dark as the reader's system is."""
+class ProbeRow(TypedDict):
+    """A measure: its value for each layer (None where there is none), and reference values such as baselines."""
+
+    name: str
+    layers: list[float | None]
+    reference: dict[str, float]
+
+
+class ProbeResult(TypedDict):
+    """All that ``firth probe`` found, as plain data (``probe.json``)."""
+
+    kind: str  # of model
+    rows: list[ProbeRow]
+    notes: list[str]  # which probes are missing, and why
+    tags: NotRequired[Measures]
+    senses: NotRequired[Measures]
+    similarity: NotRequired[list[dict[str, object]]]
+    analogies: NotRequired[list[dict[str, object]]]
+    perplexity: NotRequired[dict[str, float]]
+    attention: NotRequired[Measures]
+    report: NotRequired[str]  # path
+
+
+class ProbeTable(dict[str, Any]):
+    """A ``ProbeResult`` that is shown as a table."""
+
+    def lines(self) -> list[str]:
+        """The table for a terminal: a row per measure, a column per layer, reference values; then the notes."""
+        rows: list[ProbeRow] = self["rows"]
+        most = max((len(row["layers"]) for row in rows), default=0)
+        width = max((len(row["name"]) for row in rows), default=0)
+        lines = (
+            [f"{'layer':<{width}}" + "".join(f"{layer:>8}" for layer in range(most)) + "   reference"] if rows else []
+        )
+        for row in rows:
+            cells = [show(value) for value in row["layers"]] + [""] * (most - len(row["layers"]))
+            lines.append(f"{row['name']:<{width}}" + "".join(f"{cell:>8}" for cell in cells) + f"   {_reference(row)}")
+        lines += self["notes"]
+        return [line.rstrip() for line in lines] + ([f"report: {self['report']}"] if "report" in self else [])
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def write_probe_report(folder: Path, name: str, found: ProbeResult) -> Path:
+    """Writes the self-contained page ``report.html``."""
     body = [
         f'<p class="soft">Firth probe</p><h1>{html.escape(name)}</h1><p class="soft">{html.escape(found["kind"])}; '
         "layer 0 is the token layer</p>",
@@ -38,35 +92,24 @@ def show(value: float | None) -> str:
     return f"{value:.1f}" if abs(value) >= 100 else f"{value:.2f}" if abs(value) >= 10 else f"{value:.3f}"
 
 
-def beside(row: dict[str, Any]) -> str:
-    """What stands beside the layers: baselines with their names."""
-    return ", ".join(show(value) if name == "all" else f"{name} {show(value)}" for name, value in row["beside"].items())
+def _reference(row: ProbeRow) -> str:
+    """The reference values with their names."""
+    return ", ".join(
+        show(value) if name == "all" else f"{name} {show(value)}" for name, value in row["reference"].items()
+    )
 
 
-def table_lines(found: dict[str, Any]) -> list[str]:
-    """The table in text: a measure a row, a layer a column, baselines at the end; then what is missing and why."""
-    rows = found["rows"]
-    most = max((len(row["layers"]) for row in rows), default=0)
-    width = max((len(row["name"]) for row in rows), default=0)
-    lines = [f"{'layer':<{width}}" + "".join(f"{layer:>8}" for layer in range(most)) + "   beside it"] if rows else []
-    for row in rows:
-        cells = [show(value) for value in row["layers"]] + [""] * (most - len(row["layers"]))
-        lines.append(f"{row['name']:<{width}}" + "".join(f"{cell:>8}" for cell in cells) + f"   {beside(row)}")
-    lines += found["notes"]
-    return [line.rstrip() for line in lines] + ([f"report: {found['report']}"] if "report" in found else [])
-
-
-def _table(rows: list[dict[str, Any]]) -> str:
+def _table(rows: list[ProbeRow]) -> str:
     most = max((len(row["layers"]) for row in rows), default=0)
     head = "".join(f"<th>{layer}</th>" for layer in range(most))
     lines = "".join(
         f"<tr><td>{html.escape(row['name']).replace('  ', '&emsp;')}</td>"
         + "".join(f'<td class="n">{show(value)}</td>' for value in row["layers"])
         + "<td></td>" * (most - len(row["layers"]))
-        + f"<td>{html.escape(beside(row))}</td></tr>"
+        + f"<td>{html.escape(_reference(row))}</td></tr>"
         for row in rows
     )
-    return f'<div class="wide"><table><tr><th>layer</th>{head}<th>beside it</th></tr>{lines}</table></div>'
+    return f'<div class="wide"><table><tr><th>layer</th>{head}<th>reference</th></tr>{lines}</table></div>'
 
 
 def _curve(title: str, note: str, lines: dict[str, list[float]], flat: dict[str, float]) -> str:
@@ -80,19 +123,19 @@ def _curve(title: str, note: str, lines: dict[str, list[float]], flat: dict[str,
     )
 
 
-def _tags(found: dict[str, Any]) -> str:
+def _tags(found: ProbeResult) -> str:
     if "tags" not in found:
         return ""
     tags = found["tags"]
     note = (
         f"A linear probe on {tags['num_train']:,} words, tested on {tags['num_test']:,}, {tags['num_tags']} tags. "
-        "The control task gives every word a random tag for good; the gap between both lines is the selectivity."
+        "The control task gives every word type a fixed random tag; the gap between both lines is the selectivity."
     )
     lines = {"accuracy": tags["accuracy"], "control task": tags["control"]}
     return _curve("Part of speech", note, lines, {"tag of the word": tags["per_word"]})
 
 
-def _senses(found: dict[str, Any]) -> str:
+def _senses(found: ProbeResult) -> str:
     if "senses" not in found:
         return ""
     senses = found["senses"]
@@ -103,7 +146,7 @@ def _senses(found: dict[str, Any]) -> str:
     return _curve("Senses, F1", note, {"nearest sense": senses["f1"]}, {"first sense": senses["first_f1"]})
 
 
-def _heads(found: dict[str, Any]) -> str:
+def _heads(found: ProbeResult) -> str:
     if "attention" not in found:
         return ""
     attention = found["attention"]
@@ -112,13 +155,13 @@ def _heads(found: dict[str, Any]) -> str:
         values = np.asarray(attention[key])
         rows = [f"layer {layer + 1}" for layer in range(values.shape[0])]
         columns = [str(head + 1) for head in range(values.shape[1])]
-        note = f"A head a column, darker is more; a head that looks at everything alike has {show(attention[f'even_{key}'])}."
+        note = f"One column per head, darker is more; uniform attention has {show(attention[f'even_{key}'])}."
         drawn = heat_map(values, rows, columns, float(values.max()) or 1.0)
         body += f'<h2>{title}</h2><p class="soft">{note}</p><figure class="wide">{drawn}</figure>'
     return body
 
 
-Floats = NDArray[np.float64]
+# -- attention heads
 
 
 @dataclass(frozen=True)
@@ -131,7 +174,7 @@ class HeadMeasures:
     before: Floats  # on the one before,
     after: Floats  # on the one after,
     special: Floats  # on tokens that stand for no text, such as [SEP]
-    even_distance: float  # of a head that looks at everything alike
+    even_distance: float  # of uniform attention
     even_entropy: float
     num_tokens: int
 

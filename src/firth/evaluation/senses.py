@@ -1,6 +1,7 @@
-"""Word senses by the nearest sense vector, with the first sense to fall back on (Peters et al. 2018, section 5.3).
+"""Two probes of word vectors in context: word senses by the nearest sense vector (Peters et al. 2018, section 5.3), and tags
+by a linear classifier with a control task (Hewitt & Liang 2019).
 
-The vectors of all training occurrences of a sense are averaged; a word in a new sentence gets the sense of its item
+Senses: the vectors of all training occurrences of a sense are averaged; a word in a new sentence gets the sense of its item
 (lemma and part of speech) whose vector is nearest by cosine; an item that was never seen in training gets its first
 sense, if a list of first senses was given, else no answer. Each layer by itself.
 
@@ -25,7 +26,7 @@ from firth.tokenizers.words import split_words
 
 @dataclass(frozen=True)
 class SensedWord:
-    """A word in context with its vectors [L, D]; any of ``senses`` is right."""
+    """A word in context with its vectors [L, D]; any of ``senses`` is correct."""
 
     item: str
     senses: tuple[str, ...]
@@ -34,9 +35,9 @@ class SensedWord:
 
 @dataclass(frozen=True)
 class SenseScores:
-    """F1 of each layer (precision over what was answered, recall over all), beside the first sense alone.
+    """F1 of each layer (precision over the answered words, recall over all), and of the first-sense baseline.
 
-    ``choice``: the share of right answers where training had at least two senses to choose from.
+    ``choice``: the accuracy on words with at least two senses in training.
     """
 
     f1: list[float]
@@ -46,15 +47,15 @@ class SenseScores:
     num_train: int
     num_test: int
     num_choice: int
-    num_unseen: int  # test words whose item training did not have
+    num_unseen: int  # test words whose item is not in training
     num_unanswered: int
 
 
 class NearestSense:
-    """The senses that training occurrences show."""
+    """The mean vector of each sense in training."""
 
     def __init__(self, train: Sequence[SensedWord], first: Mapping[str, str] | None = None) -> None:
-        """``first`` are first senses by item; otherwise the most frequent one of training is taken as such."""
+        """``first`` are first senses by item; otherwise the most frequent sense in training is used."""
         sums: dict[str, dict[str, NDArray[np.float64]]] = {}
         counts: dict[str, dict[str, int]] = {}
         for word in train:
@@ -63,7 +64,7 @@ class NearestSense:
                 of_item[sense] = of_item.get(sense, np.zeros(1)) + word.vectors.astype(np.float64)
                 number = counts.setdefault(word.item, {})
                 number[sense] = number.get(sense, 0) + 1
-        # The most frequent sense stands first, so that it wins where all are equally near (a word without a vector).
+        # The most frequent sense stands first, so that it wins ties (a word without a vector).
         self.senses = {item: sorted(found, key=lambda sense: -found[sense]) for item, found in counts.items()}
         self._units = {
             item: _units(np.stack([sums[item][sense] for sense in senses])) for item, senses in self.senses.items()
@@ -71,7 +72,7 @@ class NearestSense:
         self.first = {item: senses[0] for item, senses in self.senses.items()} | dict(first or {})
 
     def predict(self, word: SensedWord) -> list[str | None]:
-        """The answer of each layer; None where there is none."""
+        """The predicted sense for each layer; None if there is none."""
         if word.item not in self.senses:
             return [self.first.get(word.item)] * len(word.vectors)
         units_LD = _units(word.vectors.astype(np.float64))
@@ -80,7 +81,7 @@ class NearestSense:
 
 
 def _units(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of length 1; a sum points where a mean does, so sums need not be divided."""
+    """Normalised to length 1; sums need not be divided first, since a sum and a mean have the same direction."""
     found: NDArray[np.float64] = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
     return found
 
@@ -97,7 +98,7 @@ def score_senses(
 
 
 def leave_one_out(words: Sequence[SensedWord]) -> SenseScores:
-    """Each word judged by all others: for samples that are too small to be split."""
+    """Each word is predicted from all others: for samples that are too small to be split."""
     answers, choices, unseen = [], [], 0
     first = NearestSense(words).first  # of all: without the word itself the other sense would always be more frequent
     firsts = [first.get(word.item) for word in words]
@@ -137,7 +138,7 @@ def _scores(
 
 
 def f1(right: int, answered: int, asked: int) -> float:
-    """Of precision right/answered and recall right/asked: 2·right / (answered + asked)."""
+    """F1 of precision right/answered and recall right/asked: 2·right / (answered + asked)."""
     return 2 * right / (answered + asked) if answered + asked else 0.0
 
 
@@ -169,7 +170,7 @@ SAMPLES = {"en": _ENGLISH, "zh": _CHINESE}
 
 
 def sample_senses(language: str) -> list[SenseExample]:
-    """Four sentences a sense, each with its word marked."""
+    """The built-in sample: four sentences per sense, each with its word marked."""
     if language not in SAMPLES:
         raise FirthError(
             f"no sample in the language '{language}': choose {' or '.join(SAMPLES)}, or give your own data"
@@ -192,7 +193,7 @@ def sample_texts(language: str) -> list[str]:
 
 
 def _around(text: str, word: str) -> tuple[list[str], int]:
-    """The words of a sentence with this one whole, and its place among them."""
+    """The words of a sentence, with this one as a single word, and its position."""
     start = text.index(f" {word} ") + 1 if f" {word} " in text else text.index(word)
     head, tail = text[:start], text[start + len(word) :]
     before = [head[first:last] for first, last in split_words(head)]
@@ -202,7 +203,7 @@ def _around(text: str, word: str) -> tuple[list[str], int]:
 def of_words(
     hidden_LTD: NDArray[np.float32], words_T: NDArray[np.int64], num_words: int
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """The mean of each word's pieces in every layer, [L, W, D], and which words have any piece; the rest are zeros."""
+    """The mean of each word's tokens in every layer, [L, W, D], and which words have a token; the others are zeros."""
     inside = words_T >= 0
     numbers = words_T[inside]
     counts_W = np.bincount(numbers, minlength=num_words)[:num_words]
@@ -245,7 +246,7 @@ class TagScores:
 
 
 def control_tags(words: Sequence[str], counts: Counter[str], seed: int = 0) -> list[str]:
-    """One tag a word form, drawn by the tags' frequencies; the same form always gets the same tag (section 2)."""
+    """One tag per word form, drawn by the tags' frequencies; the same form always gets the same tag (section 2)."""
     tags = sorted(counts)
     edges = np.cumsum([counts[tag] for tag in tags]) / sum(counts.values())
     forms = np.asarray([zlib.crc32(word.encode()) for word in words], np.uint64)
@@ -254,7 +255,7 @@ def control_tags(words: Sequence[str], counts: Counter[str], seed: int = 0) -> l
 
 
 def score_tags(train: TaggedWords, test: TaggedWords, seed: int = 0) -> TagScores:
-    """Trains the probes of all layers, real and control, and measures them beside the baselines."""
+    """Trains the probes of all layers, for the tags and the control task, and measures them and the baselines."""
     counts = Counter(train.tags)
     known = {tag: number for number, tag in enumerate(sorted(counts))}
     labels_NK = np.stack([_numbers(tags, known) for tags in (train.tags, control_tags(train.words, counts, seed))], 1)
@@ -278,7 +279,7 @@ def score_tags(train: TaggedWords, test: TaggedWords, seed: int = 0) -> TagScore
 
 
 def _numbers(tags: Sequence[str], known: dict[str, int]) -> NDArray[np.int64]:
-    """-1 for a tag that training did not have: no guess is right."""
+    """The number of each tag; -1 if it is not in training, so that no prediction is correct."""
     return np.asarray([known.get(tag, -1) for tag in tags], np.int64)
 
 
@@ -295,13 +296,13 @@ def baselines(train: TaggedWords, test: TaggedWords) -> tuple[float, float]:
 
 
 def _most(counts: Counter[str]) -> str:
-    """Of equals the first by name, so that the order of the text does not matter."""
+    """The most frequent; ties go to the first by name, so that the order of the text does not matter."""
     return min(counts, key=lambda tag: (-counts[tag], tag))
 
 
 @dataclass(frozen=True)
 class Probes:
-    """A linear map for each layer and task, over vectors brought to mean 0 and variance 1."""
+    """A linear map for each layer and task, over standardised vectors."""
 
     mean: torch.Tensor  # [L, 1, D]
     scale: torch.Tensor  # [L, 1, D]
@@ -316,8 +317,8 @@ class Probes:
 
 
 def fit(vectors: NDArray[np.float32], labels_NK: NDArray[np.int64], num_labels: int, seed: int = 0) -> Probes:
-    """Softmax regression by Adam with a falling rate. Layers and tasks do not touch each other: their losses are
-    added and Adam works number by number, so this is the same as one after the other, only faster."""
+    """Softmax regression by Adam with a decreasing learning rate. Layers and tasks are independent (their losses are added and
+    Adam is element-wise), so training them together gives the same result, faster."""
     vectors_LND, labels = torch.from_numpy(vectors), torch.from_numpy(labels_NK)
     num_layers, num_words, dim = vectors_LND.shape
     num_tasks = labels.shape[1]

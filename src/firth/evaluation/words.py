@@ -1,16 +1,14 @@
-"""How good vectors are by themselves: word similarity and analogies.
+"""Intrinsic evaluation of word vectors (similarity, analogies), and BLEU and chrF of translations.
 
-A similarity file has two words and a human score a line, separated by tabs, commas or spaces; an
-analogy file has sections (``: name``) of lines with four words. ``#`` starts a comment. Coverage
-says how much of a file the vocabulary knows; only that is scored.
+A similarity file has two words and a human score per line, separated by tabs, commas or spaces; an analogy file has
+sections (``: name``) of lines with four words. ``#`` starts a comment. Coverage is the share of a file whose words are in
+the vocabulary; only that share is scored.
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Literal
 
 from firth.core.errors import FirthError
 from firth.data.parallel import PairsReadingConfig, find_pair_sources, read_pairs
@@ -36,6 +34,8 @@ class Similarity:
 
 @dataclass(frozen=True)
 class Section:
+    """The result of one section of an analogy file."""
+
     name: str
     questions: int
     known: int
@@ -43,7 +43,7 @@ class Section:
 
     @property
     def accuracy(self) -> float:
-        """Of the questions that could be asked."""
+        """Of the questions whose words are all known."""
         return self.right / self.known if self.known else 0.0
 
     @property
@@ -53,6 +53,8 @@ class Section:
 
 @dataclass(frozen=True)
 class Analogies:
+    """The results of an analogy file."""
+
     file: str
     sections: list[Section]
 
@@ -83,7 +85,7 @@ def _fitted(word: str, vectors: WordVectors, fold: bool) -> str | None:
 
 def score_similarity(vectors: WordVectors, path: str | Path, fold: bool = True) -> Similarity:
     """``fold`` looks for the lower-cased word where the word itself is unknown. A pair with an
-    unknown word is left out and told by the coverage (n-grams are not asked)."""
+    unknown word is skipped and counted in the coverage (n-gram vectors are not used)."""
     from scipy.stats import spearmanr
 
     path = Path(path)
@@ -97,7 +99,7 @@ def score_similarity(vectors: WordVectors, path: str | Path, fold: bool = True) 
                 continue
             raise FirthError(f"{path}, line {number}: not two words and a score; fix or remove the line") from None
     if not pairs:
-        raise FirthError(f"{path}: no pair of words in it; it should have two words and a score a line")
+        raise FirthError(f"{path}: no pair of words in it; it should have two words and a score per line")
     known = [
         (one, other, score)
         for first, second, score in pairs
@@ -106,7 +108,7 @@ def score_similarity(vectors: WordVectors, path: str | Path, fold: bool = True) 
     if len(known) < 2:
         return Similarity(path.name, float("nan"), len(pairs), len(known))
     ours = vectors.similarity([one for one, _, _ in known], [other for _, other, _ in known])
-    result: Any = spearmanr(ours, [score for _, _, score in known])
+    result = spearmanr(ours, [score for _, _, score in known])
     return Similarity(path.name, float(result.statistic), len(pairs), len(known))
 
 
@@ -117,7 +119,7 @@ def score_analogies(
     method: Literal["add", "mul"] = "add",
     fold: bool = True,
 ) -> Analogies:
-    """Accuracy by section. Only the first ``limit`` words ask and answer, as is usual (30,000)."""
+    """Accuracy by section. Questions and answers use the first ``limit`` words only (usually 30,000)."""
     path = Path(path)
     size = len(vectors) if limit is None else limit
     sections: list[tuple[str, list[tuple[str, ...]], int]] = []
@@ -138,18 +140,18 @@ def score_analogies(
             questions.append(tuple(str(word) for word in fitted))
         sections[-1] = (name, questions, asked + 1)
     if not sections:
-        raise FirthError(f"{path}: no question in it; it should have four words a line")
+        raise FirthError(f"{path}: no question in it; it should have four words per line")
     found = []
     for name, questions, asked in sections:
         answers = vectors.analogies([(a, b, c) for a, b, c, _ in questions], 1, method, limit) if questions else []
         right = sum(bool(best) and best[0][0] == goal[3] for best, goal in zip(answers, questions, strict=True))
-        found.append(Section(name, asked, len(questions), int(np.int64(right))))
+        found.append(Section(name, asked, len(questions), right))
     return Analogies(path.name, found)
 
 
 def evaluate_words(
     model: Model, similarity: Sequence[str], analogies: Sequence[str], limit: int | None, where: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Similarity files (Spearman) and analogy files (accuracy by section) as plain data."""
     if not isinstance(model, StaticModel):
         raise FirthError(f"{where}: similarity and analogy files are for static vectors; this is an {model.kind}")
@@ -172,7 +174,7 @@ def evaluate_words(
 
 def evaluate_translations(
     model: Model, source: Path, reference: Path, beams: int, tokenize: str | None, where: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """BLEU and chrF (sacrebleu, with their signatures) on two line-aligned files."""
     if not isinstance(model, Translator):
         raise FirthError(f"{where}: source and reference files are for translators; this is an {model.kind}")

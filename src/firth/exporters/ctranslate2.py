@@ -1,18 +1,19 @@
-"""Translators as folders of CTranslate2, which decodes Transformers in C++: ``model.bin``, ``config.json``, vocabularies.
+"""Translation models for CTranslate2, which decodes Transformers in C++: writing its folder (``model.bin``, ``config.json``,
+vocabularies), loading it, and comparing both.
 
-Its Transformer covers norms before and after, RMS norms, gated feed-forward, T5's relative positions and tables of
-positions; what it does not cover is said by ``misfit``.
+Its Transformer has pre- and post-norm, RMS norm, gated feed-forward, T5's relative positions and tables of positions;
+``misfit`` names what it does not have.
 """
 
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, import_extra
 from firth.core.files import atomic_folder, checksum, read_json
 from firth.core.records import ExportRecord, TranslationCheck
 from firth.core.registry import spec_of_model_type
@@ -27,12 +28,19 @@ from firth.models.shared.translation_model import TranslationModel, Translator
 from firth.models.shared.translator_format import load_translator
 from firth.tokenizers.pieces import Pieces
 
+if TYPE_CHECKING:
+    import ctranslate2
+    from ctranslate2.specs import TransformerSpec
+    from ctranslate2.specs.attention_spec import MultiHeadAttentionSpec
+    from ctranslate2.specs.common_spec import EmbeddingsSpec, LayerNormSpec, LinearSpec
+    from ctranslate2.specs.transformer_spec import FeedForwardSpec, TransformerDecoderSpec, TransformerEncoderSpec
+
 
 class CTranslate2Model(Translator):
-    """What ``firth.load`` gives for a folder of ``firth export --to ctranslate2``.
+    """What ``firth.load`` returns for a folder of ``firth export --to ctranslate2``.
 
-    Its search keeps as many finished hypotheses as the beam is wide; they are ranked by Firth's own formula. Its
-    scores are among what may be said: the probability of special tokens is shared among the others.
+    The beam search of CTranslate2 returns as many finished hypotheses as the beam is wide; Firth ranks them by its own
+    formula. Banned special tokens get no probability: the scores are normalised over the other tokens.
     """
 
     kind = "exported translator"
@@ -40,7 +48,7 @@ class CTranslate2Model(Translator):
 
     def __init__(
         self,
-        engine: Any,
+        engine: "ctranslate2.Translator",
         config: EncoderDecoderConfig,
         ids: dict[str, int],
         pieces: Pieces,
@@ -50,7 +58,7 @@ class CTranslate2Model(Translator):
         room: int | None,
         num_parameters: int,
     ) -> None:
-        """``names`` are those of the source's and the target's tokens by which the engine knows them."""
+        """``names`` are the tokens of source and target in CTranslate2's vocabularies."""
         super().__init__(ids, pieces, target_pieces, languages)
         self.config, self.dim, self.num_layers = config, config.hidden_dim, config.num_layers
         self.target_vocab_size = config.target_vocab_size or config.vocab_size
@@ -86,7 +94,7 @@ class CTranslate2Model(Translator):
         )
         return [self._ranked(one, len(begun), beam) for one, begun in zip(found, forced, strict=True)]
 
-    def _ranked(self, found: Any, num_forced: int, beam: Beam) -> list[Hypothesis]:
+    def _ranked(self, found: "ctranslate2.TranslationResult", num_forced: int, beam: Beam) -> list[Hypothesis]:
         pairs = zip(found.hypotheses, found.scores, strict=True)
         some = [self._hypothesis(tokens, score, num_forced, beam) for tokens, score in pairs]
         return sorted(some, key=lambda one: -one.normalised)[: beam.num_best]
@@ -98,44 +106,38 @@ class CTranslate2Model(Translator):
         return Hypothesis(ids[:-1] if ended else ids, score, normalised, ended)
 
 
-MODEL = "model.bin"
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
-_POSITIONS = 2048  # rows of the table of sinusoids, which here does not grow with the text
+_POSITIONS = 2048  # rows of the sinusoidal table, which has a fixed size here
 _MAX_DISTANCE = 128
 
 
-def import_ctranslate2() -> ModuleType:
-    try:
-        import ctranslate2
-    except ImportError:
-        raise FirthError("CTranslate2 is not installed: pip install 'firth[ctranslate2]'") from None
-    found: ModuleType = ctranslate2
-    return found
+def _ctranslate2() -> ModuleType:
+    return import_extra("ctranslate2", "ctranslate2", "a model for CTranslate2")
 
 
-def open_engine(folder: Path) -> Any:
-    """What translates; with as many threads as torch has."""
+def open_engine(folder: Path) -> "ctranslate2.Translator":
+    """CTranslate2's translator, with as many threads as PyTorch uses."""
     try:
-        return import_ctranslate2().Translator(str(folder), device="cpu", intra_threads=torch.get_num_threads())
+        return _ctranslate2().Translator(str(folder), device="cpu", intra_threads=torch.get_num_threads())
     except (RuntimeError, ValueError) as error:
         raise FirthError(f"{folder}: CTranslate2 cannot open it ({error}); export it again") from None
 
 
 def num_positions(config: EncoderDecoderConfig) -> int | None:
-    """The most tokens that the folder's model takes; None without a limit."""
+    """The largest number of tokens of the exported model; None: no limit."""
     if config.positions == "relative":
         return None
     return config.max_positions if config.positions == "learned" else max(config.max_positions, _POSITIONS)
 
 
 def misfit(config: TranslatorConfig) -> str | None:
-    """Why CTranslate2 cannot hold this model, in a few words; None where it can."""
+    """Why CTranslate2 does not support this model; None if it does."""
     if not isinstance(config, EncoderDecoderConfig):
-        return "a recurrent translator, and CTranslate2 computes Transformers only"
+        return "a recurrent translation model, and CTranslate2 supports Transformers only"
     if config.window is not None:
-        return "a Transformer with a window on self-attention, which CTranslate2 has not"
+        return "a Transformer with a window on self-attention, which CTranslate2 does not support"
     if config.head_dim is not None and config.head_dim * config.num_heads != config.hidden_dim:
-        return "a Transformer whose heads do not add up to its width, which CTranslate2 has not"
+        return "a Transformer whose heads do not add up to its width, which CTranslate2 does not support"
     return None
 
 
@@ -147,8 +149,8 @@ def save_ctranslate2(
     ids: dict[str, int],
     int8: bool = False,
 ) -> None:
-    """Weights under their names; ``pieces`` are those of source and target."""
-    import_ctranslate2()
+    """Writes a CTranslate2 folder; ``pieces`` are the tokenizers of source and target."""
+    _ctranslate2()
     from ctranslate2.specs import TransformerSpec, common_spec
 
     assert misfit(config) is None
@@ -180,24 +182,24 @@ def _vocab_sizes(config: EncoderDecoderConfig) -> tuple[int, int]:
 
 
 def _token_names(pieces: Pieces, size: int) -> list[str]:
-    """A name for each row of a table, spare ones too; CTranslate2 knows tokens by them."""
+    """A token for each row of an embedding table, unused rows included."""
     return [pieces.token(number) or f"<unused_{number}>" for number in range(size)]
 
 
 def token_names(config: EncoderDecoderConfig, pieces: Pieces, target_pieces: Pieces) -> tuple[list[str], list[str]]:
-    """Of source and target, in the order of their ids."""
+    """The tokens of source and target, in the order of their ids."""
     source, target = _vocab_sizes(config)
     return _token_names(pieces, source), _token_names(target_pieces, target)
 
 
 class _Filling:
-    """Puts our weights into the places of a specification."""
+    """Copies weights into a model specification of CTranslate2."""
 
     def __init__(self, config: EncoderDecoderConfig, weights: Weights) -> None:
         self.config = config
         self.weights = {name: tensor.detach().float().numpy() for name, tensor in weights.items()}
 
-    def fill(self, spec: Any) -> None:
+    def fill(self, spec: "TransformerSpec") -> None:
         config, own = self.config, self.weights
         target = own.get("target_tokens.weight", own["tokens.weight"])
         self._side(spec.encoder, "encoder", spec.encoder.embeddings[0], own["tokens.weight"])
@@ -208,7 +210,13 @@ class _Filling:
         if config.output_scale != 1.0:
             spec.decoder.scale_outputs = config.output_scale
 
-    def _side(self, spec: Any, side: str, embeddings: Any, table: NDArray[np.float32]) -> None:
+    def _side(
+        self,
+        spec: "TransformerEncoderSpec | TransformerDecoderSpec",
+        side: str,
+        embeddings: "EmbeddingsSpec",
+        table: NDArray[np.float32],
+    ) -> None:
         config = self.config
         embeddings.weight = table
         spec.scale_embeddings = float(config.embedding_scale or config.hidden_dim**0.5)
@@ -238,26 +246,26 @@ class _Filling:
         fixed = PositionTable(self.config.replace(max_positions=size)).fixed
         return np.zeros((size, self.config.hidden_dim), np.float32) if fixed is None else fixed.numpy()
 
-    def _attention(self, spec: Any, names: list[str]) -> None:
+    def _attention(self, spec: "MultiHeadAttentionSpec", names: list[str]) -> None:
         for linear, name in zip(spec.linear, names, strict=True):
             self._linear(linear, name)
 
-    def _linear(self, spec: Any, name: str) -> None:
+    def _linear(self, spec: "LinearSpec", name: str) -> None:
         spec.weight = self.weights[f"{name}.weight"]
         if self.config.bias:
             spec.bias = self.weights[f"{name}.bias"]
 
-    def _feed_forward(self, spec: Any, name: str) -> None:
+    def _feed_forward(self, spec: "FeedForwardSpec", name: str) -> None:
         self._linear(spec.linear_1, f"{name}.outer")
         if not self.config.gated:
             self._linear(spec.linear_0, f"{name}.inner")
             return
-        for part, half in ((spec.linear_0, 0), (spec.linear_0_noact, 1)):  # what switches, and what is switched
+        for part, half in ((spec.linear_0, 0), (spec.linear_0_noact, 1)):  # the gate, and what it multiplies
             part.weight = np.split(self.weights[f"{name}.inner.weight"], 2)[half]
             if self.config.bias:
                 part.bias = np.split(self.weights[f"{name}.inner.bias"], 2)[half]
 
-    def _norm(self, spec: Any, name: str) -> None:
+    def _norm(self, spec: "LayerNormSpec", name: str) -> None:
         spec.gamma = self.weights[f"{name}.weight"]
         if self.config.norm == "layer":
             spec.beta = self.weights.get(f"{name}.bias", np.zeros_like(spec.gamma))
@@ -270,16 +278,18 @@ _COMPARED = 200  # held-out sentences
 def export_ctranslate2(
     source: Path, out: Path, int8: bool = False, verify: bool = False, data: Path | None = None
 ) -> Run:
-    """A folder that CTranslate2 translates with; written whole or not at all. ``verify`` translates held-out sentences,
-    or the lines of ``data``, with both."""
+    """Writes a CTranslate2 folder, complete or not at all. ``verify`` translates held-out sentences, or the lines of ``data``,
+    with both models."""
     if out.exists():
         raise FirthError(f"{out}: exists already; choose another name")
     kind = read_json(source / "config.json").get("model_type") if (source / "config.json").is_file() else None
     if kind not in _TRANSLATORS:
-        raise FirthError(f"{source}: no translator, and CTranslate2 is for translators: name a run of transformer-tiny")
+        raise FirthError(
+            f"{source}: not a translation model, and CTranslate2 needs one: name a run of transformer-tiny"
+        )
     if (source / "write.json").is_file():
         raise FirthError(
-            f"{source}: a task that is done by writing, whose prefix and limits CTranslate2 cannot hold; it takes runs of firth pretrain"
+            f"{source}: a run of firth finetune write, whose prefix and limits CTranslate2 cannot store; it needs a run of firth pretrain"
         )
     config, weights, ids, pieces, target_pieces, languages = load_translator(source)
     reason = misfit(config)
@@ -310,14 +320,16 @@ def export_ctranslate2(
 
 
 def _texts(source: Path, data: Path | None) -> list[str]:
-    """What both translate: the lines of a file, or held-out sentences of the corpus of the run."""
+    """Sentences for the comparison: the lines of a file, or held-out sentences of the run's corpus."""
     if data is not None:
         lines = [line.strip() for one in find_sources([str(data)]) for _, line in numbered_lines(one, "utf-8")]
         return [line for line in lines if line]
     run = Run.find(source)
     corpus = None if run is None else run.record.corpus
     if corpus is None or not Path(corpus.path).is_dir():
-        raise FirthError(f"{source}: its corpus is not there, so no held-out sentences are: name some with --data")
+        raise FirthError(
+            f"{source}: its corpus does not exist, so there are no held-out sentences: name a file with --data"
+        )
     found = PairsCorpus.open(Path(corpus.path), verify=False).heldout.texts("source")[:_COMPARED]
     if not found:
         raise FirthError(f"{corpus.path}: nothing was held out; name sentences with --data")
@@ -343,7 +355,7 @@ def _record(
 
 
 def load_ctranslate2(folder: Path) -> CTranslate2Model:
-    """An exported translator; the settings in its record are what its files were made of."""
+    """An exported translation model; its record has the settings."""
     run = Run.open(folder)
     export = run.record.export
     if run.record.kind != "ctranslate2" or export is None:

@@ -1,15 +1,15 @@
-"""Encoders and tasks on them written as ONNX, and looked at beside the original."""
+"""Exports encoders and tasks on them to ONNX, and compares the result with the original."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, save_tensors
-from firth.core.records import ExportRecord, LayerMix, OutputCheck
+from firth.core.records import ExportRecord, OutputCheck
 from firth.core.run import Run, RunRecord, versions
+from firth.core.types import Batch
 from firth.exporters.onnx_graph import EncoderWriter, GraphWriter, loudness
 from firth.exporters.onnx_model import CRF_WEIGHTS, GRAPH, load_onnx
 from firth.exporters.onnx_task import Head, write_head
@@ -19,6 +19,7 @@ from firth.models.shared.model import Model
 from firth.tasks.answer import ComparingNetwork
 from firth.tasks.data import Reading
 from firth.tasks.model import TaskModel
+from firth.tasks.network import TaskNetwork
 from firth.tasks.predict import evaluate_task
 from firth.tasks.tag import TagNetwork
 
@@ -85,17 +86,19 @@ def _head(source: Path, model: TaskModel) -> Head:
     network, config = model.network, model.config
     if network.body is not None or model.extra_vectors is not None:
         raise FirthError(
-            f"{source}: a task with body=bilstm or vectors beside its base is not exported; train it with neither"
+            f"{source}: a task with body=bilstm or extra_vectors cannot be exported; train it with neither"
         )
     if (model.pairs and not network.reader.joins_pairs) or isinstance(network, ComparingNetwork):
-        raise FirthError(f"{source}: a task that reads two texts apart is not exported; use a base with [SEP]")
+        raise FirthError(
+            f"{source}: a task that encodes two texts separately cannot be exported; use a base with [SEP]"
+        )
     weights = {f"out.{name}": tensor for name, tensor in network.out.state_dict().items()}
     if network.pooler is not None:
         weights |= {f"pooler.{name}": tensor for name, tensor in network.pooler.state_dict().items()}
     for found in network.learned_mixes().values():
         if config.mix_norm:
-            raise FirthError(f"{source}: a task with mix_norm=true is not exported; train it without")
-        weights["mix"] = found["gamma"] * torch.tensor(found["weights"])
+            raise FirthError(f"{source}: a task with mix_norm=true cannot be exported; train it without")
+        weights["mix"] = found.gamma * torch.tensor(found.weights)
     arrays = {name: tensor.detach().float().numpy() for name, tensor in weights.items()}
     windows = config.window_pool if config.long_text == "windows" and config.task in ("classify", "score") else None
     return Head(config.task, network.pool, arrays, windows)
@@ -105,7 +108,7 @@ def _export_record(source: Path, task: TaskModel | None, int8: bool) -> ExportRe
     record = ExportRecord(source=str(source.absolute()), int8=int8)
     if task is None:
         return record
-    mixes = {place: LayerMix(**mix) for place, mix in task.network.learned_mixes().items()}
+    mixes = task.network.learned_mixes()
     return record.replace(task=task.config.model_dump(mode="json"), pairs=task.pairs, mixes=mixes)
 
 
@@ -126,11 +129,11 @@ def _record(source: Path, base: EncoderModel, model: Model, task: TaskModel | No
     )
 
 
-# -- looking at it beside the original
+# -- comparison with the original
 
 
 def _verify(source: Path, folder: Path, model: Model, data: Path | None) -> OutputCheck:
-    """How far the outputs are apart on sample texts; on a labelled file the scores of both."""
+    """The largest differences of the outputs on sample texts, and the scores of both on a labelled file."""
     exported = load_onnx(folder)
     shown = [(model.layers(text).hidden[-1], exported.layers(text).hidden[-1]) for text in SAMPLES]
     first, second = model.encode(SAMPLES), exported.encode(SAMPLES)
@@ -155,25 +158,22 @@ def _scores(model: TaskModel, run: Path, data: Path) -> dict[str, float]:
 
 
 def _output_difference(model: TaskModel, exported: TaskModel) -> float:
-    """Of probabilities, scores or tokens' scores on the sample texts."""
-    texts: list[Any] = list(SAMPLES)
+    """The largest difference of the task's scores on the sample texts."""
+    texts: list[str | tuple[str, str]] = list(SAMPLES)
     if model.config.task == "answer" or model.pairs:
-        texts = [(text, other) for text, other in zip(SAMPLES, SAMPLES[1:] + SAMPLES[:1], strict=True)]
+        texts = list(zip(SAMPLES, SAMPLES[1:] + SAMPLES[:1], strict=True))
     largest = 0.0
     for text in texts:
         item = model.task.item(model.example(text), 0)
         ours, theirs = (
-            _token_outputs(one.network, one.task.batch([item]).to("cpu"), one.config.task) for one in (model, exported)
+            _outputs(one.network, one.task.batch([item]).to("cpu"), one.config.task) for one in (model, exported)
         )
         largest = max(largest, float((ours - theirs).abs().max()))
     return largest
 
 
-def _token_outputs(network: Any, batch: Any, task: str) -> torch.Tensor:
+def _outputs(network: TaskNetwork, batch: Batch, task: str) -> torch.Tensor:
     with torch.inference_mode():
-        found: torch.Tensor = (
-            network.text_scores(batch.tensors, batch.counts["task"])
-            if task in ("classify", "score")
-            else network.token_scores(batch.tensors)
-        )
-    return found
+        if task in ("classify", "score"):
+            return network.text_scores(batch.tensors, batch.counts["task"])
+        return network.token_scores(batch.tensors)

@@ -3,25 +3,27 @@
 Written by hand rather than traced: it takes milliseconds, the names are the model's own, the same weights give
 the same bytes, and each node is one that onnxruntime computes fast.
 
-int8: a matrix is stored as signed bytes with one scale a column, what is multiplied with it is brought to bytes
-when it is known (``DynamicQuantizeMatMul``). That has one scale for all rows of a batch, so one large number in one
-row would make all others coarse; therefore each row is divided by its largest number before, and multiplied after
-(as the per-token scales of ZeroQuant, Yao et al. 2022).
+int8: a matrix is stored as signed bytes with one scale per column, activations are quantised at run time
+(``DynamicQuantizeMatMul``). That has one scale for all rows of a batch, so one large value in one row would make all others
+coarse; therefore each row is divided by its largest value before, and multiplied after (like the per-token scales of
+ZeroQuant, Yao et al. 2022).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, import_extra
 from firth.core.files import write_bytes
 from firth.core.types import Inputs
 from firth.models.shared.encoder import Encoder
+
+if TYPE_CHECKING:
+    from onnx import NodeProto, TensorProto, ValueInfoProto
 
 OPSET, IR_VERSION = 20, 10
 _OWN = "com.microsoft"  # the domain of onnxruntime's own operators
@@ -32,37 +34,27 @@ _SMALL = np.float32(1e-9)
 LEVELS = 100
 
 
-def require_onnx() -> ModuleType:
-    """The library that writes the format, or a word about how to get it."""
-    try:
-        import onnx
-    except ImportError:
-        raise FirthError("writing ONNX needs the package onnx: pip install 'firth[onnx]'") from None
-    found: ModuleType = onnx
-    return found
-
-
 def quantised(weight_DK: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Signed bytes and one scale a column, so that bytes times scale is the matrix again, nearly."""
+    """The matrix as int8 with one scale per column."""
     scale_K = np.maximum(np.abs(weight_DK).max(0), _SMALL) / np.float32(LEVELS)
     return np.rint(weight_DK / scale_K).astype(np.int8), scale_K.astype(np.float32)
 
 
 class GraphWriter:
-    """Nodes and constants, in the order in which they are asked for; names of values are returned."""
+    """Collects the nodes and constants of a graph in order; values are referred to by name."""
 
     def __init__(self, int8: bool = False) -> None:
-        self.onnx = require_onnx()
+        self.onnx = import_extra("onnx", "onnx", "writing ONNX")
         self.int8 = int8
-        self.nodes: list[Any] = []
-        self.constants: dict[str, Any] = {}
-        self.inputs: list[Any] = []
-        self.outputs: list[Any] = []
+        self.nodes: list[NodeProto] = []
+        self.constants: dict[str, TensorProto] = {}
+        self.inputs: list[ValueInfoProto] = []
+        self.outputs: list[ValueInfoProto] = []
 
     # -- the parts of any graph
 
-    def constant(self, name: str, array: NDArray[Any]) -> str:
-        """A named array; asked for again, it is the same one."""
+    def constant(self, name: str, array: NDArray[np.generic]) -> str:
+        """A named array, stored once."""
         if name not in self.constants:
             self.constants[name] = self.onnx.numpy_helper.from_array(np.ascontiguousarray(array), name)
         return name
@@ -73,7 +65,8 @@ class GraphWriter:
     def number(self, number: float) -> str:
         return self.constant(f"number_{number!r}", np.asarray(number, np.float32))
 
-    def op(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+    def op(self, kind: str, *inputs: str, domain: str = "", **attributes: int | float | str | Sequence[int]) -> str:
+        """Adds a node and returns the name of its output."""
         name = f"{kind}_{len(self.nodes)}"
         self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], domain=domain, **attributes))
         return name
@@ -124,7 +117,7 @@ class GraphWriter:
 
     def row_max(self, value: str, least: float = 0.0) -> str:
         """The largest absolute number of each row [..., 1]; numbers known to be above -``least`` are not asked for
-        their sign. Empty where nobody will read it."""
+        their sign. Empty where it is not used."""
         if not self.int8:
             return ""
         seen = value if least else self.op("Abs", value)
@@ -149,7 +142,7 @@ class GraphWriter:
         return self.op("Mul", self.op("Div", value, root), weight)
 
     def lookup(self, table_VD: NDArray[np.float32], name: str, ids: str) -> str:
-        """Rows of a table; in int8 a byte a number and one scale a row."""
+        """Rows of an embedding table; in int8 with one scale per row."""
         if not self.int8:
             return self.op("Gather", self.constant(name, table_VD), ids, axis=0)
         bytes_DV, scale_V = quantised(table_VD.T)
@@ -186,7 +179,7 @@ def loudness(encoder: Encoder, texts: Sequence[NDArray[np.int64]]) -> dict[str, 
     """The largest absolute number of each channel that enters a matrix after a norm, over the tokens of these texts."""
     found: dict[str, NDArray[np.float32]] = {}
 
-    def hear(name: str) -> Any:
+    def observe(name: str) -> Callable[[torch.nn.Module, tuple[torch.Tensor]], None]:
         def hook(module: torch.nn.Module, inputs: tuple[torch.Tensor]) -> None:
             top_D = inputs[0].abs().flatten(0, -2).amax(0).numpy()
             found[name] = np.maximum(found.get(name, 0.0), top_D)
@@ -194,7 +187,7 @@ def loudness(encoder: Encoder, texts: Sequence[NDArray[np.int64]]) -> dict[str, 
         return hook
 
     hooks = [
-        module.register_forward_pre_hook(hear(name))
+        module.register_forward_pre_hook(observe(name))
         for name, module in encoder.named_modules()
         if name.endswith(("attention.qkv", "ffn.inner"))
     ]

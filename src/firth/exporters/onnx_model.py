@@ -6,15 +6,13 @@ B batch, T tokens, D hidden size, L layers.
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from firth.core.batching import Floats, Ints, padded_batches, pool_windows, window_places
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, import_extra
 from firth.core.files import load_tensors
 from firth.core.records import LayerMix
 from firth.core.run import Run
@@ -31,17 +29,6 @@ from firth.tasks.tag_schemes import transitions
 from firth.tokenizers.pieces import Pieces
 
 BATCH_TOKENS = 256  # what one batch works on stays in a processor's cache: twice as many cost a tenth more each
-_IDS, _MASK, _SEGMENTS, _LAST = "input_ids", "attention_mask", "token_type_ids", "last_hidden_state"
-
-
-def require_onnxruntime() -> ModuleType:
-    """The library that computes exported models, or a word about how to get it."""
-    try:
-        import onnxruntime
-    except ImportError:
-        raise FirthError("an exported model needs onnxruntime: pip install 'firth[onnx]'") from None
-    found: ModuleType = onnxruntime
-    return found
 
 
 def num_threads() -> int:
@@ -57,7 +44,7 @@ class Session:
     """A graph in onnxruntime; only what is asked for is computed."""
 
     def __init__(self, path: Path) -> None:
-        runtime = require_onnxruntime()
+        runtime = import_extra("onnxruntime", "onnx", "an exported model")
         options = runtime.SessionOptions()
         options.intra_op_num_threads = num_threads()
         options.log_severity_level = 4  # what goes wrong is said by us
@@ -82,8 +69,8 @@ class Session:
     def check(self, outputs: dict[str, int], more_inputs: Sequence[str] = ()) -> None:
         """These outputs, each of this width, and no others; inputs likewise."""
         widths = {name: shape[-1] for name, shape in self.outputs.items()}
-        wanted_inputs = sorted([_IDS, _MASK, _SEGMENTS, *more_inputs])
-        if sorted(self.inputs) != wanted_inputs or set(widths) != set(outputs):
+        expected_inputs = sorted([IDS, MASK, SEGMENTS, *more_inputs])
+        if sorted(self.inputs) != expected_inputs or set(widths) != set(outputs):
             raise FirthError(f"{self.path}: not the graph that its firth.json describes; export the model again")
         for name, width in outputs.items():
             if isinstance(widths[name], int) and widths[name] != width:
@@ -104,7 +91,7 @@ class OnnxModel(Model):
         self.dim, self.num_layers = config.hidden_dim, config.num_layers
         self._num_parameters = num_parameters
         require_room(pieces.vocab_size, config.vocab_size, session.path.parent)
-        self._names = [*(f"layer_{layer}" for layer in range(config.num_layers)), _LAST]
+        self._names = [layer_name(layer, config.num_layers) for layer in range(config.num_layers + 1)]
 
     @property
     def num_parameters(self) -> int:
@@ -120,7 +107,7 @@ class OnnxModel(Model):
         )
 
     def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> Floats:
-        """A vector a text, float32 [N, D]; texts longer than the model go through in windows."""
+        """One vector per text, float32 [N, D]; texts longer than the model are read in windows."""
         self._check_choice(layer, pool)
         texts = [texts] if isinstance(texts, str) else list(texts)
         windows: list[Ints] = []
@@ -155,7 +142,7 @@ class OnnxModel(Model):
 
     def _run(self, names: Sequence[str], ids_BT: Ints, mask_BT: Ints, segments_BT: Ints | None = None) -> list[Floats]:
         segments_BT = np.zeros_like(ids_BT) if segments_BT is None else segments_BT
-        inputs = {_IDS: ids_BT, _MASK: mask_BT, _SEGMENTS: segments_BT}
+        inputs = {IDS: ids_BT, MASK: mask_BT, SEGMENTS: segments_BT}
         more = {name: np.arange(len(ids_BT)) for name in self.session.inputs if name not in inputs}
         return self.session.run(names, **inputs, **more)
 
@@ -202,9 +189,9 @@ class OnnxNetwork(nn.Module):
         super().__init__()
         self.config, self.session, self.crf, self._mixes = config, session, crf, mixes
 
-    def learned_mixes(self) -> dict[str, dict[str, Any]]:
-        """By place: the share of each layer, and γ, as the original learned them."""
-        return {place: mix.model_dump() for place, mix in self._mixes.items()}
+    def learned_mixes(self) -> dict[str, LayerMix]:
+        """By place: the weight of each layer, and γ, as the original learned them."""
+        return dict(self._mixes)
 
     def _run(self, names: Sequence[str], tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The outputs side by side, of a few rows at a time; all at once where windows of one text are put together."""

@@ -63,7 +63,7 @@ def _tokens(graph: GraphWriter, encoder: EncoderWriter, head: Head) -> str:
 
 
 def _pooled(graph: GraphWriter, encoder: EncoderWriter, head: Head) -> str:
-    """A vector a row, [B, D]."""
+    """One vector per row, [B, D]."""
     if head.pool == "cls":
         if "mix" in head.weights:
             first = graph.op("Slice", _tokens(graph, encoder, head), graph.ints(0), graph.ints(1), graph.ints(1))

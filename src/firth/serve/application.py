@@ -1,22 +1,31 @@
-"""The routes of the server, put together from what is served."""
+"""The HTTP application: all routes over the served models, their OpenAPI schema and the documentation page.
+
+Most routes come from ``ENDPOINTS``; this file adds OpenAI's embeddings, the facts about models, runs and the server, and the
+static files of the web page.
+"""
 
 import base64
 import hashlib
 import html
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
-from typing import Any
 
+import numpy as np
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
+from numpy.typing import NDArray
 from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaValue
 from starlette.exceptions import HTTPException
+from starlette.types import Message
 
 from firth.serve import schemas as answers
 from firth.serve import schemas as bodies
-from firth.serve.endpoints import ENDPOINTS, Endpoint, encode_jobs, stack
+from firth.serve.endpoints import ENDPOINTS, AnyEndpoint, encode_jobs, stack
 from firth.serve.guard import STILL_POLICY, Guard, Metrics, Problem, ServeSettings, send_problem
-from firth.serve.models import ServedModels, read_page
+from firth.serve.models import RunSummary, ServedModels, read_page
 from firth.serve.schemas import Failure
 from firth.serve.worker import RequestHandler, Worker
 
@@ -39,83 +48,85 @@ _STYLE = (
 )
 
 
-def describe(
-    routes: FastAPI,
-    method: str,
-    path: str,
-    doc: str,
-    answer: type[BaseModel] | None,
-    handler: Callable[[Request], Awaitable[Response]],
-    body: type[BaseModel] | None = None,
-) -> None:
-    """Adds a route with its description. Bodies are read by the handler, so their schema is given here."""
-    failures: dict[int | str, dict[str, Any]] = {
-        status: {"description": why, "model": Failure}
-        for status, why in _FAILURES.items()
-        if body is not None or status in (401, 403, 404, 421)
-    }
-    if answer is not None:
-        failures[200] = {"model": answer, "description": "the answer"}
-    extra: dict[str, Any] = {}
-    if "{name}" in path:
-        extra["parameters"] = [{"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}]
-    if body is not None:
-        schema = body.model_json_schema(ref_template=f"#/components/schemas/{body.__name__}_{{model}}")
-        parts = schema.pop("$defs", {})
-        routes.state.parts = getattr(routes.state, "parts", {}) | {
-            f"{body.__name__}_{name}": part for name, part in parts.items()
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class Route:
+    """A route with its documentation. Bodies are read by the handler, so FastAPI does not know their schema."""
+
+    method: str
+    path: str
+    doc: str
+    answer: type[BaseModel] | None
+    handler: Handler
+    body: type[BaseModel] | None = None
+
+    def add(self, app: FastAPI) -> None:
+        """Adds the route with its OpenAPI description."""
+        statuses: dict[int | str, dict[str, object]] = {
+            status: {"description": why, "model": Failure}
+            for status, why in _FAILURES.items()
+            if self.body is not None or status in (401, 403, 404, 421)
         }
-        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    routes.add_api_route(
-        path,
-        handler,
-        methods=[method],
-        summary=doc,
-        operation_id=path.strip("/").replace("/", "_").replace("{name}_", "") or "page",
-        response_class=Response,
-        responses=failures,
-        openapi_extra=extra,
-    )
+        if self.answer is not None:
+            statuses[200] = {"model": self.answer, "description": "the answer"}
+        extra: dict[str, object] = {}
+        if "{name}" in self.path:
+            extra["parameters"] = [{"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}]
+        if self.body is not None:
+            schema = {name: part for name, part in self._body_schema().items() if name != "$defs"}
+            extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        app.add_api_route(
+            self.path,
+            self.handler,
+            methods=[self.method],
+            summary=self.doc,
+            operation_id=self.path.strip("/").replace("/", "_").replace("{name}_", "") or "page",
+            response_class=Response,
+            responses=statuses,
+            openapi_extra=extra,
+        )
+
+    def components(self) -> dict[str, object]:
+        """The schemas that the body refers to, by their names in the OpenAPI schema."""
+        if self.body is None:
+            return {}
+        return {f"{self.body.__name__}_{name}": part for name, part in self._body_schema().get("$defs", {}).items()}
+
+    def html(self) -> str:
+        """A section of the documentation page: path, purpose, and the keys of the body."""
+        schema = {} if self.body is None else self._body_schema()
+        rows = "".join(
+            f"<li><code>{html.escape(name)}</code>{_note(field, name in schema.get('required', []))}</li>"
+            for name, field in schema.get("properties", {}).items()
+        )
+        title = f"<h2><code>{self.method} {html.escape(self.path)}</code></h2><p>{html.escape(self.doc)}</p>"
+        return title + (f"<ul>{rows}</ul>" if rows else "")
+
+    def _body_schema(self) -> JsonSchemaValue:
+        assert self.body is not None
+        return self.body.model_json_schema(ref_template=f"#/components/schemas/{self.body.__name__}_{{model}}")
 
 
-def whole(routes: FastAPI) -> dict[str, Any]:
-    """The description of everything."""
-    found: dict[str, Any] = routes.openapi()
-    found.setdefault("components", {}).setdefault("schemas", {}).update(getattr(routes.state, "parts", {}))
-    return found
-
-
-def documentation_page(schema: dict[str, Any]) -> str:
-    """Routes, what they take and what they give."""
-    parts = []
-    for path, methods in schema["paths"].items():
-        for method, route in methods.items():
-            body = route.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-            rows = "".join(
-                f"<li><code>{html.escape(name)}</code>{_note(name, field, body)}</li>"
-                for name, field in body.get("properties", {}).items()
-            )
-            parts.append(
-                f"<h2><code>{method.upper()} {html.escape(path)}</code></h2><p>{html.escape(route.get('summary', ''))}</p>"
-                + (f"<ul>{rows}</ul>" if rows else "")
-            )
+def documentation_page(routes: Sequence[Route]) -> str:
+    """The page at /docs, without any script."""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Firth: routes</title><style>{_STYLE}</style>'
         '</head><body><h1>Firth</h1><p>Bodies and answers are JSON. The whole description: <a href="/openapi.json">'
-        f"/openapi.json</a>.</p>{''.join(parts)}</body></html>"
+        f"/openapi.json</a>.</p>{''.join(route.html() for route in routes)}</body></html>"
     )
 
 
-def _note(name: str, field: dict[str, Any], body: dict[str, Any]) -> str:
-    """Needed or default, and what is said of it."""
+def _note(field: Mapping[str, object], required: bool) -> str:
+    """Whether a key is required or its default, and its description."""
     default = field.get("default")
-    notes = ["needed"] if name in body.get("required", []) else [f"default {default}"] if default is not None else []
+    notes = ["required"] if required else [f"default {default}"] if default is not None else []
     if "description" in field:
-        notes.append(field["description"])
+        notes.append(str(field["description"]))
     return html.escape(" — " + "; ".join(notes)) if notes else ""
 
 
-Handler = Callable[[Request], Awaitable[Response]]
 _OTHER_PATHS = (
     "/",
     "/docs",
@@ -131,13 +142,13 @@ VERSION = metadata.version("firth")
 
 
 class Server:
-    """Models behind HTTP; ``app`` is what uvicorn runs. ``start`` before the first request."""
+    """Serves models over HTTP; ``app`` is the ASGI application. Call ``start`` before the first request."""
 
     def __init__(self, models: ServedModels, settings: ServeSettings) -> None:
         self.models, self.settings = models, settings
         self.worker = Worker(
             settings,
-            lambda work, jobs, seconds: self.metrics.batch(len(jobs), sum(job.num_tokens for job in jobs), seconds),
+            lambda jobs, seconds: self.metrics.batch(len(jobs), sum(job.num_tokens for job in jobs), seconds),
         )
         paths = [*_OTHER_PATHS, *(endpoint.path for endpoint in ENDPOINTS)]
         self.metrics = Metrics(paths, lambda: self.worker.num_waiting)
@@ -145,6 +156,7 @@ class Server:
         self.routes = FastAPI(title="Firth", version=VERSION, docs_url=None, redoc_url=None, openapi_url=None)
         self.routes.add_exception_handler(Problem, _problem)
         self.routes.add_exception_handler(HTTPException, _http_problem)
+        self.documented: list[Route] = []
         self._add_abilities()
         self._add_openai()
         self._add_facts()
@@ -155,11 +167,11 @@ class Server:
         self.worker.start()
 
     def close(self) -> None:
-        """Nothing new is begun."""
+        """Accepts no more requests."""
         self.worker.close()
 
     def finish(self) -> None:
-        """Waits for what was begun."""
+        """Waits for the requests that were accepted."""
         self.worker.close()
         self.worker.join(self.settings.timeout_s)
         self.handler.close()
@@ -167,16 +179,20 @@ class Server:
     # -- routes
 
     def _post(self, path: str, body: type[BaseModel], answer: type[BaseModel], doc: str, handler: Handler) -> None:
-        describe(self.routes, "POST", path, doc, answer, handler, body)
+        self._add(Route("POST", path, doc, answer, handler, body))
 
     def _get(self, path: str, answer: type[BaseModel] | None, doc: str, handler: Handler) -> None:
-        describe(self.routes, "GET", path, doc, answer, handler)
+        self._add(Route("GET", path, doc, answer, handler))
+
+    def _add(self, route: Route) -> None:
+        route.add(self.routes)
+        self.documented.append(route)
 
     def _add_abilities(self) -> None:
         for endpoint in ENDPOINTS:
             self._post(endpoint.path, endpoint.body, endpoint.answers, endpoint.doc, self._handler(endpoint))
 
-    def _handler(self, endpoint: Endpoint) -> Handler:
+    def _handler(self, endpoint: AnyEndpoint) -> Handler:
         async def handler(request: Request) -> Response:
             body = await self.handler.read(request, endpoint.body)
             served = self.models.find(body.model, endpoint.ability)
@@ -192,8 +208,8 @@ class Server:
             served = self.models.find(body.model, "encode")
             texts = body.texts_read()
             jobs = encode_jobs(served, texts, -1, "mean", self.settings.batch_tokens)
-            vectors = unit_rows(stack(await self.handler.do(jobs)))
-            rows: list[Any] = (
+            vectors = _unit_rows(stack(await self.handler.do(jobs)))
+            rows: list[object] = (
                 [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
                 if body.encoding_format == "base64"
                 else vectors.tolist()
@@ -225,7 +241,7 @@ class Server:
 
         async def runs(request: Request) -> Response:
             found = [
-                {"name": one.name, **one.summary, "report": one.report is not None}
+                {"name": one.name, **_public(one.summary), "report": one.report is not None}
                 for one in self.models.by_name.values()
             ]
             return await self.handler.write({"runs": found})
@@ -251,7 +267,14 @@ class Server:
             for name, (data, kind) in read_page().items()
         }
         still = {"content-security-policy": STILL_POLICY}
-        schema: list[dict[str, Any]] = []
+
+        @cache
+        def schema() -> dict[str, object]:
+            found = self.routes.openapi()
+            parts = found.setdefault("components", {}).setdefault("schemas", {})
+            for route in self.documented:
+                parts.update(route.components())
+            return found
 
         async def static(request: Request) -> Response:
             found = page.get(request.path_params.get("name", "index.html"))
@@ -265,16 +288,11 @@ class Server:
                 return Response(status_code=304, headers=headers)
             return Response(data, media_type=kind, headers=headers)
 
-        def whole_schema() -> dict[str, Any]:
-            if not schema:
-                schema.append(whole(self.routes))
-            return schema[0]
-
         async def openapi(request: Request) -> Response:
-            return await self.handler.write(whole_schema())
+            return await self.handler.write(schema())
 
         async def docs(request: Request) -> Response:
-            return Response(documentation_page(whole_schema()), media_type="text/html", headers=still)
+            return Response(documentation_page(self.documented), media_type="text/html", headers=still)
 
         for path, handler in {
             "/": static,
@@ -285,19 +303,23 @@ class Server:
             self.routes.add_route(path, handler, ["GET"], include_in_schema=False)
 
 
-def unit_rows(vectors: Any) -> Any:
-    """Each row brought to length 1; rows of zeros stay."""
-    import numpy as np
+def _public(summary: RunSummary) -> dict[str, object]:
+    """A summary without the path of the corpus, which is private to this machine."""
+    return {name: value for name, value in summary.items() if name != "corpus"}
 
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(lengths == 0, 1, lengths)
+
+def _unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Each row divided by its norm; rows of zeros stay."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(norms == 0, 1, norms), np.float32)
 
 
 async def _problem(request: Request, error: Exception) -> Response:
+    """A ``Problem`` as a response."""
     assert isinstance(error, Problem)
-    sent: list[Any] = []
+    sent: list[Message] = []
 
-    async def keep(message: Any) -> None:
+    async def keep(message: Message) -> None:
         sent.append(message)
 
     await send_problem(error, request.scope, keep)
@@ -306,7 +328,7 @@ async def _problem(request: Request, error: Exception) -> Response:
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
-    """Starlette's own: no such route, or another method."""
+    """Starlette's own errors: no such route, or another method."""
     assert isinstance(error, HTTPException)
     allowed = (error.headers or {}).get("allow") or (error.headers or {}).get("Allow")
     sentence = {

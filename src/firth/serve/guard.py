@@ -1,14 +1,19 @@
-"""What the server counts, for Prometheus."""
+"""Settings of the server, its errors, its metrics, and the ASGI middleware around the application.
+
+``Guard`` checks host, origin and token of every request before the application sees it, refuses requests while the queue
+is full, and adds the security headers. ``Problem`` is an error that becomes a JSON answer; ``Metrics`` counts for Prometheus.
+"""
 
 import hmac
 import time
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from typing import Annotated, Any
+from collections.abc import Callable, Collection
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import to_json
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firth.core.config import Config, Positive
 from firth.core.errors import nearest
@@ -17,20 +22,20 @@ Seconds = Annotated[float, Field(gt=0, le=3600)]
 
 
 class ServeSettings(Config):
-    """Limits are small enough that one request cannot occupy the server for long."""
+    """Address and limits. The limits are small enough that one request cannot occupy the server for long."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000  # 0: any free one
-    token: str | None = None  # asked for as a bearer token
-    allowed_hosts: tuple[str, ...] = ()  # further names under which the server may be asked
+    token: str | None = None  # required as a bearer token
+    allowed_hosts: tuple[str, ...] = ()  # further host names that requests may use
     max_queue: Positive = 128  # requests that wait for the worker
     max_body_bytes: Positive = 1 << 20
     max_text_bytes: Positive = 100_000  # of all texts of a request, UTF-8
     max_texts: Positive = 512  # of a request
-    batch_tokens: Positive = 4096  # about so many tokens of several requests go through a model together
+    batch_tokens: Positive = 4096  # estimated tokens of the requests in one batch
     gather_s: Annotated[float, Field(ge=0, le=1)] = 0.002  # the longest wait for others to fill a batch
     timeout_s: Seconds = 30.0  # from acceptance to answer
-    threads: Annotated[int, Field(ge=0, le=1024)] = 0  # of the worker; 0: as many as there are cores
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0  # of the worker; 0: one per core
 
     @property
     def is_local(self) -> bool:
@@ -39,18 +44,18 @@ class ServeSettings(Config):
 
 
 class Problem(Exception):
-    """An answer that is an error."""
+    """An error with its HTTP status; the server answers it as JSON."""
 
     def __init__(self, status: int, sentence: str, retry_after_s: int | None = None, close: bool = False) -> None:
         super().__init__(sentence)
         self.status = status
         self.sentence = sentence
         self.retry_after_s = retry_after_s
-        self.close = close  # whether the connection is of no further use
+        self.close = close  # whether the connection must be closed
 
 
 def explain(body: type[BaseModel], error: ValidationError) -> str:
-    """The first thing that is wrong with a body."""
+    """The first validation error of a body, as one sentence."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
@@ -62,8 +67,8 @@ def explain(body: type[BaseModel], error: ValidationError) -> str:
     return f"{place}: {message}" if place else message
 
 
-def as_json(sentence: str, status: int, openai: bool) -> dict[str, Any]:
-    """Firth's shape of an error, or OpenAI's below /v1."""
+def _as_json(sentence: str, status: int, openai: bool) -> dict[str, object]:
+    """Firth's format of an error, or OpenAI's for paths below /v1."""
     if not openai:
         return {"error": sentence}
     kind = "invalid_request_error" if status < 500 else "server_error"
@@ -75,7 +80,7 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """Of one server. Paths that it does not know count as one, so that nobody can fill its memory with names."""
+    """Of one server. All unknown paths share one label, so that requests cannot fill the memory with labels."""
 
     def __init__(self, paths: Collection[str], waiting: Callable[[], float]) -> None:
         self.paths = frozenset(paths)
@@ -97,7 +102,7 @@ class Metrics:
             registry=self.registry,
         )
         self.busy = Counter("firth_worker_seconds", "Time that the worker has worked.", registry=self.registry)
-        self.tokens = Counter("firth_tokens", "Tokens that were read, about.", registry=self.registry)
+        self.tokens = Counter("firth_tokens", "Tokens that were read (an estimate).", registry=self.registry)
         Gauge("firth_queue", "Requests that wait for the worker.", registry=self.registry).set_function(waiting)
 
     def request(self, path: str, status: int, seconds: float) -> None:
@@ -114,12 +119,6 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
     "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
@@ -133,16 +132,17 @@ _HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"x-frame-options", b"SAMEORIGIN"),
 ]
-_OPEN = ("/", "/health", "/favicon.ico")  # answered without a token, like the page's own files, which hold no data
+_OPEN = ("/", "/health", "/favicon.ico")  # answered without a token, like the page's own files, which contain no data
 
 
 class Guard:
-    """Around the application."""
+    """ASGI middleware: checks each request and adds security headers to each answer."""
 
     def __init__(
-        self, app: App, settings: ServeSettings, metrics: Metrics, full: Callable[[], Problem | None] = lambda: None
+        self, app: ASGIApp, settings: ServeSettings, metrics: Metrics, full: Callable[[], Problem | None] = lambda: None
     ) -> None:
-        """``full`` says why nothing can be taken just now: a request that has to go is not read first."""
+        """``full`` returns the reason why no work is accepted at the moment; such a request is refused before its body is
+        read."""
         self.app, self.settings, self.metrics, self.full = app, settings, metrics, full
         self.num_inside = 0
         names = {"localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts}
@@ -201,18 +201,18 @@ class Guard:
             return
         kind, _, token = given.partition(b" ")
         if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self.settings.token.encode()):
-            raise Problem(401, "this server asks for a token: send it as 'Authorization: Bearer TOKEN'")
+            raise Problem(401, "this server requires a token: send it as 'Authorization: Bearer TOKEN'")
 
 
 def _name(host: str) -> str:
-    """The name without its port."""
+    """The host name without its port."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
 
 
 def urlsplit_host(origin: str) -> str:
-    """Name and port of an origin; something that fits nothing for ``null``."""
+    """Host and port of an origin; ``null`` where there is none."""
     try:
         return urlsplit(origin).netloc.lower() or "null"
     except ValueError:
@@ -220,8 +220,8 @@ def urlsplit_host(origin: str) -> str:
 
 
 async def send_problem(problem: Problem, scope: Scope, send: Send) -> None:
-    """The whole answer for an error."""
-    body = to_json(as_json(problem.sentence, problem.status, scope["path"].startswith("/v1/")))
+    """Sends the complete answer for an error."""
+    body = to_json(_as_json(problem.sentence, problem.status, scope["path"].startswith("/v1/")))
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if problem.retry_after_s is not None:
         headers.append((b"retry-after", str(problem.retry_after_s).encode()))

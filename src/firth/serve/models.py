@@ -1,16 +1,16 @@
-"""The models that are served, by name."""
+"""The models that are served, by name, with the summaries of their runs; and the static files of the web page."""
 
 from __future__ import annotations
 
 import contextlib
 import mimetypes
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from firth.api.using import load
 from firth.core.errors import FirthError, nearest
@@ -22,12 +22,21 @@ from firth.training.checkpoints import read_history
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
 
-
 _NOT_SHOWN = ("event", "steps")
 
 
-def run_summary(folder: Path, most: int = 400) -> dict[str, Any]:
-    """Recipe, kind, corpus, scores and curve (at most so many points of it); nothing is known of what is no run."""
+class RunSummary(TypedDict):
+    """How a run was trained; empty for a model that is no run."""
+
+    recipe: str | None
+    kind: str | None
+    corpus: str | None  # its path
+    scores: Mapping[str, float]
+    curve: list[dict[str, float]]  # metrics by step
+
+
+def run_summary(folder: Path, most: int = 400) -> RunSummary:
+    """Recipe, kind, corpus, scores and the training curve with about ``most`` points."""
     try:
         run = Run.find(folder)
     except FirthError:
@@ -49,12 +58,12 @@ def run_summary(folder: Path, most: int = 400) -> dict[str, Any]:
 
 
 def _history(folder: Path, record: RunRecord | None) -> Path:
-    """That of a task belongs to the seed that was best."""
+    """The file of metrics; that of a task is the one of its best seed."""
     best = None if record is None or record.task is None else record.task.best
     return folder / "metrics.jsonl" if best is None else folder / "seeds" / str(best) / "metrics.jsonl"
 
 
-def _numbers(values: dict[str, Any]) -> dict[str, float]:
+def _numbers(values: Mapping[str, object]) -> dict[str, float]:
     return {
         name: value
         for name, value in values.items()
@@ -64,27 +73,28 @@ def _numbers(values: dict[str, Any]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Served:
-    """A model with what is told about it."""
+    """A loaded model with what the server shows of it."""
 
     name: str
     model: Model
-    facts: dict[str, Any]  # as the model's description
-    summary: dict[str, Any]  # of its run
-    corpus: Path | None  # that it was trained on, if it is still there
-    report: bytes | None
+    abilities: Sequence[str]
+    facts: Mapping[str, object]  # ``Model.describe()`` with these abilities
+    summary: RunSummary
+    corpus: Path | None  # the corpus it was trained on, if it still exists
+    report: bytes | None  # its HTML report
 
     def can(self, ability: str) -> bool:
-        return ability in self.facts["abilities"]
+        return ability in self.abilities
 
 
 class ServedModels:
-    """A name or an ability in, a model out. Names come from requests and are only ever looked up here."""
+    """Finds a model by name or by ability. Names from requests are only looked up here, never used as paths."""
 
     def __init__(self, served: Sequence[Served]) -> None:
         self.by_name = {one.name: one for one in served}
 
     def find(self, name: str | None, ability: str) -> Served:
-        """The named model, or the first that can do it."""
+        """The named model, or the first one with the ability."""
         if name is None:
             for one in self.by_name.values():
                 if one.can(ability):
@@ -108,27 +118,28 @@ def load_models(paths: Sequence[Path]) -> ServedModels:
 
 
 def _serve(path: Path, taken: Sequence[str]) -> Served:
-    """A task that has the name of its base says what it does: ``bert-classify``."""
+    """Loads a model and names it after its folder; a task whose name is taken adds its kind: ``bert-classify``."""
     model, name = load(path), path.resolve().name
     facts, summary = model.describe(), run_summary(path)
     name = free_name(f"{name}-{facts['task']}" if name in taken and facts["task"] else name, taken)
-    corpus = _plain_text(summary.pop("corpus"))
-    if corpus is not None and "layers" in facts["abilities"] and summary["kind"] == "pretrain":
-        facts["abilities"].append("occurrences")
+    corpus, abilities = _text_corpus(summary["corpus"]), list(model.abilities)
+    if corpus is not None and "layers" in abilities and summary["kind"] == "pretrain":
+        abilities.append("occurrences")
     report = path / "report.html"
-    return Served(name, model, facts, summary, corpus, report.read_bytes() if report.is_file() else None)
+    html = report.read_bytes() if report.is_file() else None
+    return Served(name, model, abilities, {**facts, "abilities": abilities}, summary, corpus, html)
 
 
-def _plain_text(place: Any) -> Path | None:
-    """The corpus that a run names, if it is still there and has sentences (not pairs of them) to look into."""
+def _text_corpus(place: str | None) -> Path | None:
+    """The corpus of a run, if it still exists and holds text (not pairs)."""
     with contextlib.suppress(FirthError):
-        if isinstance(place, str) and place and corpus_info(Path(place), verify=False).kind == "text":
+        if place and corpus_info(Path(place), verify=False).kind == "text":
             return Path(place)
     return None
 
 
 def free_name(wanted: str, taken: Sequence[str]) -> str:
-    """The name itself, or with the first number that makes it a new one."""
+    """The name, with the first free number appended if it is taken."""
     name, number = wanted, 2
     while name in taken:
         name, number = f"{wanted}-{number}", number + 1
@@ -136,7 +147,7 @@ def free_name(wanted: str, taken: Sequence[str]) -> str:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """Every finished run below a folder; what is inside a run belongs to it."""
+    """Every finished run below a folder, except runs inside runs."""
     found = []
     for place, folders, names in os.walk(folder):
         here = Path(place)
@@ -150,7 +161,7 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def read_page() -> dict[str, tuple[bytes, str]]:
-    """Every file of the page with its type, by its path below ``page/``; read once, so that no request names a file."""
+    """Every file of the web page with its MIME type, by path below ``page/``. Read once: no request opens a file."""
     return {name: (part.read_bytes(), _type(name)) for name, part in _walk(files("firth.serve") / "page", "")}
 
 

@@ -1,4 +1,4 @@
-"""Starting and stopping: nothing that was accepted is lost."""
+"""Starting and stopping the server; accepted requests are answered before it stops."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from firth.serve.application import Server
 from firth.serve.guard import ServeSettings
 from firth.serve.models import ServedModels
 
-_LAST_CALLS_S = 0.2  # for connections that the system has taken already
+_DRAIN_S = 0.2  # for connections that the kernel has accepted already
 
 
 class _Uvicorn(uvicorn.Server):
@@ -37,9 +37,9 @@ class _Uvicorn(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.server.close()  # new requests are told that the server is stopping
+        self.server.close()  # new requests get 503
         if not self.force_exit:
-            await asyncio.sleep(_LAST_CALLS_S)
+            await asyncio.sleep(_DRAIN_S)
         await super().shutdown(sockets)
 
 

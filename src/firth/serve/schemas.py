@@ -1,6 +1,10 @@
-"""What requests carry: one class a route. Bounds that hold for every server stand here, the others in the settings."""
+"""The schemas of requests and answers: one class per route and direction.
 
-from typing import Annotated, Any, Literal
+Bounds that hold for every server are part of the schema; those that can be configured are in ``ServeSettings``. The answer
+classes describe the routes in the OpenAPI schema; answers are written from plain data.
+"""
+
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
@@ -8,21 +12,27 @@ Text = Annotated[str, Field(max_length=1 << 20)]
 Word = Annotated[str, Field(min_length=1, max_length=200)]
 Top = Annotated[int, Field(ge=1, le=100)]
 Layer = Annotated[int, Field(ge=-1000, le=1000, description="0 is the token layer, -1 the last.")]
+Example: TypeAlias = str | tuple[str, str]
+"""What a task reads: a text, or a pair of texts (question and passage)."""
+
+# -- requests
 
 
 class Part(BaseModel):
-    """Unknown keys are refused, and nothing is taken for what it is not."""
+    """Strict validation: unknown keys are errors and no value is converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Body(Part):
+    """The body of a request."""
+
     model: Annotated[
         str | None, Field(max_length=300, description="Which model; by default the first that can do this.")
     ] = None
 
     def texts_read(self) -> list[str]:
-        """Everything that a model will read, for the limits."""
+        """All texts that a model will read; the limits apply to them."""
         return [value for name, value in self if name != "model" and isinstance(value, str)]
 
 
@@ -96,8 +106,8 @@ class Generate(Body):
     repetition_penalty: Annotated[float, Field(ge=1, le=100)] = 1.0
     trace: Annotated[bool, Field(description="Also the tree of the beam search.")] = False
 
-    def settings(self) -> dict[str, Any]:
-        """As the library takes them."""
+    def settings(self) -> dict[str, object]:
+        """The keyword arguments of ``Model.generate``."""
         found = self.model_dump(exclude={"model", "text", "number", "trace"})
         return {**found, "num": self.number}
 
@@ -156,7 +166,8 @@ class Predict(Body):
             raise ValueError("give one of texts, pairs and questions")
         return self
 
-    def examples(self) -> list[Any]:
+    def examples(self) -> list[Example]:
+        """The texts or pairs, whichever key they were given under."""
         if self.pairs is not None:
             return [(pair.text, pair.second) for pair in self.pairs]
         if self.questions is not None:
@@ -188,13 +199,10 @@ class Occurrences(Body):
     same_word: bool = False
 
 
-class Embeddings(BaseModel):
-    """OpenAI's; what it has beyond this is not needed here."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
+class Embeddings(Body):
+    """OpenAI's request for embeddings; further keys of OpenAI's are not supported."""
 
     input: Annotated[Text | list[Text], Field(description="A text or a list of texts.")]
-    model: Annotated[str | None, Field(max_length=300)] = None
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: None = None
     user: Annotated[str | None, Field(max_length=300)] = None
@@ -203,7 +211,12 @@ class Embeddings(BaseModel):
         return [self.input] if isinstance(self.input, str) else self.input
 
 
+# -- answers
+
+
 class Answer(BaseModel):
+    """An answer of a model, with the model's name."""
+
     model: str
 
 
@@ -266,7 +279,7 @@ class Written(BaseModel):
 
 class Generated(Answer):
     continuations: list[Written]
-    trace: dict[str, Any] | None
+    trace: dict[str, object] | None
 
 
 class Translations(Answer):
@@ -292,7 +305,7 @@ class TokenLayers(Answer):
 
 
 class Predicted(Answer):
-    predictions: list[dict[str, Any]]
+    predictions: list[dict[str, object]]
 
 
 class ContextPoint(Point):

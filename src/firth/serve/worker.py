@@ -1,8 +1,10 @@
-"""One thread does all the work; requests of one kind that wait at the same time go through a model together.
+"""The worker thread with its queue, and the part of every route between a request and the worker.
 
-While a batch is computed others gather by themselves. The thread waits for more, a few milliseconds at the
-most, only if the batch before held several requests, whose clients are likely to ask again at once; a single client
-never waits.
+One thread runs all models. Waiting requests of the same kind are computed as one batch; while a batch is computed, the
+next requests collect in the queue. The worker waits for more requests (a few milliseconds at most) only if the previous
+batch held several, because their clients are likely to send the next request at once; a single client never waits.
+
+``RequestHandler`` reads and checks the body of a request, waits for the worker, and writes the answer as JSON.
 """
 
 import asyncio
@@ -13,52 +15,66 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from firth.core.errors import FirthError
 from firth.serve.guard import Problem, ServeSettings, explain
+from firth.serve.schemas import Body
 
-_TRIM_S = 2.0  # between two times that free memory is given back
+_TRIM_S = 2.0  # seconds between two calls of malloc_trim
+_DRAIN_FACTOR = 8  # bodies up to this many times the limit are read to their end, so that the client gets the error
+_MAX_ERROR_LEN = 500  # characters
+_MANY_TEXTS = 64  # answers for more texts than this are written as JSON in another thread
+log = logging.getLogger("firth.serve")
+Load = TypeVar("Load")
+Result = TypeVar("Result")
+SomeBody = TypeVar("SomeBody", bound=Body)
 
 
 @dataclass(frozen=True)
-class Work:
-    """A kind of work. Jobs with equal keys may be done together: ``do`` takes what each of them
-    brings and gives as many results."""
+class Work(Generic[Load, Result]):
+    """A kind of work. With ``joins``, jobs with equal keys are computed as one batch: ``do`` takes the load of each job
+    and returns one result per job."""
 
     key: Hashable
-    do: Callable[[list[Any]], Sequence[Any]]
+    do: Callable[[list[Load]], Sequence[Result]]
     joins: bool = False
 
 
 @dataclass(eq=False)
-class Job:
-    work: Work
-    load: Any
-    num_tokens: int  # about
-    result: "Future[Any]" = field(default_factory=Future)
+class Job(Generic[Load, Result]):
+    """One unit of work in the queue, with the future that receives its result."""
+
+    work: Work[Load, Result]
+    load: Load
+    num_tokens: int  # an estimate
+    result: "Future[Result]" = field(default_factory=Future)
+
+
+AnyJob: TypeAlias = Job[Any, Any]
+"""The queue holds jobs of every kind; equal keys guarantee equal types."""
 
 
 class Worker:
-    """``submit`` is called from the event loop, everything else happens in the thread."""
+    """The queue and its thread. ``submit`` is called from the event loop; the jobs run in the thread."""
 
-    def __init__(self, settings: ServeSettings, done: Callable[[Work, list[Job], float], None] | None = None) -> None:
-        """``done`` is told of each batch and how long it took."""
+    def __init__(self, settings: ServeSettings, done: Callable[[list[AnyJob], float], None] | None = None) -> None:
+        """``done`` is called after each batch, with its jobs and the seconds it took."""
         self.settings = settings
         self._done = done
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[AnyJob] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._expected = 1  # requests of the batch before
-        self._pace_s = 0.0  # time a job, lately: what waits too long is better refused than given up
+        self._expected = 1  # requests in the previous batch
+        self._pace_s = 0.0  # recent mean of seconds per job; predicts the wait
         self._thread = threading.Thread(target=self._run, name="firth-worker", daemon=True)
 
     @property
@@ -69,7 +85,7 @@ class Worker:
         self._thread.start()
 
     def refusal(self, num_jobs: int = 1) -> Problem | None:
-        """Why so many jobs cannot be taken. A request of several finds room in an empty queue whatever their number."""
+        """The reason to refuse this many jobs, if there is one. An empty queue accepts any number."""
         if self._closed:
             return Problem(503, "the server is stopping: ask again when it is back", 5)
         waiting = len(self._waiting)
@@ -79,8 +95,8 @@ class Worker:
             return Problem(503, f"{waiting} requests are waiting already: ask again in a moment", later)
         return None
 
-    def submit(self, jobs: Sequence[Job]) -> None:
-        """All or none."""
+    def submit(self, jobs: Sequence[AnyJob]) -> None:
+        """Queues all jobs, or none and raises ``Problem``."""
         with self._changed:
             problem = self.refusal(len(jobs))
             if problem is not None:
@@ -89,7 +105,7 @@ class Worker:
             self._changed.notify()
 
     def close(self) -> None:
-        """Nothing more is taken; what was taken is still done."""
+        """Accepts no more jobs; those in the queue are still computed."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -97,7 +113,7 @@ class Worker:
     def join(self, timeout_s: float | None = None) -> None:
         self._thread.join(timeout_s)
 
-    # -- in the thread
+    # -- in the worker thread
 
     def _run(self) -> None:
         _set_threads(self.settings.threads)
@@ -111,10 +127,10 @@ class Worker:
                 trimmed = time.monotonic()
             self._pace_s += (seconds / len(batch) - self._pace_s) / 8
             if self._done is not None:
-                self._done(batch[0].work, batch, seconds)
+                self._done(batch, seconds)
 
-    def _take(self) -> list[Job]:
-        """The job that waits longest, and others that can go with it; none at the end."""
+    def _take(self) -> list[AnyJob]:
+        """The job that has waited longest and those that can join it; empty after ``close``."""
         with self._changed:
             while True:
                 while not self._waiting and not self._closed:
@@ -137,9 +153,9 @@ class Worker:
             self._expected = len(batch)
             return batch
 
-    def _join(self, batch: list[Job], room: int) -> int:
-        """Moves what fits from the queue to the batch; returns the room that is left."""
-        key, kept = batch[0].work.key, deque[Job]()
+    def _join(self, batch: list[AnyJob], room: int) -> int:
+        """Moves jobs that fit from the queue to the batch; returns the number of tokens that still fit."""
+        key, kept = batch[0].work.key, deque[AnyJob]()
         while self._waiting and room > 0:
             job = self._waiting.popleft()
             if job.work.key != key or job.num_tokens > room:
@@ -151,7 +167,7 @@ class Worker:
         self._waiting = kept
         return room
 
-    def _do(self, batch: list[Job]) -> None:
+    def _do(self, batch: list[AnyJob]) -> None:
         try:
             results = batch[0].work.do([job.load for job in batch])
             assert len(results) == len(batch)
@@ -159,7 +175,7 @@ class Worker:
             if len(batch) == 1:
                 batch[0].result.set_exception(error)
             else:
-                for job in batch:  # one that is at fault must not spoil the others
+                for job in batch:  # one bad job must not fail the others
                     self._do([job])
             return
         for job, result in zip(batch, results, strict=True):
@@ -167,14 +183,14 @@ class Worker:
 
 
 def _find_trim() -> Callable[[], object]:
-    """Gives memory that is free back to the system. Batches of ever other sizes leave holes, and glibc, which would keep
-    them, grew by 100 MB in every half minute of overload."""
+    """``malloc_trim`` where it exists: returns free memory to the system. Batches of changing sizes fragment the heap;
+    without this a server under overload grew by 100 MB every half minute."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     return (lambda: None) if trim is None else (lambda: trim(0))
 
 
 def _set_threads(count: int) -> None:
-    """In this thread: OpenMP keeps the number for each thread that calls it."""
+    """Sets the number of threads of PyTorch. To be called in the worker: OpenMP keeps the number per calling thread."""
     import torch
 
     if count == 0 and "OMP_NUM_THREADS" not in os.environ:
@@ -183,22 +199,15 @@ def _set_threads(count: int) -> None:
         torch.set_num_threads(count)
 
 
-_DRAINED = 8  # bodies up to so many times the limit are read to their end, so that the client hears why
-_LONGEST = 500  # characters of a sentence about an error
-_SMALL = 64  # texts of which the vectors are written at once; more are written in another thread
-log = logging.getLogger("firth.serve")
-SomeBody = TypeVar("SomeBody", bound=BaseModel)
-
-
 class RequestHandler:
-    """What all routes share."""
+    """Reads requests, waits for the worker and writes answers, for all routes."""
 
     def __init__(self, settings: ServeSettings, worker: Worker) -> None:
         self.settings, self.worker = settings, worker
         self._writer = ThreadPoolExecutor(1, "firth-writer")
 
     async def read(self, request: Request, kind: type[SomeBody]) -> SomeBody:
-        """The body of a request, checked."""
+        """The body of a request, validated and within the limits."""
         given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if given != "application/json":
             raise Problem(415, "the body must be JSON: send it as 'Content-Type: application/json'")
@@ -213,19 +222,19 @@ class RequestHandler:
             body = kind.model_validate_json(raw)
         except ValidationError as error:
             raise Problem(422, explain(kind, error)) from None
-        self._check_texts(body.texts_read())  # type: ignore[attr-defined]
+        self._check_texts(body.texts_read())
         return body
 
     async def _bytes(self, request: Request) -> bytes:
         most = self.settings.max_body_bytes
         too_large = Problem(413, f"the body is larger than {most:,} bytes: send less at once", close=True)
         declared = request.headers.get("content-length", "0")
-        if declared.isdigit() and int(declared) > _DRAINED * most:
+        if declared.isdigit() and int(declared) > _DRAIN_FACTOR * most:
             raise too_large
         parts, size = [], 0
         async for part in request.stream():
             size += len(part)
-            if size > _DRAINED * most:
+            if size > _DRAIN_FACTOR * most:
                 raise too_large
             if size <= most:
                 parts.append(part)
@@ -240,8 +249,8 @@ class RequestHandler:
         if size > self.settings.max_text_bytes:
             raise Problem(413, f"{size:,} bytes of text, more than {self.settings.max_text_bytes:,}: send less at once")
 
-    async def do(self, jobs: Sequence[Job]) -> list[Any]:
-        """What the worker makes of the jobs of one request."""
+    async def do(self, jobs: Sequence[Job[Load, Result]]) -> list[Result]:
+        """The results of the jobs of one request."""
         self.worker.submit(jobs)
         results = [asyncio.wrap_future(job.result) for job in jobs]
         try:
@@ -252,20 +261,20 @@ class RequestHandler:
                 504, f"no answer within {self.settings.timeout_s:g} s: send less at once, or ask again later"
             ) from None
         except FirthError as error:
-            raise Problem(422, " ".join(str(error).split())[:_LONGEST]) from None
+            raise Problem(422, " ".join(str(error).split())[:_MAX_ERROR_LEN]) from None
         except Exception:
             log.exception("a request failed")
             raise Problem(500, "something is wrong inside the server; its log says what") from None
         finally:
-            for result in results:  # those that nobody waits for any more are not begun
+            for result in results:  # jobs that nobody waits for any more are not started
                 if not result.done():
                     result.cancel()
                 elif not result.cancelled():
                     result.exception()
 
-    async def write(self, answer: dict[str, Any], size: int = 0) -> Response:
-        """The answer as JSON; a large one is written in another thread while others are heard."""
-        if size <= _SMALL:
+    async def write(self, answer: Mapping[str, object], size: int = 0) -> Response:
+        """The answer as JSON; a large one is serialised in another thread so that the event loop stays free."""
+        if size <= _MANY_TEXTS:
             return Response(_json(answer), media_type="application/json")
         raw = await asyncio.get_running_loop().run_in_executor(self._writer, _json, answer)
         return Response(raw, media_type="application/json")
@@ -274,5 +283,5 @@ class RequestHandler:
         self._writer.shutdown(wait=False)
 
 
-def _json(value: Any) -> bytes:
+def _json(value: object) -> bytes:
     return to_json(value, inf_nan_mode="null")

@@ -9,7 +9,6 @@ B windows, T tokens.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.batching import Ints
-from firth.core.types import Batch, Encoding, Losses, TextReader
+from firth.core.types import Batch, Encoding, Losses, Prediction, TextReader
 from firth.data.labelled import AnswerExample
 from firth.nn.layers import pool_tokens
 from firth.tasks.answer_spans import Found, answer_scores, answer_tokens, best_threshold, find_answers
@@ -109,7 +108,7 @@ class AnswerQuestions:
 
     def batch(self, items: Sequence[Item]) -> Batch:
         rows = [row for item in items for row in item.rows]
-        arrays: dict[str, NDArray[Any]] = collate(rows, self.reader.pad_id)
+        arrays = collate(rows, self.reader.pad_id)
         arrays["owner"] = np.repeat(np.arange(len(items)), [len(item.target[0]) for item in items])
         arrays["spans"] = np.asarray([place for item in items for place in item.target[0]], np.int64)
         return Batch(arrays, {"task": len(arrays["spans"])}, int(arrays["doc_ids"].sum()))
@@ -143,7 +142,7 @@ class AnswerQuestions:
         rows = list(torch.stack((start, end), 1).cpu().numpy())
         return [np.stack(some) for some in by_owner(rows, batch.arrays["owner"])]
 
-    def prediction(self, example: AnswerExample, item: Item, output: NDArray[np.float32]) -> dict[str, Any]:
+    def prediction(self, example: AnswerExample, item: Item, output: NDArray[np.float32]) -> Prediction:
         found = self._found(example, item, output)
         best = found.best(self.threshold)
         return {
@@ -174,7 +173,7 @@ class AnswerQuestions:
             example.passage, scores[:, 0], scores[:, 1], allowed, offsets, self.config.max_answer_len, _NUM_BEST, nulls
         )
 
-    def tune_threshold(self, examples: Sequence[AnswerExample], predictions: Sequence[dict[str, Any]]) -> float | None:
+    def tune_threshold(self, examples: Sequence[AnswerExample], predictions: Sequence[Prediction]) -> float | None:
         """Above which score of "no answer" nothing is answered: what serves the dev set best."""
         if not any(example.impossible for example in examples):
             return None
@@ -186,17 +185,15 @@ class AnswerQuestions:
         return best_threshold(scores, nulls, answered, answerable).value
 
     def score(
-        self, examples: Sequence[AnswerExample], items: Sequence[Item], predictions: Sequence[dict[str, Any]]
+        self, examples: Sequence[AnswerExample], items: Sequence[Item], predictions: Sequence[Prediction]
     ) -> dict[str, float]:
         rows = self._each(examples, predictions)
         return {"exact": float(rows[:, 0].mean()), "f1": float(rows[:, 1].mean())}
 
-    def interval(
-        self, examples: Sequence[AnswerExample], predictions: Sequence[dict[str, Any]]
-    ) -> tuple[str, Interval]:
+    def interval(self, examples: Sequence[AnswerExample], predictions: Sequence[Prediction]) -> tuple[str, Interval]:
         return "f1", mean_interval(self._each(examples, predictions)[:, 1])
 
-    def _each(self, examples: Sequence[AnswerExample], predictions: Sequence[dict[str, Any]]) -> NDArray[np.float64]:
+    def _each(self, examples: Sequence[AnswerExample], predictions: Sequence[Prediction]) -> NDArray[np.float64]:
         answers = [_texts(example) for example in examples]
         return answer_scores([found["answer"] for found in predictions], answers, self.measure)
 
@@ -211,7 +208,7 @@ _ALIGN_DIM = 128
 
 
 class AnswerApart(AnswerQuestions):
-    """The same task on two rows a window."""
+    """The same task with question and passage encoded separately: two rows per window."""
 
     def build(self, pairs: bool = True) -> TaskNetwork:
         return ComparingNetwork(self.config, self.reader)
@@ -256,7 +253,7 @@ class AnswerApart(AnswerQuestions):
 
 
 def _words(text: str, offsets: Ints) -> list[str]:
-    """What each token stands for, so that words that no vocabulary has are told apart."""
+    """The text of each token, so that different unknown words differ."""
     return [text[start:end].lower() for start, end in offsets.tolist()]
 
 

@@ -1,4 +1,5 @@
-"""From scores of starts and ends to answers: the best valid spans, over windows of one passage.
+"""Extractive answers: the best spans by start and end scores over the windows of a passage, the scores of answers (SQuAD,
+CMRC), and the threshold for "no answer".
 
 B windows, T tokens, M longest answer in tokens, S spans kept.
 """
@@ -282,11 +283,3 @@ def best_threshold(scores: ArrayLike, null_scores: ArrayLike, answered: ArrayLik
         # Withholds everything: below every null score, unless the script's own 0 already does that.
         return Threshold(nothing / len(scores_N), min(0.0, float(np.nextafter(sorted_nulls[0], -np.inf))))
     return Threshold(float(totals[best]) / len(scores_N), float(sorted_nulls[best]))
-
-
-def with_threshold(
-    scores: ArrayLike, null_scores: ArrayLike, answerable: ArrayLike, threshold: float
-) -> NDArray[np.float64]:
-    """The scores of each question when those with a null score above the threshold are left unanswered."""
-    withheld = np.asarray(null_scores, np.float64) > threshold
-    return np.where(withheld, ~np.asarray(answerable, np.bool_), np.asarray(scores, np.float64)).astype(np.float64)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from firth.core.batching import Ints, cut_batches, hashed
 from firth.core.errors import FirthError, nearest
 from firth.core.types import Frame
 
+OneRow = TypeVar("OneRow")
 _POOL = 4  # batches that share out their rows by length
 
 
@@ -56,7 +57,7 @@ class Item:
     """An example as rows; ``target`` is whatever its task learns from."""
 
     rows: tuple[Row, ...]
-    target: Any
+    target: Any  # a label, tags, or spans with offsets: only its task reads it
     number: int  # of the example
 
     @property
@@ -98,7 +99,7 @@ def cut_pair(first_len: int, second_len: int, room: int) -> tuple[int, int]:
     return half, room - half
 
 
-def collate(rows: Sequence[Row], pad_id: int) -> dict[str, NDArray[Any]]:
+def collate(rows: Sequence[Row], pad_id: int) -> dict[str, Ints]:
     """Arrays [B, T]: ids, blocks (1 where there is a token) and segments; T is at least 1, also for empty texts."""
     longest = max(1, *(len(row.ids) for row in rows))
     ids = np.full((len(rows), longest, *rows[0].ids.shape[1:]), pad_id, np.int64)
@@ -112,9 +113,9 @@ def collate(rows: Sequence[Row], pad_id: int) -> dict[str, NDArray[Any]]:
     return {"ids": ids, "doc_ids": blocks, "segments": segments}
 
 
-def by_owner(rows: Sequence[NDArray[Any]], owner: NDArray[np.int64]) -> list[list[NDArray[Any]]]:
+def by_owner(rows: Sequence[OneRow], owner: Ints) -> list[list[OneRow]]:
     """Rows sorted into the examples that they belong to."""
-    found: list[list[NDArray[Any]]] = [[] for _ in range(int(owner[-1]) + 1)]
+    found: list[list[OneRow]] = [[] for _ in range(int(owner[-1]) + 1)]
     for row, number in zip(rows, owner.tolist(), strict=True):
         found[number].append(row)
     return found

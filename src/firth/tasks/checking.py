@@ -5,7 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from firth.tasks.tag_schemes import bad_tags, detect_scheme
 from firth.tokenizers.words import HAN_CLASS
 
 AnyExample = TextExample | TagExample | AnswerExample
+OneKind = TypeVar("OneKind", TextExample, TagExample, AnswerExample)
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 _WORDS = re.compile(rf"[{HAN_CLASS}]|[^\W{HAN_CLASS}]+")
 
@@ -48,8 +49,13 @@ class Check:
         for problem in self.problems:
             if problem.grave and (learning or not problem.only_learning):
                 raise FirthError(
-                    f"{problem.first}: {problem.what} ({problem.count} in all); mend the data, --check shows all"
+                    f"{problem.first}: {problem.what} ({problem.count} in all); fix the data, --check shows all"
                 )
+
+
+def all_of(kind: type[OneKind], examples: Iterable[AnyExample]) -> list[OneKind]:
+    """Examples of a task that are all of one kind, for the type checker."""
+    return [example for example in examples if isinstance(example, kind)]
 
 
 def check_examples(
@@ -168,7 +174,7 @@ def _key(example: AnyExample) -> Hashable:
 
 def _shared(train: Sequence[AnyExample], dev: Sequence[AnyExample] | None) -> list[Problem]:
     """Texts that occur twice: with two labels in train, or in train and dev."""
-    known: dict[Hashable, Any] = {}
+    known: dict[Hashable, str | float | None] = {}
     torn = [
         example.where or "train"
         for example in train

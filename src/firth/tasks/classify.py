@@ -1,14 +1,14 @@
 """Classes or a score for one text or two (Devlin et al. 2018, fig. 4 a, b)."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from firth.core.types import Batch, Losses, TextReader
+from firth.core.types import Batch, Losses, Prediction, TextReader
 from firth.data.labelled import TextExample
 from firth.tasks.batches import Item, Row, collate, cut_pair, frame_row, pieces_of
 from firth.tasks.config import TaskConfig
@@ -22,6 +22,8 @@ from firth.tasks.scores import (
     number_scores,
     spearman,
 )
+
+Numbers: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
 
 
 class Classify:
@@ -96,10 +98,11 @@ class Classify:
         arrays = collate(rows, self.reader.pad_id)
         arrays["owner"] = np.repeat(np.arange(len(items)), [len(item.rows) for item in items])
         arrays["part"] = np.asarray([row.part for row in rows])
-        if all(item.target is not None for item in items):
-            kind = np.float32 if self.regresses else np.int64
-            arrays["labels"] = np.asarray([item.target for item in items], kind)
-        return Batch(arrays, {"task": len(items)}, int(arrays["doc_ids"].sum()))
+        counts, num_tokens = {"task": len(items)}, int(arrays["doc_ids"].sum())
+        if any(item.target is None for item in items):
+            return Batch(arrays, counts, num_tokens)
+        labels = np.asarray([item.target for item in items], np.float32 if self.regresses else np.int64)
+        return Batch({**arrays, "labels": labels}, counts, num_tokens)
 
     # -- learning
 
@@ -118,7 +121,7 @@ class Classify:
         scores = network.text_scores(batch.tensors, batch.counts["task"])
         return list((scores if self.regresses else scores.softmax(-1)).cpu().numpy())
 
-    def prediction(self, example: TextExample, item: Item, output: NDArray[np.float32]) -> dict[str, Any]:
+    def prediction(self, example: TextExample, item: Item, output: NDArray[np.float32]) -> Prediction:
         if self.regresses:
             return {"score": float(output[0])}
         order = np.argsort(-output, kind="stable")
@@ -126,23 +129,21 @@ class Classify:
         return {"label": self.config.labels[int(order[0])], "probabilities": probabilities}
 
     def score(
-        self, examples: Sequence[TextExample], items: Sequence[Item], predictions: Sequence[dict[str, Any]]
+        self, examples: Sequence[TextExample], items: Sequence[Item], predictions: Sequence[Prediction]
     ) -> dict[str, float]:
         true, guessed = self._sides(examples, predictions)
         return number_scores(true, guessed) if self.regresses else classify_scores(true, guessed, len(self.number))
 
-    def interval(self, examples: Sequence[TextExample], predictions: Sequence[dict[str, Any]]) -> tuple[str, Interval]:
+    def interval(self, examples: Sequence[TextExample], predictions: Sequence[Prediction]) -> tuple[str, Interval]:
         """What the main score could be on other examples, 95 times in 100."""
         true, guessed = self._sides(examples, predictions)
         if self.regresses:
             return "spearman", interval_of_rows(lambda rows: float(spearman(true[rows], guessed[rows])), len(true))
         return "accuracy", confusion_interval(true, guessed, len(self.number), accuracy)
 
-    def _sides(
-        self, examples: Sequence[TextExample], predictions: Sequence[dict[str, Any]]
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _sides(self, examples: Sequence[TextExample], predictions: Sequence[Prediction]) -> tuple[Numbers, Numbers]:
         if self.regresses:
             true = np.asarray([float(example.label or 0.0) for example in examples])
             return true, np.asarray([found["score"] for found in predictions])
         labels = [self.number[str(example.label)] for example in examples]
-        return np.asarray(labels), np.asarray([self.number[found["label"]] for found in predictions])
+        return np.asarray(labels), np.asarray([self.number[str(found["label"])] for found in predictions])

@@ -51,7 +51,7 @@ class TaskConfig(Config):
     )
     null_threshold: float | None = None  # found on the dev set; none: there is always an answer
 
-    # a teacher beside the labels
+    # distillation
     teacher_weight: Probability = 0.9  # of what it says, against 1 minus that of the labels
     temperature: Annotated[float, Field(gt=0)] = 2.0
     hidden_weight: Annotated[float, Field(ge=0)] = 0.0  # of the difference to its layers

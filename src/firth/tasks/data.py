@@ -1,10 +1,10 @@
-"""The labelled files of a task, read by its kind, and a look at them."""
+"""The labelled files of a task: reading and checking them, labels and tag schemes, stratified shares."""
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from firth.core.batching import hashed, uniform
 from firth.core.errors import FirthError
 from firth.data.answers import read_answers
-from firth.data.labelled import AnswerExample, Columns, TagExample, read_texts
+from firth.data.labelled import AnswerExample, Columns, TagExample, TextExample, read_texts
 from firth.data.tagged import TagColumns, read_tagged
-from firth.tasks.checking import Check, check_examples
+from firth.tasks.checking import AnyExample, Check, all_of, check_examples
 from firth.tasks.config import TaskConfig
 from firth.tasks.tag_schemes import convert, repair
 from firth.tokenizers.word_tokens import join_words
 from firth.tokenizers.words import has_han
+
+OneExample = TypeVar("OneExample", bound=AnyExample)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Reading:
     encoding: str | None = None  # None: UTF-8, or what a byte order mark says
 
 
-def read_examples(task: str, path: Path, reading: Reading, for_scoring: bool = False) -> list[Any]:
+def read_examples(task: str, path: Path, reading: Reading, for_scoring: bool = False) -> list[AnyExample]:
     """Examples of a file for a kind of task; to score answers their texts are enough."""
     name = str(path)
     if task in ("classify", "score"):
@@ -59,30 +61,32 @@ def tag_columns(word: str | None, tag: str | None) -> TagColumns:
 class TaskData:
     """Training and dev examples, and what was seen in them."""
 
-    train: list[Any]
-    dev: list[Any]
+    train: list[AnyExample]
+    dev: list[AnyExample]
     check: Check
 
     @property
     def pairs(self) -> bool:
-        return any(getattr(example, "second", None) is not None for example in self.train)
+        return any(example.second is not None for example in all_of(TextExample, self.train))
 
     def characters(self) -> bool:
         """Whether Chinese words of the examples are single characters."""
-        sizes = [len(word) for example in self.train for word in example.words if has_han(word)]
+        sizes = [len(word) for example in all_of(TagExample, self.train) for word in example.words if has_han(word)]
         return bool(sizes) and sum(size == 1 for size in sizes) > 0.98 * len(sizes)
 
     def configured(self, config: TaskConfig) -> TaskConfig:
         """The settings with the labels and the scheme of these examples."""
         if config.task == "tag":
-            counts = Counter(tag for example in self.train for tag in example.tags or ())
+            counts = Counter(tag for example in all_of(TagExample, self.train) for tag in example.tags or ())
             usual = "O" if "O" in counts else max(counts, key=counts.__getitem__, default="")
             found = {"labels": _labels(config, counts), "scheme": self.check.scheme, "default_label": usual}
             return config.replace(**found, characters=self.characters())
         if config.task == "classify":
-            return config.replace(labels=_labels(config, {str(example.label) for example in self.train}))
+            return config.replace(
+                labels=_labels(config, {str(example.label) for example in all_of(TextExample, self.train)})
+            )
         if config.task == "answer" and config.answer_metric is None:
-            texts = [answer.text for example in self.train for answer in example.answers]
+            texts = [answer.text for example in all_of(AnswerExample, self.train) for answer in example.answers]
             return config.replace(answer_metric="cmrc" if 2 * sum(map(has_han, texts)) > len(texts) else "squad2")
         return config
 
@@ -98,7 +102,7 @@ def _labels(config: TaskConfig, found: Collection[str]) -> list[str]:
 
 
 def read_task(task: str, train: Path, dev: Path | None, reading: Reading) -> TaskData:
-    """Both files, looked through; what makes training senseless is an error."""
+    """Reads and checks both files; data that cannot be trained on is an error."""
     first = read_examples(task, train, reading)
     second = read_examples(task, dev, reading, for_scoring=True) if dev is not None else []
     if not first:
@@ -108,18 +112,22 @@ def read_task(task: str, train: Path, dev: Path | None, reading: Reading) -> Tas
     return build_data(task, first, second, reading.repair_tags)
 
 
-def build_data(task: str, train: Sequence[Any], dev: Sequence[Any], repair_tags: bool = False) -> TaskData:
+def build_data(
+    task: str, train: Sequence[AnyExample], dev: Sequence[AnyExample], repair_tags: bool = False
+) -> TaskData:
     check = check_examples(train, dev or None, task)
     if check.scheme == "iob1":  # a label then says by itself where a span begins
-        train, dev = ([_converted(example, "bio") for example in some] for some in (train, dev))
+        train, dev = ([_converted(example, "bio") for example in all_of(TagExample, some)] for some in (train, dev))
         check = check_examples(train, dev or None, task)
     if repair_tags and check.scheme is not None:
-        train, dev = ([_repaired(example, check.scheme) for example in some] for some in (train, dev))
+        train, dev = (
+            [_repaired(example, check.scheme) for example in all_of(TagExample, some)] for some in (train, dev)
+        )
         check = check_examples(train, dev or None, task)
     return TaskData(list(train), list(dev), check)
 
 
-def texts_of(example: Any) -> list[str]:
+def texts_of(example: AnyExample) -> list[str]:
     """Everything that is to be read in an example."""
     if isinstance(example, TagExample):
         return [example.text or join_words(example.words)]
@@ -150,7 +158,7 @@ def check_shares(shares: Sequence[float]) -> list[float]:
     return sorted(shares)
 
 
-def take_share(examples: Sequence[Any], share: float, seed: int) -> list[Any]:
+def take_share(examples: Sequence[OneExample], share: float, seed: int) -> list[OneExample]:
     """That share of the examples, in their order; at least one of every kind."""
     kinds = strata(examples)
     size = min(len(examples), max(round(share * len(examples)), len(set(kinds))))
@@ -178,17 +186,20 @@ def nested_order(kinds: Sequence[Hashable], seed: int) -> NDArray[np.int64]:
     return np.lexsort((random_N, place_N))
 
 
-def strata(examples: Sequence[Any]) -> list[Hashable]:
+def strata(examples: Sequence[AnyExample]) -> list[Hashable]:
     """The kind of each example: its class, a tenth of the range of scores, its rarest tag, whether it has an answer."""
     if not examples:
         return []
     first = examples[0]
     if isinstance(first, AnswerExample):
-        return [example.impossible for example in examples]
+        return [example.impossible for example in all_of(AnswerExample, examples)]
     if isinstance(first, TagExample):
-        counts = Counter(tag for example in examples for tag in set(example.tags or ()))
-        return [min(example.tags or ("",), key=lambda tag: (counts[tag], tag)) for example in examples]
+        tagged = all_of(TagExample, examples)
+        counts = Counter(tag for example in tagged for tag in set(example.tags or ()))
+        return [min(example.tags or ("",), key=lambda tag: (counts[tag], tag)) for example in tagged]
+    texts = all_of(TextExample, examples)
     if isinstance(first.label, int | float):
-        ranks = np.argsort(np.argsort([float(example.label) for example in examples], kind="stable"), kind="stable")
-        return list((ranks * _NUM_BINS // len(examples)).tolist())
-    return [str(example.label) for example in examples]
+        scores = [float(example.label or 0.0) for example in texts]
+        ranks = np.argsort(np.argsort(scores, kind="stable"), kind="stable")
+        return list((ranks * _NUM_BINS // len(texts)).tolist())
+    return [str(example.label) for example in texts]

@@ -1,4 +1,4 @@
-"""A student learns from a teacher: soft labels, and the teacher's layers (Hinton et al. 2015; Jiao et al. 2020, TinyBERT).
+"""Knowledge distillation: soft labels, and the teacher's layers (Hinton et al. 2015; Jiao et al. 2020, TinyBERT).
 
 The loss is ``(1 - α) task + α soft + β hidden``. With scores s of the student and t of the teacher, and a temperature τ,
 
@@ -12,7 +12,6 @@ B rows, N examples, T tokens, K outputs, D width of the student, D' of the teach
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,15 +19,18 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from firth.core.batching import batches_by_length
+from firth.core.batching import Ints, batches_by_length
 from firth.core.errors import FirthError
 from firth.core.types import Batch, Inputs, Losses
+from firth.data.labelled import TagExample
 from firth.models.shared.model import Model
 from firth.tasks.answer import ComparingNetwork
 from firth.tasks.batches import Item, Row, collate
+from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.model import TaskModel
 from firth.tasks.network import TaskNetwork
+from firth.tasks.tag import TagNetwork
 from firth.tasks.training import Finetuning, Task, item_cost
 
 _KEPT_BYTES = 1_500_000_000  # of the teacher's layers; beyond that they are computed for each batch
@@ -63,14 +65,14 @@ class Teacher:
         self.task, self.network, self.config = task, network, config
         self.columns, self.same_tokens = columns, same_tokens
         self._scores: dict[
-            int, tuple[Any, Floats]
+            int, tuple[AnyExample, Floats]
         ] = {}  # by the example's identity; the example is kept so that it stays one
         self._rows: dict[tuple[bytes, bytes], Floats] = {}
         self._layers: dict[tuple[bytes, bytes], Floats] = {}
 
     # -- scores
 
-    def listen(self, examples: Sequence[Any], device: str) -> None:
+    def listen(self, examples: Sequence[AnyExample], device: str) -> None:
         """What it says about each example that it was not asked about yet: [K], or [words, K]."""
         new = [example for example in examples if id(example) not in self._scores]
         items = [self.task.item(example, number) for number, example in enumerate(new)]
@@ -83,18 +85,18 @@ class Teacher:
                 for number, found in zip(numbers.tolist(), asked, strict=True):
                     self._scores[id(new[number])] = (new[number], found)
 
-    def _asked(self, items: Sequence[Item], examples: Sequence[Any], device: str) -> list[Floats]:
+    def _asked(self, items: Sequence[Item], examples: Sequence[AnyExample], device: str) -> list[Floats]:
         batch = self.task.batch(items).to(device)
         if self.config.task != "tag":
             scores = self.network.text_scores(batch.tensors, len(items))[:, self.columns]
             return list(scores.cpu().numpy())
         scores, words = self.network.token_scores(batch.tensors), batch.arrays["words"]
-        crf: Any = getattr(self.network, "crf", None)
+        crf = self.network.crf if isinstance(self.network, TagNetwork) else None
         if crf is not None:  # what a CRF says of a word is its marginal, given all others
             scores = crf.marginals(scores, batch.tensors["words"] >= 0).clamp(min=_SMALL).log()
         found_BTK = scores[:, :, self.columns].cpu().numpy()
         taught = []
-        for number, example in enumerate(examples):
+        for number, example in enumerate(all_of(TagExample, examples)):
             mine = batch.arrays["owner"] == number
             judged = words[mine]
             table = np.zeros((len(example.words), len(self.columns)), np.float32)
@@ -102,7 +104,7 @@ class Teacher:
             taught.append(table)
         return taught
 
-    def scores(self, example: Any) -> Floats:
+    def scores(self, example: AnyExample) -> Floats:
         return self._scores[id(example)][1]
 
     # -- what has a place at every token of a row
@@ -170,7 +172,7 @@ class _Overheard:
         self.network = network
         self.heard: torch.Tensor | None = None
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.network, name)
 
     def text_scores(self, tensors: Mapping[str, torch.Tensor], num_texts: int) -> torch.Tensor:
@@ -183,15 +185,15 @@ class _Overheard:
 
 
 class Distillation(Finetuning):
-    """Fine-tuning with a teacher beside the labels."""
+    """Fine-tuning on the labels and on the outputs of a teacher."""
 
     def __init__(
         self,
         config: TaskConfig,
         task: Task,
         network: TaskNetwork,
-        train: Sequence[Any],
-        dev: Sequence[Any],
+        train: Sequence[AnyExample],
+        dev: Sequence[AnyExample],
         teacher: Teacher,
     ) -> None:
         super().__init__(config, task, network, train, dev)
@@ -231,7 +233,7 @@ class Distillation(Finetuning):
             counts["hidden"] = batch.num_tokens
         return Batch(arrays, counts, batch.num_tokens)
 
-    def _taught(self, items: Sequence[Item], rows: Sequence[Row], arrays: Mapping[str, NDArray[Any]]) -> Floats:
+    def _taught(self, items: Sequence[Item], rows: Sequence[Row], arrays: Mapping[str, Ints]) -> Floats:
         """[N, K], or at every token of a row [B, T, K]."""
         if self.config.task in ("classify", "score"):
             return np.stack([self.teacher.scores(self.train[item.number]) for item in items])
@@ -257,7 +259,7 @@ class Distillation(Finetuning):
         if taught.project is not None:  # every layer is read once, by the task and by the comparison
             hidden = self.network.reader_module(Inputs.of(tensors)).hidden
             tensors = {**tensors, "features": hidden}
-        overheard: Any = _Overheard(self.network)
+        overheard = _Overheard(self.network)
         own = self.task.loss(overheard, Batch(batch.arrays, batch.counts, batch.num_tokens, tensors))
         penalty = self.network.penalty()
         sums = {name: loss + penalty * batch.counts[name] for name, loss in own.sums.items()}

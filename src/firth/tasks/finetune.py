@@ -6,17 +6,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from firth.core.files import read_json, write_json
-from firth.core.records import CellSettings, LayerMix, ScoreInterval, SharePoint, TaskResult, TestResult
+from firth.core.records import CellSettings, ScoreInterval, SharePoint, TaskResult, TestResult
 from firth.core.registry import TrainingConfig
-from firth.core.types import Progress
+from firth.core.types import Prediction, Progress
+from firth.data.labelled import TagExample
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors, ScratchModel
 from firth.reports.page import line_chart
+from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData, check_shares, take_share, texts_of
 from firth.tasks.distillation import Distillation, Teacher, check_distillation
@@ -31,7 +32,9 @@ def load_base(base: str, data: TaskData, config: TaskConfig) -> Model:
     """The representation below the task; ``scratch`` is none at all."""
     if base == SCRATCH:
         texts = [
-            text for example in data.train for text in ([example.words] if config.task == "tag" else texts_of(example))
+            text
+            for example in data.train
+            for text in ([example.words] if isinstance(example, TagExample) else texts_of(example))
         ]
         return ScratchModel.of_texts(texts, seed=config.seed)
     return load_base_model(Path(base))
@@ -55,7 +58,7 @@ def rehearse(
     model.task.item(max((*data.train, *data.dev), key=_size), 0)
 
 
-def _size(example: Any) -> int:
+def _size(example: AnyExample) -> int:
     return sum(len(getattr(example, name, None) or "") for name in ("text", "second", "words", "question", "passage"))
 
 
@@ -84,8 +87,8 @@ def _prepared(
     config: TaskConfig,
     base: Model,
     data: TaskData,
-    train: list[Any],
-    dev: list[Any],
+    train: list[AnyExample],
+    dev: list[AnyExample],
     extra_vectors: ExtraVectors | None,
     folder: Path,
     progress: Progress | None,
@@ -135,7 +138,7 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
     fewest = 3 if transformer else 10
     most = _MOST_TAGGED if config.task == "tag" and not transformer else _MOST
     epochs = min(most, max(fewest, round(_READ / max(num_train, 1))))
-    usual: dict[str, Any] = {"epochs": epochs, "patience": max(4, epochs // 5)}
+    usual: dict[str, object] = {"epochs": epochs, "patience": max(4, epochs // 5)}
     if not transformer:
         usual |= {"body": "bilstm", "dropout_prob": 0.3, "warmup_ratio": 0.0, "tune": spec.name == SCRATCH}
         if config.task == "tag" and num_train < _FEW:
@@ -216,7 +219,7 @@ def share_chart(curves: Mapping[str, Sequence[SharePoint]], metric: str) -> str:
 
 
 RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.json", "metrics.jsonl"
-Predictions = list[dict[str, Any]]
+Predictions = list[Prediction]
 
 
 @dataclass(frozen=True)
@@ -301,7 +304,7 @@ def _result(
         seconds=seconds,
         trained_parameters=count_trained(model.network),
         parameters=model.num_parameters,
-        mixes={place: LayerMix(**mix) for place, mix in model.network.learned_mixes().items()},
+        mixes=model.network.learned_mixes(),
     )
 
 

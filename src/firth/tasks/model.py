@@ -1,13 +1,12 @@
 """A task that was learned: base, network and settings; how it predicts, is written and is read again.
 
 A task on a plain BERT with its usual head is a Hugging Face directory; any other is the base (copied
-whole into ``base/``) with the task's own weights beside it.
+whole into ``base/``) with the task's own weights in addition.
 """
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors, read_json, save_tensors, write_json
-from firth.core.types import TextReader
+from firth.core.types import Prediction, TextReader
 from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.models.bert.format import is_plain, save_bert
 from firth.models.elmo.format import OPTIONS, WEIGHTS, find_pair
@@ -25,15 +24,21 @@ from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.model import Attention, Model, TextLayers, load_model
 from firth.models.shared.static import ExtraVectors, ScratchModel, StaticModel, read_with_vectors
 from firth.tasks.answer import AnswerApart, AnswerQuestions, ComparingNetwork
+from firth.tasks.checking import AnyExample
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork
 from firth.tasks.tag import Tag
-from firth.tasks.training import Task, predict_items, predict_stream
+from firth.tasks.training import OneExample, Task, predict_items, predict_stream
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.words import has_han, is_border, split_words
 
-_TASKS: dict[str, Any] = {"classify": Classify, "score": Classify, "tag": Tag, "answer": AnswerQuestions}
+_TASKS: dict[str, Callable[[TaskConfig, TextReader], Task]] = {
+    "classify": Classify,
+    "score": Classify,
+    "tag": Tag,
+    "answer": AnswerQuestions,
+}
 _TAGGER = "TokenClassification"
 _OF_BASE = {"encode", "layers", "map", "context", "attention"}  # what a task passes on to its base
 SETTINGS, _WEIGHTS, _BASE, _EXTRA = "task.json", "task.safetensors", "base", "extra_vectors"
@@ -45,8 +50,7 @@ _NOT_COPIED = shutil.ignore_patterns(
 def build_task(config: TaskConfig, reader: TextReader) -> Task:
     apart = not reader.joins_pairs or reader.summary == "mean"  # "no answer" is for the token to say that sums up
     kind = AnswerApart if config.task == "answer" and apart else _TASKS[config.task]
-    task: Task = kind(config, reader)
-    return task
+    return kind(config, reader)
 
 
 class TaskModel(Model):
@@ -66,7 +70,7 @@ class TaskModel(Model):
         self.config, self.base, self.task, self.network, self.pairs = config, base, task, network, pairs
         self.extra_vectors = extra_vectors
         self.dim, self.num_layers, self.spec_name = base.dim, base.num_layers, base.spec_name
-        self.either = False  # texts or pairs: a published directory does not say which it was taught
+        self.either = False  # texts or pairs: a published directory does not say which
 
     @property
     def num_parameters(self) -> int:
@@ -83,9 +87,9 @@ class TaskModel(Model):
     def _abilities(self) -> set[str]:
         return self.base._abilities() & _OF_BASE | {"predict"}
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         mixes = [
-            {"place": place, "weights": mix["weights"], "scale": mix["gamma"]}
+            {"place": place, "weights": list(mix.weights), "scale": mix.gamma}
             for place, mix in self.network.learned_mixes().items()
         ]
         return super().describe() | {
@@ -110,23 +114,23 @@ class TaskModel(Model):
 
     # -- predicting
 
-    def predict(self, texts: Any) -> list[dict[str, Any]]:
-        """A dictionary a text: label and probabilities; words, tags and entities; or answer, place and best.
+    def predict(self, texts: str | Sequence[str | Sequence[str]]) -> list[Prediction]:
+        """A dictionary for each text: label and probabilities; words, tags and entities; or answer, place and best.
 
         Texts are strings, pairs of strings (text and second; question and passage) or, for tags, lists of words.
         """
         examples = [self.example(text) for text in ([texts] if isinstance(texts, str) else texts)]
         return self.predict_examples(examples)
 
-    def predict_examples(self, examples: Sequence[Any]) -> list[dict[str, Any]]:
+    def predict_examples(self, examples: Sequence[AnyExample]) -> list[Prediction]:
         items = [self.task.item(example, number) for number, example in enumerate(examples)]
         return predict_items(self.task, self.network, examples, items, self.config.device)
 
-    def stream(self, examples: Iterable[Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    def stream(self, examples: Iterable[OneExample]) -> Iterator[tuple[OneExample, Prediction]]:
         """Pairs of example and prediction, in constant memory."""
         return predict_stream(self.task, self.network, examples, self.config.device)
 
-    def example(self, text: Any) -> Any:
+    def example(self, text: str | Sequence[str]) -> AnyExample:
         """What a user gives as an example of this task."""
         if self.config.task == "tag":
             return tag_example(text, self.config.characters)
@@ -193,7 +197,7 @@ class TaskModel(Model):
         heads = {"spans": out} if self.config.task == "answer" else {"classifier": out}
         if self.network.pooler is not None:
             heads["pooler"] = dict(self.network.pooler.state_dict())
-        more: dict[str, Any] = {}
+        more: dict[str, object] = {}
         if self.config.labels:
             more["id2label"] = {str(place): label for place, label in enumerate(self.config.labels)}
             more["label2id"] = {label: place for place, label in enumerate(self.config.labels)}
@@ -276,7 +280,7 @@ def load_published(folder: Path, config: TaskConfig | None = None, pairs: bool =
     return model
 
 
-def _published_config(folder: Path, heads: dict[str, Any]) -> TaskConfig:
+def _published_config(folder: Path, heads: Mapping[str, Mapping[str, torch.Tensor]]) -> TaskConfig:
     """The task of a directory: by the class that wrote it, or where it does not say, by its heads."""
     data = read_json(folder / "config.json")
     written_by = next(iter(data.get("architectures") or ()), "")
@@ -325,7 +329,7 @@ def _only(folder: Path) -> Path:
     return files[0] if files else folder
 
 
-def tag_example(text: str | list[str], characters: bool = False) -> TagExample:
+def tag_example(text: str | Sequence[str], characters: bool = False) -> TagExample:
     """Words as given, or those found in a text, with their characters in it; Chinese ones singly if so learned."""
     if not isinstance(text, str):
         return TagExample(list(text))

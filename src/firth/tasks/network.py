@@ -1,19 +1,19 @@
 """The network of a task: representation, mix of layers, body, and a head that is as small as possible.
 
 The representation enters before the body, after it, or in both places, each with a mix of its own (Peters et al. 2018,
-§3.3: ``[x; ELMo]`` below the task's recurrent network, ``[h; ELMo]`` above it); word vectors may stand beside it below.
+§3.3: ``[x; ELMo]`` below the task's recurrent network, ``[h; ELMo]`` above it); extra word vectors may be concatenated below.
 
-B rows, N examples, T tokens, D width, E width of word vectors beside, K outputs, L layers.
+B rows, N examples, T tokens, D width, E width of extra word vectors, K outputs, L layers.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from firth.core.errors import FirthError
+from firth.core.records import LayerMix
 from firth.core.types import Inputs, Layers, TextReader
 from firth.models.shared.encoder import Pooler
 from firth.models.shared.static import WithExtraVectors
@@ -22,11 +22,11 @@ from firth.tasks.config import TaskConfig
 
 Tensors = Mapping[str, torch.Tensor]
 PLACES = {"input": ("input",), "output": ("output",), "both": ("input", "output")}
-_FIXED = "reader_module.extra_vectors."  # vectors beside the representation are used as they are
+_FIXED = "reader_module.extra_vectors."  # frozen word vectors
 
 
 class TaskNetwork(nn.Module):
-    """What all tasks share: token vectors of a batch, and a vector a text."""
+    """What all tasks share: the vectors of a batch per token and per text."""
 
     def __init__(self, config: TaskConfig, reader: TextReader, num_outputs: int, compares: bool = False) -> None:
         super().__init__()
@@ -100,10 +100,10 @@ class TaskNetwork(nn.Module):
         """λ |w|² of all mixes, to be added to the mean loss."""
         return sum(mix.penalty() for mix in self.mixes.values() if isinstance(mix, ScalarMix) and mix.l2)
 
-    def learned_mixes(self) -> dict[str, dict[str, Any]]:
+    def learned_mixes(self) -> dict[str, LayerMix]:
         """By place: the share of each layer, and γ."""
         return {
-            place: {"weights": mix.weights(), "gamma": float(mix.gamma.detach())}
+            place: LayerMix(weights=tuple(mix.weights()), gamma=float(mix.gamma.detach()))
             for place, mix in self.mixes.items()
             if isinstance(mix, ScalarMix)
         }
@@ -111,7 +111,7 @@ class TaskNetwork(nn.Module):
     # -- token vectors
 
     def tokens(self, tensors: Tensors) -> torch.Tensor:
-        """A vector a token, [B, T, D]."""
+        """One vector per token, [B, T, D]."""
         layers = self._read(tensors)
         return self._above(self._below(tensors, layers), tensors, layers)
 
@@ -172,7 +172,7 @@ class TaskNetwork(nn.Module):
         pooled_BD = by_parts(self._pooled, tensors, self.config.max_batch_tokens)
         owner_B, part_B = tensors["owner"], tensors["part"]
         if len(pooled_BD) == num_texts:
-            return pooled_BD  # a row a text, in their order
+            return pooled_BD  # one row per text, in order
         first = pool_owned(pooled_BD[part_B == 0], owner_B[part_B == 0], num_texts, window_pool)
         if not bool((part_B == 1).any()):
             return first

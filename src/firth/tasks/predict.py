@@ -1,11 +1,11 @@
-"""Predictions for a file or standard input, one after the other, in constant memory."""
+"""Using a trained task: loading it, predictions for a file or standard input in constant memory, evaluation on a labelled
+file, and classification by a few-shot prompt."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -14,6 +14,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, stdin_lines
 from firth.core.registry import spec_of_model_type
 from firth.core.run import Run, is_run
+from firth.core.types import Prediction
 from firth.data.answers import read_answers
 from firth.data.labelled import AnswerExample, Columns, TextExample, stream_texts
 from firth.data.sources import Source, find_sources, numbered_lines
@@ -22,10 +23,11 @@ from firth.data.tagged import stream_tagged, tag_layout
 from firth.models.gpt.model import TEMPLATE, DecoderModel, PromptedLabel, classify_by_prompt
 from firth.models.shared.encoder_format import load_encoder
 from firth.models.shared.model import Model
+from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.data import Reading, build_data, read_examples, tag_columns
 from firth.tasks.model import SETTINGS, TaskModel, load_published, tag_example
 from firth.tasks.scores import accuracy, classify_scores, confusion_interval
-from firth.tasks.write.data import read_writing
+from firth.tasks.write.data import WritingExample, read_writing
 from firth.tasks.write.model import SETTINGS as WRITING
 from firth.tasks.write.model import WritingModel
 
@@ -72,7 +74,7 @@ def stored_reading(run: Path) -> Reading:
 
 
 def check_pair(example: TextExample, pairs: bool) -> None:
-    """What compares two texts wants two, and what reads one wants one."""
+    """An error if an example has two texts and the model reads one, or the other way round."""
     if (example.second is not None) != pairs:
         there, wanted = ("one text", "two") if pairs else ("two texts", "one")
         raise FirthError(
@@ -80,7 +82,7 @@ def check_pair(example: TextExample, pairs: bool) -> None:
         )
 
 
-def evaluate_task(model: TaskModel | WritingModel, run: Path, data: Path, reading: Reading) -> dict[str, Any]:
+def evaluate_task(model: TaskModel | WritingModel, run: Path, data: Path, reading: Reading) -> dict[str, object]:
     """All scores of the model of ``run``, and the interval in which the main one lies 95 times in 100. What ``reading``
     does not say is read as it was to learn."""
     given = {name: value for name, value in vars(reading).items() if value}
@@ -88,21 +90,22 @@ def evaluate_task(model: TaskModel | WritingModel, run: Path, data: Path, readin
     if isinstance(model, WritingModel):
         written = read_writing(model.config, data, None, reading, learning=False).train
         if model.config.form == "classify":
-            for example in written:
+            texts = all_of(TextExample, written)
+            for example in texts:
                 check_pair(example, model.config.pairs)
-            check_labels(model.config.labels, written, data)
+            check_labels(model.config.labels, texts, data)
         return {"examples": len(written), **model.score_examples(written)}
     examples = read_examples(model.config.task, data, reading, for_scoring=True)
     if not examples:
         raise FirthError(f"{data}: no examples in it; check the file")
     build_data(model.config.task, examples, []).check.refuse(learning=False)
     if model.config.task in ("classify", "score") and not model.either:
-        for example in examples:
+        for example in all_of(TextExample, examples):
             check_pair(example, model.pairs)
     if model.config.scheme == "bio":
         examples = build_data(model.config.task, examples, []).train
     if model.config.task == "classify":
-        check_labels(model.config.labels, examples, data)
+        check_labels(model.config.labels, all_of(TextExample, examples), data)
     predictions = model.predict_examples(examples)
     items = [model.task.item(example, number) for number, example in enumerate(examples)]
     name, (low, high) = model.task.interval(examples, predictions)
@@ -110,11 +113,11 @@ def evaluate_task(model: TaskModel | WritingModel, run: Path, data: Path, readin
     return {"examples": len(examples), **scores, "interval": {"metric": name, "low": low, "high": high}}
 
 
-def check_labels(known: Sequence[str], examples: Sequence[Any], data: Path, knows: str = "this model") -> None:
+def check_labels(known: Sequence[str], examples: Sequence[TextExample], data: Path, knows: str = "this model") -> None:
     for example in examples:
         if str(example.label) not in known:
             raise FirthError(
-                f"{example.where or data}: the label '{example.label}' is unknown to {knows} ({', '.join(known[:8])}); mend the file or train again"
+                f"{example.where or data}: the label '{example.label}' is unknown to {knows} ({', '.join(known[:8])}); fix the file or train again"
             )
 
 
@@ -123,7 +126,7 @@ Shown = Sequence[tuple[str, str]]
 
 def read_shown(path: Path, reading: Reading) -> list[TextExample]:
     """Examples to be shown or to be scored: one text and its label each."""
-    found: list[TextExample] = [example for example in read_examples("classify", path, reading) if example.label]
+    found = [example for example in all_of(TextExample, read_examples("classify", path, reading)) if example.label]
     if not found:
         raise FirthError(f"{path}: no labelled texts in it; check the file")
     for example in found:
@@ -131,7 +134,9 @@ def read_shown(path: Path, reading: Reading) -> list[TextExample]:
     return found
 
 
-def label_by_prompt(model: Model, shown: Path | Shown, texts: Sequence[str], template: str | None) -> Any:
+def label_by_prompt(
+    model: Model, shown: Path | Shown, texts: Sequence[str], template: str | None
+) -> list[PromptedLabel]:
     """The label of each text after the examples of a file, or after pairs of text and label."""
     if not isinstance(model, DecoderModel):
         raise FirthError(f"a model of kind '{model.kind}' cannot classify by prompt: use a decoder such as gpt-mini")
@@ -141,7 +146,7 @@ def label_by_prompt(model: Model, shown: Path | Shown, texts: Sequence[str], tem
     return found
 
 
-def evaluate_prompt(model: Model, shown: Path, data: Path, template: str | None, reading: Reading) -> dict[str, Any]:
+def evaluate_prompt(model: Model, shown: Path, data: Path, template: str | None, reading: Reading) -> dict[str, object]:
     """The scores that ``firth evaluate`` gives for a classifier, so that both can be compared."""
     examples = [(example.text, str(example.label)) for example in read_shown(shown, reading)]
     asked = read_shown(data, reading)
@@ -171,7 +176,7 @@ def predict_source(
     text: str | None,
     second: str | None,
     encoding: str | None = None,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Prediction]:
     """``{"text": ..., prediction}`` for every example; in plain text files every line is one, a tab parts two. Columns of
     tables are those that the task was trained with, unless some are named."""
     stored = stored_reading(run)
@@ -179,8 +184,8 @@ def predict_source(
         text, second = stored.text, stored.second
     reading = Reading(text, second, encoding=encoding or stored.encoding or "utf-8")
     if isinstance(model, WritingModel):
-        for example, found in model.stream(_examples_to_write(model, source, reading)):
-            yield {**_shown(example), **found}
+        for asked, written in model.stream(_examples_to_write(model, source, reading)):
+            yield {**_shown(asked), **written}
         return
     for example, found in model.stream(_examples(model, source, reading)):
         yield {**_shown(example), **found}
@@ -202,7 +207,7 @@ def find_names(
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _examples(model: TaskModel, source: str, reading: Reading) -> Iterator[Any]:
+def _examples(model: TaskModel, source: str, reading: Reading) -> Iterator[AnyExample]:
     task, encoding = model.config.task, reading.encoding or "utf-8"
     if _is_plain(task, source, encoding):
         for where, line in _lines(source, encoding):
@@ -218,7 +223,7 @@ def _examples(model: TaskModel, source: str, reading: Reading) -> Iterator[Any]:
             yield example
 
 
-def _examples_to_write(model: WritingModel, source: str, reading: Reading) -> Iterator[Any]:
+def _examples_to_write(model: WritingModel, source: str, reading: Reading) -> Iterator[WritingExample]:
     """Lines of plain text, or the rows of a table."""
     form, pairs, encoding = model.config.form, model.config.pairs, reading.encoding or "utf-8"
     if not _is_plain(form, source, encoding):
@@ -254,14 +259,14 @@ def _has_plain_lines(task: str, source: Source, encoding: str) -> bool:
     name = source.path.name.lower().removesuffix(source.packing)
     if source.format != "txt":
         return False
-    if task == "tag":  # columns of words and tags cannot be told from words by what is in them
+    if task == "tag":  # columns of words and tags look like plain words
         head = [line for _, line in islice(numbered_lines(source, encoding), _HEAD_LINES)]
         return not name.endswith(_TAGGED) and tag_layout(source, head) == "columns"
     return not name.endswith(".json") and table_format(source, encoding) != "jsonl"
 
 
-def _of_line(model: TaskModel, line: str, where: str) -> Any:
-    """A line is a text; for pairs two with a tab between, for answers question and passage."""
+def _of_line(model: TaskModel, line: str, where: str) -> AnyExample:
+    """The example of a line: a text; for pairs, two texts separated by a tab; for answers, question and passage."""
     if model.config.task == "tag":
         return tag_example(line, model.config.characters)
     if model.config.task != "answer" and not model.pairs and not (model.either and "\t" in line):
@@ -274,9 +279,11 @@ def _of_line(model: TaskModel, line: str, where: str) -> Any:
     )
 
 
-def _shown(example: Any) -> dict[str, Any]:
+def _shown(example: AnyExample) -> Prediction:
     if isinstance(example, TextExample):
-        return {"text": example.text} | ({} if example.second is None else {"second": example.second})
+        if example.second is None:
+            return {"text": example.text}
+        return {"text": example.text, "second": example.second}
     if isinstance(example, AnswerExample):
         return {"question": example.question}
     return {"text": example.text} if example.text else {}

@@ -3,7 +3,6 @@
 import html
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,10 @@ from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
 from firth.core.records import TaskRecord, TunedBase
 from firth.core.run import Run, RunRecord
+from firth.core.types import Prediction
+from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.reports.page import cards, line_chart, page, settings_table
+from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData
 from firth.tasks.finetune import share_chart
@@ -22,7 +24,7 @@ _WORST = 25
 _MOST_CLASSES = 40
 
 
-def write_task_report(run: Run, config: TaskConfig, data: TaskData, predictions: Sequence[dict[str, Any]]) -> None:
+def write_task_report(run: Run, config: TaskConfig, data: TaskData, predictions: Sequence[Prediction]) -> None:
     record, task = run.record, run.record.task
     assert task is not None
     name = html.escape(run.folder.name)
@@ -137,21 +139,21 @@ def _mixes(task: TaskRecord) -> str:
     return "<h2>Weight of each layer</h2>" + _table(["", *(f"at the {place}" for place in mixes)], rows)
 
 
-def _confusion(config: TaskConfig, data: TaskData, predictions: Sequence[dict[str, Any]]) -> str:
+def _confusion(config: TaskConfig, data: TaskData, predictions: Sequence[Prediction]) -> str:
     labels = config.labels
     if config.task != "classify" or len(labels) > _MOST_CLASSES:
         return ""
     number = {label: place for place, label in enumerate(labels)}
     counts = confusion(
-        [number[str(example.label)] for example in data.dev],
-        [number[found["label"]] for found in predictions],
+        [number[str(example.label)] for example in all_of(TextExample, data.dev)],
+        [number[str(found["label"])] for found in predictions],
         len(labels),
     )
     rows = [[label, *(str(count) for count in counts[place].tolist())] for place, label in enumerate(labels)]
     return "<h2>Confusions (rows: true, columns: guessed)</h2>" + _table(["", *labels], rows)
 
 
-def _errors(task: str, data: TaskData, predictions: Sequence[dict[str, Any]]) -> str:
+def _errors(task: str, data: TaskData, predictions: Sequence[Prediction]) -> str:
     """The errors that the model was surest of."""
     find = {"classify": _class_errors, "score": _score_errors, "tag": _tag_errors, "answer": _answer_errors}
     rows = sorted(find[task](data.dev, predictions), key=lambda row: -row[0])[:_WORST]
@@ -163,40 +165,41 @@ def _errors(task: str, data: TaskData, predictions: Sequence[dict[str, Any]]) ->
 _Error = tuple[float, str, str, str]
 
 
-def _class_errors(examples: Sequence[Any], predictions: Sequence[dict[str, Any]]) -> list[_Error]:
+def _class_errors(examples: Sequence[AnyExample], predictions: Sequence[Prediction]) -> list[_Error]:
     return [
-        (found["probabilities"][found["label"]], str(example.label), found["label"], _short(_both(example)))
-        for example, found in zip(examples, predictions, strict=True)
-        if found["label"] != str(example.label)
+        (found["probabilities"][label], str(example.label), label, _short(_both(example)))
+        for example, found in zip(all_of(TextExample, examples), predictions, strict=True)
+        if (label := str(found["label"])) != str(example.label)
     ]
 
 
-def _score_errors(examples: Sequence[Any], predictions: Sequence[dict[str, Any]]) -> list[_Error]:
+def _score_errors(examples: Sequence[AnyExample], predictions: Sequence[Prediction]) -> list[_Error]:
     return [
         (
-            abs(found["score"] - float(example.label)),
-            f"{example.label:g}",
+            abs(found["score"] - (label := float(example.label or 0.0))),
+            f"{label:g}",
             f"{found['score']:.2f}",
             _short(_both(example)),
         )
-        for example, found in zip(examples, predictions, strict=True)
+        for example, found in zip(all_of(TextExample, examples), predictions, strict=True)
     ]
 
 
-def _tag_errors(examples: Sequence[Any], predictions: Sequence[dict[str, Any]]) -> list[_Error]:
+def _tag_errors(examples: Sequence[AnyExample], predictions: Sequence[Prediction]) -> list[_Error]:
     rows = []
-    for example, found in zip(examples, predictions, strict=True):
-        wrong = np.flatnonzero([a != b for a, b in zip(example.tags, found["tags"], strict=True)])
+    for example, found in zip(all_of(TagExample, examples), predictions, strict=True):
+        tags = example.tags or []
+        wrong = np.flatnonzero([a != b for a, b in zip(tags, found["tags"], strict=True)])
         if len(wrong):
-            true = " ".join(f"{example.words[place]}/{example.tags[place]}" for place in wrong.tolist())
+            true = " ".join(f"{example.words[place]}/{tags[place]}" for place in wrong.tolist())
             guessed = " ".join(f"{example.words[place]}/{found['tags'][place]}" for place in wrong.tolist())
             rows.append((float(len(wrong)), _short(true), _short(guessed), _short(" ".join(example.words))))
     return rows
 
 
-def _answer_errors(examples: Sequence[Any], predictions: Sequence[dict[str, Any]]) -> list[_Error]:
+def _answer_errors(examples: Sequence[AnyExample], predictions: Sequence[Prediction]) -> list[_Error]:
     rows = []
-    for example, found in zip(examples, predictions, strict=True):
+    for example, found in zip(all_of(AnswerExample, examples), predictions, strict=True):
         true = [] if example.impossible else [answer.text for answer in example.answers]
         if found["answer"] not in (true or [""]):
             rows.append(
@@ -210,7 +213,7 @@ def _answer_errors(examples: Sequence[Any], predictions: Sequence[dict[str, Any]
     return rows
 
 
-def _both(example: Any) -> str:
+def _both(example: TextExample) -> str:
     return example.text + (f"  |  {example.second}" if example.second is not None else "")
 
 

@@ -1,4 +1,5 @@
-"""A run of ``firth finetune``: files, base and trainings put together; several seeds or shares, the best one kept."""
+"""A run of ``firth finetune``: reads the files, adapts the base to the task's text if asked, trains with several seeds, shares
+or settings, and keeps the best model."""
 
 import json
 import os
@@ -209,7 +210,7 @@ def start_finetune(
 
     Everything is looked at before a run that exists is removed."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise FirthError("a task is taught in one process: start firth finetune without torchrun")
+        raise FirthError("a task is trained in one process: start firth finetune without torchrun")
     data = _read_data(config.task, source, judged=seeds > 1 or sweep or bool(shares))
     if sweep and shares:
         raise FirthError("a sweep of settings and shares of the examples cannot be had at once: leave out one of them")

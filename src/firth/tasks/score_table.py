@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firth.core.errors import FirthError
+from firth.core.types import Prediction
 from firth.data.labelled import Chosen, Columns, TextExample, choose_columns
 from firth.data.sources import find_sources
 from firth.data.tables import Table, open_table, output_format, table_writer
@@ -114,10 +115,8 @@ def _added(model: TaskModel) -> list[str]:
     return [PREFIX + "label", PREFIX + "probability", *(f"probability_{label}" for label in model.config.labels)]
 
 
-def _values(model: TaskModel, found: dict[str, object]) -> list[object]:
+def _values(model: TaskModel, found: Prediction) -> list[object]:
     if model.config.task == "score":
         return [found["score"]]
-    probabilities = found["probabilities"]
-    assert isinstance(probabilities, dict)
-    label = found["label"]
+    probabilities, label = found["probabilities"], str(found["label"])
     return [label, probabilities[label], *(probabilities[one] for one in model.config.labels)]

@@ -103,7 +103,7 @@ def ranks(values: ArrayLike) -> Floats:
 
 
 def classify_scores(true: ArrayLike, guessed: ArrayLike, num_classes: int) -> dict[str, float]:
-    """What is told of a classifier."""
+    """The scores of a classifier."""
     table = confusion(true, guessed, num_classes)
     scores = class_scores(table)
     found = {
@@ -117,11 +117,11 @@ def classify_scores(true: ArrayLike, guessed: ArrayLike, num_classes: int) -> di
     return found
 
 
-SMALL_IS_GOOD = ("mean_squared_error",)  # told, but nothing is chosen by them
+SMALL_IS_GOOD = ("mean_squared_error",)  # reported, but no model is chosen by them
 
 
 def number_scores(true: ArrayLike, guessed: ArrayLike) -> dict[str, float]:
-    """What is told of scores such as likeness."""
+    """The scores of a regression, such as text similarity."""
     true_N, guessed_N = np.asarray(true, np.float64), np.asarray(guessed, np.float64)
     return {
         "pearson": float(pearson(true_N, guessed_N)),

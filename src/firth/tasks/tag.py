@@ -7,14 +7,13 @@ B rows, T tokens, K tags.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from firth.core.types import Batch, Losses, TextReader
+from firth.core.types import Batch, Entity, Losses, Prediction, TextReader
 from firth.data.labelled import TagExample
 from firth.nn.crf import CRF
 from firth.tasks.batches import Item, best_windows, by_owner, collate, frame_row, pieces_of
@@ -136,17 +135,17 @@ class Tag:
         rows = [row[keep] for row, keep in zip(found, kept, strict=True)]
         return [np.concatenate(some) for some in by_owner(rows, batch.arrays["owner"])]
 
-    def prediction(self, example: TagExample, item: Item, output: NDArray[np.float32]) -> dict[str, Any]:
+    def prediction(self, example: TagExample, item: Item, output: NDArray[np.float32]) -> Prediction:
         tags = [self.unread] * len(example.words)
         sure = [0.0] * len(example.words)
         for word, tag, probability in output.tolist():
             tags[int(word)], sure[int(word)] = self.config.labels[int(tag)], probability
-        found: dict[str, Any] = {"words": example.words, "tags": tags}
+        found: Prediction = {"words": example.words, "tags": tags}
         if self.config.scheme:
             found["entities"] = self._entities(example, tags, sure)
         return found
 
-    def _entities(self, example: TagExample, tags: list[str], sure: list[float]) -> list[dict[str, Any]]:
+    def _entities(self, example: TagExample, tags: list[str], sure: list[float]) -> list[Entity]:
         """Spans with their characters in the text that the words came from."""
         text, offsets = example.text, example.offsets
         if not offsets:
@@ -165,14 +164,14 @@ class Tag:
         ]
 
     def score(
-        self, examples: Sequence[TagExample], items: Sequence[Item], predictions: Sequence[dict[str, Any]]
+        self, examples: Sequence[TagExample], items: Sequence[Item], predictions: Sequence[Prediction]
     ) -> dict[str, float]:
         true, guessed = self._sides(examples, predictions)
         if self.config.scheme:
             return entity_scores(true, guessed)
         return {"accuracy": tag_accuracy(true, guessed)}
 
-    def interval(self, examples: Sequence[TagExample], predictions: Sequence[dict[str, Any]]) -> tuple[str, Interval]:
+    def interval(self, examples: Sequence[TagExample], predictions: Sequence[Prediction]) -> tuple[str, Interval]:
         true, guessed = self._sides(examples, predictions)
         if self.config.scheme:
             counts = entity_counts(true, guessed).counts.sum(1)
@@ -184,6 +183,8 @@ class Tag:
         return "accuracy", interval(rows, lambda sums: sums[:, 0] / np.maximum(sums[:, 1], 1))
 
     def _sides(
-        self, examples: Sequence[TagExample], predictions: Sequence[dict[str, Any]]
+        self, examples: Sequence[TagExample], predictions: Sequence[Prediction]
     ) -> tuple[list[list[str]], list[list[str]]]:
-        return [list(example.tags or ()) for example in examples], [found["tags"] for found in predictions]
+        return [list(example.tags or ()) for example in examples], [
+            [str(tag) for tag in found["tags"]] for found in predictions
+        ]

@@ -1,4 +1,5 @@
-"""Tags that mark stretches of words: BIO, IOB1, BIOES and BMES; their spans, check, repair, conversion.
+"""Tag schemes for spans of words (BIO, IOB1, BIOES, BMES): spans, validation, repair, conversion, and the scores of entities
+and tags.
 
 Spans are (type, first word, last word). Read leniently they are those of conlleval and of
 seqeval's default mode; read strictly, those of seqeval's ``mode="strict"``.
@@ -186,19 +187,6 @@ class EntityCounts:
 
     types: list[str]
     counts: NDArray[np.int64]
-
-    def by_type(self) -> dict[str, dict[str, float]]:
-        totals_Y3 = self.counts.sum(0)
-        precision, recall, f1 = prf(totals_Y3)
-        return {
-            name: {
-                "precision": float(precision[place]),
-                "recall": float(recall[place]),
-                "f1": float(f1[place]),
-                "support": int(totals_Y3[place, 2]),
-            }
-            for place, name in enumerate(self.types)
-        }
 
 
 def prf(sums: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:

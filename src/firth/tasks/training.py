@@ -1,8 +1,9 @@
-"""Fine-tuning as the one loop sees it: batches by number, a dev score, the best weights kept."""
+"""Fine-tuning as a ``Trainable`` for the training loop (batches by number, dev scores, the best weights), the protocol of a
+task, and predictions in batches."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -10,49 +11,56 @@ from numpy.typing import NDArray
 
 from firth.core.batching import batches_by_length
 from firth.core.errors import FirthError
-from firth.core.types import Batch, Inputs, Losses
+from firth.core.types import Batch, Inputs, Losses, Prediction
 from firth.tasks.batches import Item, Row, collate, shuffled_batches
+from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork
 from firth.tasks.scores import SMALL_IS_GOOD, Interval
 
-Example = TypeVar("Example")
+OneExample = TypeVar("OneExample", bound=AnyExample)
+Example = TypeVar("Example", contravariant=True)
+Net = TypeVar("Net", contravariant=True)
 _MAX_TOKENS, _MAX_ROWS, _CHUNK = 4096, 64, 256
 
 
-class Task(Protocol):
-    """What the kinds of tasks have in common."""
+class TaskOf(Protocol[Example, Net]):
+    """What all kinds of tasks have in common: examples to batches, loss, predictions, scores."""
 
     weights: dict[str, float]
 
     @property
     def metric(self) -> str: ...
 
-    def build(self, pairs: bool) -> Any: ...
+    def build(self, pairs: bool) -> TaskNetwork: ...
 
-    def learn_from(self, examples: Sequence[Any]) -> None: ...
+    def learn_from(self, examples: Sequence[Example]) -> None: ...
 
-    def start(self, network: Any, examples: Sequence[Any]) -> None: ...
+    def start(self, network: TaskNetwork, examples: Sequence[Example]) -> None: ...
 
-    def item(self, example: Any, number: int) -> Item: ...
+    def item(self, example: Example, number: int) -> Item: ...
 
     def lessons(self, item: Item) -> list[Item]:
-        """What is learned from at once: all of the item, or each of its windows by itself."""
+        """The training items of an example: the whole item, or each of its windows separately."""
         ...
 
     def batch(self, items: Sequence[Item]) -> Batch: ...
 
-    def loss(self, network: Any, batch: Batch) -> Losses: ...
+    def loss(self, network: Net, batch: Batch) -> Losses: ...
 
-    def outputs(self, network: Any, batch: Batch) -> list[NDArray[np.float32]]: ...
+    def outputs(self, network: Net, batch: Batch) -> list[NDArray[np.float32]]: ...
 
-    def prediction(self, example: Any, item: Item, output: NDArray[np.float32]) -> dict[str, Any]: ...
+    def prediction(self, example: Example, item: Item, output: NDArray[np.float32]) -> Prediction: ...
 
     def score(
-        self, examples: Sequence[Any], items: Sequence[Item], predictions: Sequence[dict[str, Any]]
+        self, examples: Sequence[Example], items: Sequence[Item], predictions: Sequence[Prediction]
     ) -> dict[str, float]: ...
 
-    def interval(self, examples: Sequence[Any], predictions: Sequence[dict[str, Any]]) -> tuple[str, Interval]: ...
+    def interval(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> tuple[str, Interval]: ...
+
+
+Task: TypeAlias = TaskOf[Any, Any]
+"""A task of any kind; the caller gives it examples and networks of its own kind."""
 
 
 def item_cost(item: Item) -> int:
@@ -63,13 +71,13 @@ def item_cost(item: Item) -> int:
 def predict_items(
     task: Task,
     network: TaskNetwork,
-    examples: Sequence[Any],
+    examples: Sequence[AnyExample],
     items: Sequence[Item],
     device: str = "cpu",
     batch_of: Callable[[Sequence[Item]], Batch] | None = None,
-) -> list[dict[str, Any]]:
-    """A prediction an example."""
-    found: list[dict[str, Any]] = [{} for _ in items]
+) -> list[Prediction]:
+    """A prediction for each example."""
+    found: list[Prediction] = [{} for _ in items]
     most = min(_MAX_TOKENS, network.config.max_batch_tokens)
     network.eval()
     with torch.inference_mode():
@@ -82,12 +90,12 @@ def predict_items(
 
 
 def predict_stream(
-    task: Task, network: TaskNetwork, examples: Iterable[Any], device: str = "cpu"
-) -> Iterator[tuple[Any, dict[str, Any]]]:
+    task: Task, network: TaskNetwork, examples: Iterable[OneExample], device: str = "cpu"
+) -> Iterator[tuple[OneExample, Prediction]]:
     """Pairs of example and prediction in their order, in memory for a few hundred examples."""
-    chunk: list[Any] = []
+    chunk: list[OneExample] = []
 
-    def flush() -> Iterator[tuple[Any, dict[str, Any]]]:
+    def flush() -> Iterator[tuple[OneExample, Prediction]]:
         items = [task.item(example, number) for number, example in enumerate(chunk)]
         yield from zip(chunk, predict_items(task, network, chunk, items, device), strict=True)
         chunk.clear()
@@ -111,8 +119,8 @@ class Finetuning:
         config: TaskConfig,
         task: Task,
         network: TaskNetwork,
-        train: Sequence[Any],
-        dev: Sequence[Any],
+        train: Sequence[AnyExample],
+        dev: Sequence[AnyExample],
     ) -> None:
         self.config, self.task, self.network = config, task, network
         self.module: torch.nn.Module = network
@@ -135,7 +143,7 @@ class Finetuning:
             self.cache = {}
         self.best: dict[str, float] | None = None
         self.best_weights: dict[str, torch.Tensor] = {}
-        self.predictions: list[dict[str, Any]] = []
+        self.predictions: list[Prediction] = []
         self.waited = 0
 
     @property
@@ -236,14 +244,12 @@ class Finetuning:
             vars(self.task)["threshold"] = self.best["null_threshold"]
 
 
-def _withheld(found: dict[str, Any], threshold: float) -> dict[str, Any]:
+def _withheld(found: Prediction, threshold: float) -> Prediction:
     """An answer after the threshold was found: kept, or taken back."""
-    best = found["best"][0] if found["best"] and found["no_answer_score"] <= threshold else None
-    return found | (
-        {"answer": "", "start": 0, "end": 0}
-        if best is None
-        else {"answer": best["answer"], "start": best["start"], "end": best["end"]}
-    )
+    if not found["best"] or found["no_answer_score"] > threshold:
+        return {**found, "answer": "", "start": 0, "end": 0}
+    best = found["best"][0]
+    return {**found, "answer": best["answer"], "start": best["start"], "end": best["end"]}
 
 
 def _threshold_of(task: Task) -> dict[str, float]:

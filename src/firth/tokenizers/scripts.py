@@ -53,23 +53,24 @@ def find_word_spans(text: str) -> list[tuple[int, int]]:
 
 @cache
 def _letters() -> NDArray[np.uint8]:
-    """Which characters below ``_SIZE`` are ideographs (2), or letters or marks of another script than ASCII's (1)."""
+    """Which characters below ``_SIZE`` are ideographs (3), Latin letters beyond ASCII (2), other letters or marks (1)."""
     kinds = np.zeros(_SIZE + 1, np.uint8)
-    kinds[_SIZE] = 2  # all above: the rarer ideographs
+    kinds[_SIZE] = 3  # all above: the rarer ideographs
     codes = np.frombuffer(_EVERY.encode("utf-32-le"), np.uint32)
     # Wide forms of ASCII are written in Chinese texts.
     others = r"[[\p{L}\p{M}]--[\p{Han}\u3001-\u303f\uff01-\uff65]]+"
-    for kind, pattern in ((1, others), (2, r"\p{Han}+")):
+    for kind, pattern in ((1, others), (2, r"[\p{Latin}--[\uff21-\uff5a]]+"), (3, r"\p{Han}+")):
         for match in regex.finditer(pattern, _EVERY, regex.V1):
             kinds[codes[match.start() : match.end()]] = kind
     return kinds
 
 
 def mostly_ideographs(text: str) -> bool:
-    """Whether nine tenths of the letters beyond ASCII are ideographs: Chinese, and not Japanese or Korean."""
+    """Whether nine tenths of the letters that are not Latin are ideographs (else it is Japanese, Korean...), and Latin
+    letters beyond ASCII, which a Chinese dictionary takes apart, are not more than those."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    _, others, ideographs = np.bincount(_letters()[np.minimum(codes, _SIZE)], minlength=3).tolist()
-    return bool(ideographs >= _CHINESE_SHARE * (ideographs + others))
+    _, others, latin, ideographs = np.bincount(_letters()[np.minimum(codes, _SIZE)], minlength=4).tolist()
+    return bool(ideographs >= _CHINESE_SHARE * (ideographs + others) and ideographs >= latin)
 
 
 @cache

@@ -185,7 +185,7 @@ def test_saved_and_loaded(fitted: firth.Classifier, tmp_path: Path) -> None:
     assert Run.open(tmp_path / "run").record.finished
     assert [one["label"] for one in firth.load(tmp_path / "run").predict(TEXTS)] == LABELS
     assert load_models([tmp_path / "run"]).by_name["run"].can("predict")
-    with pytest.raises(FirthError, match=r"no task of this kind \(tag\)"):
+    with pytest.raises(FirthError, match=r"not a run of this task \(tag\)"):
         firth.Tagger.load(tmp_path / "run")
 
 
@@ -248,6 +248,6 @@ def test_what_cannot_be_saved(run_folder: Path, tmp_path: Path) -> None:
         classifier().save(tmp_path / "run")
     model = firth.Classifier(base=str(run_folder), epochs=1, dev_share=0, settings={"layers": "mix"})
     model.fit(TEXTS, LABELS)._base_path = tmp_path / "gone"
-    with pytest.raises(FirthError, match="no longer there"):
+    with pytest.raises(FirthError, match="no longer exists"):
         model.save(tmp_path / "run")
     assert not (tmp_path / "run").exists()

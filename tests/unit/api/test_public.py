@@ -122,11 +122,11 @@ def test_predict(labelled: Path, tmp_path: Path) -> None:
     assert [(one["text"], one["label"]) for one in read] == list(
         zip(some, [one["label"] for one in found], strict=True)
     )
-    with pytest.raises(FirthError, match="one of them"):
+    with pytest.raises(FirthError, match="either texts or a file"):
         firth.predict(run)  # type: ignore[call-overload]
-    with pytest.raises(FirthError, match="name that by its path"):
+    with pytest.raises(FirthError, match="name the run by its path"):
         firth.predict(model, file="texts.txt")
-    with pytest.raises(FirthError, match="name them with --examples"):
+    with pytest.raises(FirthError, match="name these with --examples"):
         firth.predict(run, some, template="{text}")
 
 
@@ -172,7 +172,7 @@ def test_generate(gpt_folder: Path, tmp_path: Path) -> None:
     assert found == [model.generate("The old", temperature=0, max_tokens=3)]
     firth.generate(model, ["The", "A"], beams=2, max_tokens=3, trace=tmp_path / "trees.json")
     assert [tree["text"] for tree in json.loads((tmp_path / "trees.json").read_text())] == ["The", "A"]
-    with pytest.raises(FirthError, match="say how wide with beams=4"):
+    with pytest.raises(FirthError, match="for example beams=4"):
         firth.generate(model, "The", trace=tmp_path / "tree.json")
 
 

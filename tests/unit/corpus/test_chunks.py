@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from language_text import TEXTS, natural
 from tokenizers import Tokenizer
 
 from firth.corpus import chunks
@@ -12,6 +11,7 @@ from firth.corpus.chunks import ChunkEncoder, block_encoder
 from firth.corpus.encoded import PlainEncoder
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
+from language_text import TEXTS, natural
 from piece_samples import build_pieces, hard_text
 
 PIECES = {(lower, byte): build_pieces(lower, byte) for lower in (True, False) for byte in (True, False)}

@@ -55,7 +55,7 @@ def test_equal_scores_go_to_the_cheaper() -> None:
 def test_costs() -> None:
     one = Row("a", "trained", (0.5, 0.7), 0.4, 0.8, pretrain_s=10, finetune_s=2)
     assert one.cost_s == 12
-    told = one.told()
+    told = one.as_dict()
     assert told["score"] == pytest.approx(0.6)
     assert told["scores"] == (0.5, 0.7)
 

@@ -146,11 +146,11 @@ def test_separate_vocabularies(corpus: Path, tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_said(run: Path, corpus: Path, run_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(FirthError, match="no translator"):
+    with pytest.raises(FirthError, match="not a translation model"):
         firth.export(run_folder, tmp_path / "out", to="ctranslate2")
     settings = ["batch_tokens=512", "evaluations=0", "hidden_dim=16"]
     firth.pretrain("seq2seq", corpus=corpus, out=tmp_path / "old", steps=1, settings=parse_settings(settings))
-    with pytest.raises(FirthError, match="recurrent translator"):
+    with pytest.raises(FirthError, match="recurrent translation model"):
         firth.export(tmp_path / "old", tmp_path / "out", to="ctranslate2")
     firth.pretrain(
         "transformer-tiny", corpus=corpus, out=tmp_path / "near", steps=1, settings=parse_settings([*SMALL, "window=4"])
@@ -163,7 +163,7 @@ def test_what_does_not_fit_is_said(run: Path, corpus: Path, run_folder: Path, tm
     assert before is not None
     try:
         known.save(corpus=before.replace(path=str(tmp_path / "gone")))
-        with pytest.raises(FirthError, match="name some with --data"):
+        with pytest.raises(FirthError, match="name a file with --data"):
             firth.export(run, tmp_path / "out", to="ctranslate2", verify=True)
     finally:
         known.save(corpus=before)

@@ -117,7 +117,7 @@ def test_what_is_not_exported(run_folder: Path, gpt_folder: Path, exported: dict
         firth.export(run_folder, tmp_path / "out.vec", verify=True)
     given = files(tmp_path, "classify")
     firth.finetune("classify", base=run_folder, **given, out=tmp_path / "lstm", epochs=1, body="bilstm")  # type: ignore[arg-type]
-    with pytest.raises(FirthError, match="body=bilstm or vectors beside its base is not exported"):
+    with pytest.raises(FirthError, match="body=bilstm or extra_vectors cannot be exported"):
         firth.export(tmp_path / "lstm", tmp_path / "out", to="onnx")
     assert not (tmp_path / "out").exists()
 

@@ -11,7 +11,7 @@ from firth.serve import schemas as bodies
 from firth.serve.endpoints import ENDPOINTS
 from firth.serve.guard import Problem, ServeSettings
 from firth.serve.models import Served
-from firth.serve.worker import Job, Work, Worker
+from firth.serve.worker import AnyJob, Job, Work, Worker
 
 
 class Bench:
@@ -36,7 +36,9 @@ class Bench:
         self.seen.append(loads)
         return [load * 2 for load in loads]
 
-    def put(self, key: str, load: int, size: int = 1, joins: bool = True, do: Callable[..., Any] | None = None) -> Job:
+    def put(
+        self, key: str, load: int, size: int = 1, joins: bool = True, do: Callable[..., Any] | None = None
+    ) -> AnyJob:
         job = Job(Work(key, do or self.note, joins), load, size)
         self.worker.submit([job])
         return job
@@ -125,7 +127,7 @@ def test_many_translations_are_several_jobs() -> None:
         def translations(self, texts: list[str], beams: int, nbest: int) -> list[list[Translated]]:
             return [[Translated(text.upper(), -1.0, -1.0)] for text in texts]
 
-    served = Served("mt", cast(Any, Upper()), {}, {}, None, None)
+    served = Served("mt", cast(Any, Upper()), [], {}, cast(Any, {}), None, None)
     texts = [f"text {number}" for number in range(40)]
     (endpoint,) = (one for one in ENDPOINTS if one.path == "/translate")
     counts = []

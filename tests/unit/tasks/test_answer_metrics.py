@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike, NDArray
 
 from firth.tasks.answer_spans import (
     answer_scores,
@@ -13,8 +14,13 @@ from firth.tasks.answer_spans import (
     mixed_segments,
     normalized,
     squad_score,
-    with_threshold,
 )
+
+
+def with_threshold(scores: ArrayLike, nulls: ArrayLike, answerable: ArrayLike, value: float) -> NDArray[np.float64]:
+    """The scores of each question if those with a null score above the threshold are left unanswered."""
+    withheld = np.asarray(nulls, np.float64) > value
+    return np.where(withheld, ~np.asarray(answerable, np.bool_), np.asarray(scores, np.float64)).astype(np.float64)
 
 
 def test_normal_form() -> None:

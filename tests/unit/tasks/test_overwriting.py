@@ -199,7 +199,7 @@ def test_a_stride_that_only_long_texts_show(old: Path, run_folder: Path, tmp_pat
 
 def test_one_process_alone(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(FirthError, match="taught in one process"):
+    with pytest.raises(FirthError, match="trained in one process"):
         firth.finetune(
             "classify",
             base=run_folder,

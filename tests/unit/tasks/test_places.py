@@ -77,10 +77,10 @@ def test_what_stands_where(place: str, extra_vectors: bool, bert_reader: TextRea
     np.testing.assert_allclose(found, wanted, atol=1e-5)
     assert found.shape[-1] == network.dim
     shares = network.learned_mixes()
-    assert {name: found["gamma"] for name, found in shares.items()} == pytest.approx(
+    assert {name: found.gamma for name, found in shares.items()} == pytest.approx(
         {name: learned[name][1] for name in shares}
     )
-    assert all(sum(found["weights"]) == pytest.approx(1) for found in shares.values())
+    assert all(sum(found.weights) == pytest.approx(1) for found in shares.values())
 
 
 def test_the_last_layer_may_enter_above(both: TextReader) -> None:

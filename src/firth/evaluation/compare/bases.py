@@ -4,16 +4,15 @@ import contextlib
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from firth.core.errors import FirthError
 from firth.core.files import fingerprint
 from firth.core.registry import RunConfig, TokensConfig, find_recipe, find_spec
 from firth.core.run import Run
-from firth.core.types import Progress
+from firth.core.types import Event, Progress
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
 from firth.data.readers import ReadingConfig
@@ -28,7 +27,7 @@ from firth.vectors.vocabulary import view_vocabulary
 
 _MEASURED_S = 4.0
 _BRIEF = ("training.evaluations=2", "training.evaluation_batches=4", "training.checkpoints=2")
-_LONG_S = 300.0  # a shorter training is tested and saved less often: time is short
+_LONG_S = 300.0  # shorter trainings evaluate and save less often
 _LENGTHS = ("steps", "epochs", "budget")
 
 
@@ -47,7 +46,7 @@ class Base:
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """Kinds of tokens that it can learn from; the first is prepared where none is there."""
+        """Kinds of tokens that it can learn from; the first is prepared if no corpus has one of them."""
         if not isinstance(self.config, RunConfig):
             return ("words",)
         if self.config.recipe == "gpt-char":
@@ -56,7 +55,7 @@ class Base:
 
 
 def find_base(word: str) -> Base:
-    """By what the user wrote: a recipe (settings may follow it), a path, or ``scratch``."""
+    """The base for an entry of ``--recipes``: a recipe (settings may follow it), a path, or ``scratch``."""
     name, *settings = word.split()
     if word == SCRATCH:
         return Base(word)
@@ -78,12 +77,12 @@ def _recipe(name: str, word: str) -> RunConfig | AnyVectorsConfig:
         raise FirthError(f"{name}: a recipe for pairs of sentences, which a comparison does not train; leave it out")
     if name == "bert-continue":
         raise FirthError(f"{name}: goes on with a model that exists; name that model's folder instead")
-    find_pretraining(config).require()  # now, not when all others are trained
+    find_pretraining(config).require()  # before anything is trained
     return config
 
 
 def split_recipes(text: str) -> list[str]:
-    """At commas that stand in no bracket."""
+    """Splits at commas outside of brackets."""
     parts, depth = [""], 0
     for char in text:
         depth += (char == "[") - (char == "]")
@@ -98,7 +97,7 @@ def split_recipes(text: str) -> list[str]:
 
 
 class Corpora:
-    """What was given (raw text, prepared corpora), and what is prepared from the raw text, once for each kind."""
+    """The given corpora and raw text; raw text is prepared once for each kind of tokens."""
 
     def __init__(self, given: Sequence[str], reading: ReadingConfig, vocab_size: int, lowercase: bool) -> None:
         self.reading, self.vocab_size, self.lowercase = reading, vocab_size, lowercase
@@ -135,7 +134,7 @@ class Corpora:
             prepare(self.raw, cell.folder, tokens, self.reading, progress=progress)
         return cell.folder
 
-    def _inputs(self, tokens: TokensConfig) -> dict[str, Any]:
+    def _inputs(self, tokens: TokensConfig) -> dict[str, object]:
         files = {source.name: fingerprint(source.path) for source in find_sources(self.raw, self.reading.format)}
         return {"files": files, "tokens": tokens.model_dump(mode="json"), "reading": self.reading.model_dump()}
 
@@ -143,8 +142,8 @@ class Corpora:
 # -- pre-training
 
 
-def base_inputs(base: Base, corpus: Path, budget: str) -> dict[str, Any]:
-    """All that decides what comes out of a pre-training."""
+def base_inputs(base: Base, corpus: Path, budget: str) -> dict[str, object]:
+    """Everything that determines the result of a pre-training."""
     assert base.config is not None
     entities = getattr(getattr(base.config, "objective", None), "entities", None)
     return {
@@ -161,7 +160,7 @@ def is_finished(cell: Cell) -> bool:
 
 
 def pretrain_base(base: Base, cell: Cell, corpus: Path, cache: Cache, seconds: float, progress: Progress | None) -> Run:
-    """A run in the cell's folder; one that was begun goes on, a finished one is left as it is."""
+    """The run in the cell's folder: started, resumed, or returned as it is if finished."""
     begun = Run.find(cell.folder)
     if begun is not None:
         run = begun
@@ -170,7 +169,7 @@ def pretrain_base(base: Base, cell: Cell, corpus: Path, cache: Cache, seconds: f
     elif isinstance(base.config, RunConfig):
         config = base.config
         if not base.has_length:
-            brief = seconds < _LONG_S and config.training.optimizer != "averaged_sgd"  # which goes by its tests
+            brief = seconds < _LONG_S and config.training.optimizer != "averaged_sgd"  # which needs its evaluations
             config = config.override([f"training.budget={max(seconds, 1):.0f}s", *(_BRIEF if brief else ())])
         cache.choose(cell, seconds=None if base.has_length else seconds)
         run = start_run(config, corpus, cell.folder, progress=progress)
@@ -179,13 +178,13 @@ def pretrain_base(base: Base, cell: Cell, corpus: Path, cache: Cache, seconds: f
         vectors = fitted_vectors(base.config, corpus, None if base.has_length else seconds)
         cache.choose(cell, seconds=None if base.has_length else seconds)
         run = start_vectors(base.name.split()[0], vectors, corpus, cell.folder, progress=progress)
-    shutil.rmtree(cell.folder / "checkpoints", ignore_errors=True)  # it is finished: they are of no more use
+    shutil.rmtree(cell.folder / "checkpoints", ignore_errors=True)  # the run is finished
     return run
 
 
 def fitted_vectors(config: AnyVectorsConfig, corpus: Path, seconds: float | None) -> AnyVectorsConfig:
-    """Static vectors for a text of this size: small texts are read more often, n-grams get as many rows as they need,
-    and there are as many epochs as the seconds allow (none: as the recipe says)."""
+    """The settings of static vectors for this corpus: a lower ``min_count`` for small texts, as many n-gram buckets as needed,
+    and as many epochs as the seconds allow (none: as in the recipe)."""
     opened = Corpus.open(corpus, verify=False)
     if opened.info.train.tokens < 100_000:
         config = config.replace(min_count=min(config.min_count, 2))
@@ -200,15 +199,15 @@ def fitted_vectors(config: AnyVectorsConfig, corpus: Path, seconds: float | None
 
 
 class _Enough(Exception):
-    """A measurement has lasted long enough."""
+    """Ends a measurement."""
 
 
 def _epoch_seconds(corpus: Corpus, config: AnyVectorsConfig, limit_s: float) -> float:
-    """How long an epoch takes, from the rate of the first seconds of a training that is thrown away."""
+    """How long an epoch takes, measured on the first seconds of a training that is discarded."""
     events: list[tuple[float, float]] = []
     begun = time.perf_counter()
 
-    def watch(event: Mapping[str, Any]) -> None:
+    def watch(event: Event) -> None:
         events.append((event["tokens"], event["seconds"]))
         if len(events) > 2 and time.perf_counter() - begun > limit_s:
             raise _Enough

@@ -1,11 +1,11 @@
-"""Which representation is worth its cost for this text and these labels? Everything from raw text to one table.
+"""The comparison: which representation is worth its cost for this text and these labels, from raw text to one table.
 
     corpora/   the raw text, prepared once for each kind of tokens      bases/    a pre-training run for each recipe
     tasks/     a fine-tuned run for each base                           shares/   trainings on shares of the labels
     cells.json, compare.json, report.html
 
 The budget: seven tenths for pre-training, in equal parts, and what static vectors leave over goes to the others; the
-rest for fine-tuning, in equal parts. What was begun keeps the seconds that it was given.
+rest for fine-tuning, in equal parts. A training that was started keeps its number of seconds.
 """
 
 import contextlib
@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from firth.core.config import parse_duration, show_duration
 from firth.core.errors import FirthError, Interrupted
@@ -29,6 +28,7 @@ from firth.evaluation.compare.tasks import (
     Cell,
     CompareConfig,
     Note,
+    StoredCell,
     Trainings,
     fit_to_time,
     model_files,
@@ -46,20 +46,20 @@ _SMALL_S = 900.0
 
 @dataclass(frozen=True)
 class Place:
-    """Where a base lies, what it took, and what it was made from."""
+    """The path of a base, the time of its pre-training, and what it was made from."""
 
     base: str
     pretrain_s: float
-    inputs: dict[str, Any]
+    inputs: dict[str, object]
 
 
 class Comparison:
-    """A comparison carried out below a folder; what is finished there is not made again."""
+    """A comparison with all its files below one folder; finished parts are not made again."""
 
     def __init__(self, options: CompareConfig, out: Path, stage: Stage | None = None, note: Note | None = None) -> None:
         options.check()
         self.options, self.out = options, out
-        self.stage: Stage = _without_tests(stage) if stage else lambda title: nullcontext(None)
+        self.stage: Stage = _without_evaluations(stage) if stage else lambda title: nullcontext(None)
         self.note: Note = note or (lambda text: None)
         self.budget_s = parse_duration(options.budget)
         self.labels = read_labels(options, self.note)
@@ -89,7 +89,7 @@ class Comparison:
         ]
 
     def _usual(self, words: Sequence[str]) -> list[Base]:
-        """Where the user named none; what this machine lacks a package for is left out."""
+        """The default bases; those that need a missing package are skipped."""
         found = []
         for word in words:
             try:
@@ -98,7 +98,7 @@ class Comparison:
                 self.note(f"left out: {word}: {error}")
         return found
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, object]:
         """The table as plain data, also written as ``compare.json`` with ``report.html``."""
         with disk_errors(self.out):
             self.out.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ class Comparison:
     # -- pre-training
 
     def _pretrain(self) -> dict[str, Place]:
-        """By name; static vectors first, since the others share what those leave over."""
+        """Every base by name; static vectors first, because the others share the time that those do not use."""
         found: dict[str, Place] = {}
         trained = [base for base in self.bases if base.config is not None]
         for base in sorted(trained, key=lambda base: not base.static):
@@ -147,23 +147,24 @@ class Comparison:
         return found
 
     def _seconds(self, base: Base, trained: Sequence[Base], spent: Sequence[float]) -> float:
-        """An equal part for static vectors; what they leave over is the others', in equal parts. A recipe that is added
-        later gets as long as the others had."""
+        """Equal parts for static vectors; what they do not use is shared equally by the others. A recipe that is added later
+        gets the time that the others had."""
         free = [one for one in trained if not one.has_length]
         equal = self._shares().pretrain_s
         if base.static:
             return equal
         known = [cell["chosen"].get("seconds") for cell in self.cache.cells.values() if self._alike(cell)]
-        if any(known):
-            return float(next(seconds for seconds in known if seconds))
+        for seconds in known:
+            if seconds:
+                return seconds
         static = [one for one in free if one.static]
         used = min(sum(spent), equal * len(static))
         return (PRETRAIN_SHARE * self.budget_s - used) / max(1, len(free) - len(static))
 
-    def _alike(self, cell: dict[str, Any]) -> bool:
+    def _alike(self, cell: StoredCell) -> bool:
         """Whether a cell is a base that the loop trained under the same budget."""
-        inputs = cell["inputs"]
-        return "objective" in (inputs.get("recipe") or {}) and inputs.get("budget") == self.options.budget
+        recipe, budget = cell["inputs"].get("recipe"), cell["inputs"].get("budget")
+        return isinstance(recipe, dict) and "objective" in recipe and budget == self.options.budget
 
     def _shares(self) -> Shares:
         num_pretrained = sum(base.config is not None and not base.has_length for base in self.bases)
@@ -176,7 +177,7 @@ class Comparison:
 
     # -- fine-tuning
 
-    def _task_inputs(self, base: dict[str, Any], share: float) -> dict[str, Any]:
+    def _task_inputs(self, base: dict[str, object], share: float) -> dict[str, object]:
         options = self.options
         files = {"train": options.train, "dev": options.dev, "test": options.test}
         return {
@@ -192,7 +193,7 @@ class Comparison:
         }
 
     def _finetune(self, places: dict[str, Place]) -> list[Row]:
-        """The quick ones first: what they leave over is shared by the others."""
+        """The fast bases first: the time that they do not use is shared by the others."""
         rows: dict[str, Row] = {}
         left_s = self._shares().finetune_s * len(self.bases) * self._num_trainings
         for base in sorted(self.bases, key=lambda base: not (base.static or base.name == SCRATCH)):
@@ -226,7 +227,7 @@ class Comparison:
         return Trainings(cell, self.labels, source, self.options.seeds)
 
     def _choose(self, cell: Cell, place: Place, num_train: int, seconds: float) -> None:
-        """How long a fine-tuning is; said once, so that it is the same when it goes on."""
+        """Decides once how long a fine-tuning is, so that it is the same when it is continued."""
         if not cell.chosen:
             base = load_base(place.base, self.labels.data, self.labels.config)
             self.cache.choose(cell, **fit_to_time(self.labels, base, num_train, seconds))
@@ -242,7 +243,7 @@ class Comparison:
 
     # -- the end
 
-    def _finish(self, metric: str, rows: list[Row], seconds: float) -> dict[str, Any]:
+    def _finish(self, metric: str, rows: list[Row], seconds: float) -> dict[str, object]:
         outcome = Outcome(
             task=self.options.task,
             metric=metric,
@@ -253,15 +254,15 @@ class Comparison:
             seeds=self.options.seeds,
             rows=tuple(rows),
         )
-        found = {**outcome.told(), "versions": versions()}
+        found = {**outcome.as_dict(), "versions": versions()}
         write_json(self.out / "compare.json", found)
         predictions = {row.name: read_json(_predictions(self.out / row.folder)) for row in rows}
         write_compare_report(self.out, outcome, self.labels.test, predictions)
         return found | {"out": str(self.out), "cached": self.made == 0, "seconds": seconds}
 
 
-def _without_tests(stage: Stage) -> Stage:
-    """Of dozens of trainings nobody wants to read every test."""
+def _without_evaluations(stage: Stage) -> Stage:
+    """The same display without the evaluations during training, which are too many to read."""
 
     @contextlib.contextmanager
     def shown(title: str) -> Iterator[Progress | None]:

@@ -1,15 +1,21 @@
-"""Representations side by side: how a budget is shared out, who is best, who is cheapest within the error, a table."""
+"""The result of a comparison: rows of scores and costs, the best and the cheapest of them, the budget, the table for the
+terminal, and ``report.html``."""
 
 import html
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
 from firth.core.config import show_bytes, show_count, show_duration
 from firth.core.files import write_text
+from firth.core.types import Prediction
+from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.reports.page import Dot, cards, line_chart, page, scatter_chart
+from firth.tasks.checking import AnyExample
 
 PRETRAIN_SHARE = 0.7
 """Of the budget; the rest is for fine-tuning."""
@@ -22,7 +28,7 @@ class Row:
 
     name: str
     kind: str  # floor, scratch, trained, given
-    scores: tuple[float, ...]  # one a seed
+    scores: tuple[float, ...]  # one per seed
     low: float
     high: float
     parameters: int = 0
@@ -33,12 +39,6 @@ class Row:
     layer_weights: tuple[float, ...] = ()
     by_share: dict[str, tuple[float, ...]] = field(default_factory=dict)  # share of the labels: scores
     folder: str = ""
-
-    @classmethod
-    def of(cls, data: dict[str, Any]) -> "Row":
-        """Of plain data."""
-        found: dict[str, Any] = {name: data[name] for name in cls.__annotations__}
-        return cls(**found | {"scores": tuple(data["scores"]), "layer_weights": tuple(data["layer_weights"])})
 
     @property
     def score(self) -> float:
@@ -51,17 +51,17 @@ class Row:
 
     @property
     def cost_s(self) -> float:
-        """What it takes to have it: pre-training and one fine-tuning."""
+        """Seconds of pre-training and one fine-tuning."""
         return self.pretrain_s + self.finetune_s
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain data, for JSON."""
         return {**asdict(self), "score": self.score, "deviation": self.deviation, "cost_s": self.cost_s}
 
 
 @dataclass(frozen=True)
 class Marks:
-    """Who is best, whose score lies within the best one's error, and the cheapest of those."""
+    """The best row, those whose score is within its error, and the cheapest of those."""
 
     best: str
     cheapest: str
@@ -80,7 +80,7 @@ def mark(rows: Sequence[Row]) -> Marks:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a comparison found: how it was made, and its table."""
+    """The result of a comparison with its settings."""
 
     task: str
     metric: str
@@ -91,10 +91,10 @@ class Outcome:
     seeds: int
     rows: tuple[Row, ...]
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain data, for JSON."""
         marks = mark(self.rows)
-        rows = [row.told() for row in self.rows]
+        rows = [row.as_dict() for row in self.rows]
         return {**vars(self), "rows": rows, "best": marks.best, "cheapest": marks.cheapest}
 
 
@@ -116,8 +116,8 @@ def share_budget(budget_s: float, num_pretrained: int, num_finetuned: int, num_t
 
 def fit_length(allowed_s: float, step_s: float, evaluation_s: float, epoch_steps: int, wanted: int) -> tuple[int, int]:
     """(epochs, steps) of a fine-tuning that keeps to its seconds: as many whole epochs as fit, at most as many as wanted,
-    with a test after each. One epoch may take twice the time; where not even that is enough, the steps of it that fit
-    into the seconds, at least one."""
+    with an evaluation after each. One epoch may take twice the time; if not even that is enough, as many of its steps as
+    fit into the seconds, at least one."""
     epoch_s = epoch_steps * step_s + evaluation_s
     epochs = min(wanted, int(allowed_s / max(epoch_s, 1e-12)))
     if epochs >= 1 or epoch_s <= 2 * allowed_s:
@@ -187,25 +187,30 @@ def _seconds(seconds: float) -> str:
     return f"{seconds / 60:.1f}m" if seconds < 5970 else f"{seconds / 3600:.1f}h"
 
 
+_ROWS = TypeAdapter(list[Row])
+
+
 class ComparisonTable(dict[str, Any]):
     """``rows`` with scores, intervals and costs, ``metric``, ``best``, ``cheapest`` and more, as in compare.json."""
 
     def lines(self, names: dict[str, str] | None = None) -> list[str]:
         """The table for a terminal; ``names`` translate its words."""
-        return table_lines([Row.of(row) for row in self["rows"]], self["metric"], names)
+        return table_lines(_ROWS.validate_python(self["rows"]), self["metric"], names)
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
 
 
-_WORST = 30
-_SHORT = 260
-_SOONEST_S = 0.05  # where the axis of costs begins: the majority costs nothing
+# -- report.html
 
-Predictions = dict[str, list[dict[str, Any]]]
+_NUM_WORST = 30
+_MAX_CHARS = 260  # of a text
+_MIN_COST_S = 0.05  # where the logarithmic axis of costs begins
+Predictions = Mapping[str, Sequence[Prediction]]  # by the name of the row
 
 
-def write_compare_report(out: Path, outcome: Outcome, examples: Sequence[Any], predictions: Predictions) -> None:
+def write_compare_report(out: Path, outcome: Outcome, examples: Sequence[AnyExample], predictions: Predictions) -> None:
+    """Writes the self-contained page ``report.html``."""
     rows = sorted(outcome.rows, key=lambda row: -row.score)
     metric, marks = outcome.metric, mark(outcome.rows)
     shown = {
@@ -271,7 +276,7 @@ def _table(rows: Sequence[Row], metric: str) -> str:
 
 
 def _dots(rows: Sequence[Row]) -> list[Dot]:
-    return [Dot(row.name, max(row.cost_s, _SOONEST_S), row.score, row.low, row.high) for row in rows]
+    return [Dot(row.name, max(row.cost_s, _MIN_COST_S), row.score, row.low, row.high) for row in rows]
 
 
 def _shares(rows: Sequence[Row], metric: str, num_train: int) -> str:
@@ -306,65 +311,65 @@ def _layers(rows: Sequence[Row]) -> str:
 # -- errors side by side
 
 
-def told(task: str, prediction: dict[str, Any]) -> str:
-    """A prediction in few characters."""
+def _predicted(task: str, prediction: Prediction) -> str:
+    """A prediction as a short text."""
     if task == "classify":
         return str(prediction["label"])
     if task == "score":
         return f"{prediction['score']:.2f}"
-    return " ".join(prediction["tags"]) if task == "tag" else prediction["answer"] or "no answer"
+    return " ".join(map(str, prediction["tags"])) if task == "tag" else prediction["answer"] or "no answer"
 
 
-def _truth(task: str, example: Any) -> str:
-    if task in ("classify", "score"):
+def _truth(example: AnyExample) -> str:
+    if isinstance(example, TextExample):
         return str(example.label)
-    if task == "tag":
-        return " ".join(example.tags)
+    if isinstance(example, TagExample):
+        return " ".join(example.tags or ())
     return " / ".join(example.references or [answer.text for answer in example.answers]) or "no answer"
 
 
-def _wrong(task: str, example: Any, prediction: dict[str, Any]) -> float:
-    """How wrong: 0 is right."""
-    if task == "classify":
-        right = prediction["label"] == str(example.label)
-        return 0.0 if right else prediction["probabilities"].get(prediction["label"], 1.0)
-    if task == "score":
-        return abs(prediction["score"] - float(example.label))
-    if task == "tag":
-        return float(sum(a != b for a, b in zip(example.tags, prediction["tags"], strict=True)))
-    return float(told(task, prediction) not in _truth(task, example).split(" / "))
+def _error(task: str, example: AnyExample, prediction: Prediction) -> float:
+    """The size of an error; 0 is correct."""
+    if isinstance(example, TextExample) and task == "classify":
+        label = str(prediction["label"])
+        return 0.0 if label == str(example.label) else prediction["probabilities"].get(label, 1.0)
+    if isinstance(example, TextExample):
+        return abs(prediction["score"] - float(example.label or 0.0))
+    if isinstance(example, TagExample):
+        return float(sum(a != b for a, b in zip(example.tags or (), prediction["tags"], strict=True)))
+    return float(_predicted(task, prediction) not in _truth(example).split(" / "))
 
 
-def _text(task: str, example: Any) -> str:
-    if task == "tag":
+def _text(example: AnyExample) -> str:
+    if isinstance(example, TagExample):
         found = " ".join(example.words)
-    elif task == "answer":
+    elif isinstance(example, AnswerExample):
         found = example.question
     else:
         found = example.text + (f"  |  {example.second}" if example.second is not None else "")
-    return found if len(found) <= _SHORT else f"{found[: _SHORT - 3]}..."
+    return found if len(found) <= _MAX_CHARS else f"{found[: _MAX_CHARS - 3]}..."
 
 
-def _errors(task: str, rows: Sequence[Row], examples: Sequence[Any], predictions: Predictions) -> str:
-    """Where all together are most wrong, and what each says there (floors that learn nothing apart)."""
+def _errors(task: str, rows: Sequence[Row], examples: Sequence[AnyExample], predictions: Predictions) -> str:
+    """The examples with the largest total error, and each prediction for them (without floors that learn nothing)."""
     names = [row.name for row in rows if row.kind != "floor" or row.parameters]
     if not names:
         return ""
     amounts = [
-        sum(_wrong(task, example, predictions[name][number]) for name in names)
+        sum(_error(task, example, predictions[name][number]) for name in names)
         for number, example in enumerate(examples)
     ]
     worst = sorted((number for number, amount in enumerate(amounts) if amount), key=lambda number: -amounts[number])
     head = "".join(f"<th>{html.escape(name)}</th>" for name in ("text", "true", *names))
     lines = []
-    for number in worst[:_WORST]:
+    for number in worst[:_NUM_WORST]:
         example = examples[number]
         cells = "".join(
-            f'<td class="{"" if _wrong(task, example, found) else "right"}">{html.escape(told(task, found))}</td>'
+            f'<td class="{"" if _error(task, example, found) else "right"}">{html.escape(_predicted(task, found))}</td>'
             for found in (predictions[name][number] for name in names)
         )
-        truth = html.escape(_truth(task, example))
-        lines.append(f"<tr><td>{html.escape(_text(task, example))}</td><td>{truth}</td>{cells}</tr>")
+        truth = html.escape(_truth(example))
+        lines.append(f"<tr><td>{html.escape(_text(example))}</td><td>{truth}</td>{cells}</tr>")
     if not lines:
         return ""
     return f'<h2>Worst errors side by side</h2><div class="wide"><table><tr>{head}</tr>{"".join(lines)}</table></div>'

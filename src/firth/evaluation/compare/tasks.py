@@ -1,4 +1,8 @@
-"""The fine-tunings of a comparison: each base on the same labels, within its seconds, with several seeds."""
+"""The settings, the cache and the fine-tunings of a comparison.
+
+``CompareConfig`` is what the user asked for. ``Cache`` finds the folder that was made from the same inputs, so that nothing
+is trained twice. ``Trainings`` fine-tunes one base on the labels, within its time, with several seeds.
+"""
 
 import re
 import tempfile
@@ -6,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import torch
 
@@ -20,6 +24,7 @@ from firth.core.types import Progress
 from firth.data.readers import ReadingConfig
 from firth.evaluation.compare.ranking import fit_length
 from firth.models.shared.model import Model
+from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, build_data, check_shares, nested_order, read_examples, read_task, strata
 from firth.tasks.finetune import HISTORY, PREDICTIONS, RESULT, TaskContext, default_settings, load_base, train_cell
@@ -30,22 +35,45 @@ from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
 
 _FILE = "cells.json"
+_TIMED_TRAIN, _TIMED_DEV = 640, 200  # examples on which the speed of a training is measured
+_KEPT_KEYS = ("label", "probabilities", "score", "tags", "answer")  # of predictions
+_NOT_MODEL = ("report.html", HISTORY, RECORD, PREDICTIONS)
+Note = Callable[[str], None]
+
+
+# -- the cache
+
+
+class Chosen(TypedDict, total=False):
+    """What was decided once for a cell, so that a continued run uses the same."""
+
+    seconds: float | None  # of a pre-training
+    epochs: int  # of a fine-tuning
+    num_train: int
+    num_dev: int
+
+
+class StoredCell(TypedDict):
+    """A cell in ``cells.json``."""
+
+    inputs: dict[str, object]
+    chosen: Chosen
 
 
 @dataclass
 class Cell:
-    """A place for something made from ``inputs``; ``changed`` names inputs that differ from those of an older one."""
+    """The folder of something made from ``inputs``; ``changed`` names inputs that differ from those of an older one."""
 
     name: str  # of the folder, below the comparison's
     folder: Path
-    inputs: dict[str, Any]
-    chosen: dict[str, Any]
+    inputs: dict[str, object]
+    chosen: Chosen
     changed: tuple[str, ...] = ()
 
     @property
     def note(self) -> str:
-        """A sentence if this is made anew because something changed."""
-        return f"{', '.join(self.changed)} changed: made anew in {self.folder}" if self.changed else ""
+        """A sentence if this is made again because something changed."""
+        return f"{', '.join(self.changed)} changed: made again in {self.folder}" if self.changed else ""
 
 
 class Cache:
@@ -56,56 +84,54 @@ class Cache:
         found = read_json(self.path) if self.path.is_file() else {}
         if not isinstance(found, dict) or not all(isinstance(cell, dict) for cell in found.values()):
             raise FirthError(f"{self.path}: not a list of cells; choose another --out")
-        self.cells: dict[str, dict[str, Any]] = found
+        self.cells: dict[str, StoredCell] = found
 
-    def cell(self, room: str, name: str, inputs: Mapping[str, Any]) -> Cell:
+    def cell(self, room: str, name: str, inputs: Mapping[str, object]) -> Cell:
         """The folder made from these inputs, or a new one."""
         stem = f"{room}/{slug(name)}"
         older = [place for place in self.cells if re.fullmatch(rf"{re.escape(stem)}(-v\d+)?", place)]
         for place in older:
             if self.cells[place].get("inputs") == inputs:
-                return Cell(place, self.folder / place, dict(inputs), self.cells[place].get("chosen", {}))
+                return Cell(place, self.folder / place, dict(inputs), self.cells[place].get("chosen") or {})
         place, number = stem, 1
         while place in self.cells or (self.folder / place).exists():
             number += 1
             place = f"{stem}-v{number}"
-        last = self.cells[older[-1]].get("inputs", {}) if older else {}
+        last: Mapping[str, object] = self.cells[older[-1]].get("inputs", {}) if older else {}
         changed = tuple(key for key in inputs if older and last.get(key) != inputs[key])
         return Cell(place, self.folder / place, dict(inputs), {}, changed)
 
-    def choose(self, cell: Cell, **chosen: Any) -> None:
-        """Writes a cell down with what was chosen for it; from now on it is found."""
-        cell.chosen |= chosen
+    def choose(self, cell: Cell, **chosen: Unpack[Chosen]) -> None:
+        """Stores a cell with what was chosen for it; from now on ``cell`` finds it."""
+        cell.chosen.update(chosen)
         self.cells[cell.name] = {"inputs": cell.inputs, "chosen": cell.chosen}
         write_json(self.path, self.cells)
 
 
 def slug(name: str) -> str:
-    """A name that a folder can have."""
+    """The name as a folder name."""
     return re.sub(r"[^\w.=-]+", "-", name).strip("-.")[:80] or "unnamed"
 
 
-_TIMED_TRAIN, _TIMED_DEV = 640, 200
-_TOLD = ("label", "probabilities", "score", "tags", "answer")
-_NOT_MODEL = ("report.html", HISTORY, RECORD, PREDICTIONS)
+# -- labelled examples
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The labelled examples of a comparison; ``test`` decides nothing and gives the scores of the table."""
+    """The labelled examples of a comparison; ``test`` is used for the scores of the table only."""
 
     data: TaskData
-    test: list[Any]
+    test: list[AnyExample]
     config: TaskConfig  # of the task, with its labels
     given: frozenset[str]  # settings that the user named
 
     def some(self, num_train: int, num_dev: int) -> TaskData:
-        """The first of them: small parts lie in larger ones."""
+        """The first examples: smaller parts are contained in larger ones."""
         return replace(self.data, train=self.data.train[:num_train], dev=self.data.dev[:num_dev])
 
 
-def fit_to_time(labels: Labels, base: Model, num_train: int, seconds: float) -> dict[str, Any]:
-    """How many epochs, and of how many examples, a training may take to keep to its seconds."""
+def fit_to_time(labels: Labels, base: Model, num_train: int, seconds: float) -> Chosen:
+    """How many epochs and examples a training can use within its seconds; some steps are timed."""
     config = default_settings(labels.config, base, num_train, labels.given)
     sample = labels.some(min(num_train, _TIMED_TRAIN), _TIMED_DEV)
     model = build_model(config, base, sample.pairs)
@@ -126,14 +152,15 @@ def fit_to_time(labels: Labels, base: Model, num_train: int, seconds: float) -> 
 # -- trainings
 
 
-def test_model(model: TaskModel, examples: list[Any], path: Path) -> TestResult:
-    """Scores on examples that decided nothing, and the time that a text takes; the predictions are kept."""
+def test_model(model: TaskModel, examples: list[AnyExample], path: Path) -> TestResult:
+    """Scores on the test examples and the time per text; the predictions are written to a file."""
     started = time.perf_counter()
     predictions = model.predict_examples(examples)
     seconds = time.perf_counter() - started
     items = [model.task.item(example, number) for number, example in enumerate(examples)]
     metric, (low, high) = model.task.interval(examples, predictions)
-    write_json(path, [{key: found[key] for key in _TOLD if key in found} for found in predictions])
+    plain: list[Mapping[str, object]] = [*predictions]
+    write_json(path, [{key: found[key] for key in _KEPT_KEYS if key in found} for found in plain])
     return TestResult(
         metric=metric,
         score=model.task.score(examples, items, predictions)[metric],
@@ -213,7 +240,7 @@ def model_files(folder: Path) -> list[Path]:
     ]
 
 
-Note = Callable[[str], None]
+# -- settings
 
 
 @dataclass(frozen=True)
@@ -246,7 +273,7 @@ class CompareConfig:
         return sorted(share for share in self.shares if share < 1)
 
     def check(self) -> None:
-        """Refuses what cannot be, before anything is made."""
+        """Raises an error for impossible settings, before anything is made."""
         if self.seeds < 1:
             raise FirthError(f"seeds is {self.seeds}: at least 1 is needed")
         check_shares(self.shares)
@@ -257,8 +284,8 @@ class CompareConfig:
 
 
 def read_labels(options: CompareConfig, note: Note) -> Labels:
-    """The examples in an order that is the same every time and of which every beginning has its part of each label; many
-    dev or test examples are cut to a sample."""
+    """The examples in a fixed, stratified order (every prefix has about the same share of each label); a large dev or test
+    set is sampled."""
     data = read_task(options.task, options.train, options.dev, options.reading)
     data.check.refuse()
     _say_problems(data, note)
@@ -286,6 +313,6 @@ def _say_problems(data: TaskData, note: Note, part: str = "dev") -> None:
             note(f"{problem.count:,} × {problem.what.replace('dev example', f'{part} example')}, first {problem.first}")
 
 
-def _sample(examples: list[Any], most: int, key: int) -> list[Any]:
+def _sample(examples: list[AnyExample], most: int, key: int) -> list[AnyExample]:
     order = generator(0, key).permutation(len(examples))[:most]
     return [examples[number] for number in order.tolist()]

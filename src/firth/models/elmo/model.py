@@ -6,6 +6,7 @@ a time, with its borders, as in training; a list is taken as the words of one se
 B sentences, T words, P output size of a direction, D = 2P, L LSTM layers.
 """
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,7 +24,9 @@ from firth.corpus.streams import MARKS
 from firth.models.elmo.config import ElmoConfig
 from firth.models.elmo.format import OPTIONS, WEIGHTS, find_pair, load_elmo
 from firth.models.elmo.network import BEGIN, END, PADDING, Elmo, ElmoWords
+from firth.models.elmo.scoring import WordOutput, require_output
 from firth.models.shared.model import Found, Model, TextLayers
+from firth.models.shared.scoring import BOTH_DIRECTIONS, ScoredText, choose_method
 from firth.tokenizers.words import PADDING as CHARACTER_PADDING
 from firth.tokenizers.words import border_ids, character_ids, is_chinese, split_sentences, split_words, trimmed
 from firth.vectors.vocabulary import read_words
@@ -70,6 +73,8 @@ class ElmoModel(Model):
 
     kind = "bidirectional language model"
     spec_name = "elmo"
+    score_methods: tuple[str, ...] = (BOTH_DIRECTIONS,)
+    softmax_path: Path | None = None  # of the weights that give words a probability; runs have them
 
     def __init__(self, config: ElmoConfig, rules: TokensConfig, known: list[str]) -> None:
         """``rules`` say how text becomes words; ``known`` are the words of the softmax, the frequent first."""
@@ -137,11 +142,27 @@ class ElmoModel(Model):
 
     def _read(self, sentences: Sequence[list[str]]) -> Iterator[tuple[int, torch.Tensor]]:
         """(number, hidden [L+1, T, D]) of each sentence, without its borders; like lengths go together."""
-        room = max(64, min(4096, _BATCH_CELLS // self.config.cell_dim))
-        for numbers in batches_by_length([len(sentence) for sentence in sentences], room):
+        for numbers in self._batches(sentences):
             hidden = self._layers([sentences[number] for number in numbers])
             for row, number in enumerate(numbers.tolist()):
                 yield number, hidden[:, row, 1 : len(sentences[number]) + 1]
+
+    @functools.cached_property
+    def _output(self) -> WordOutput:
+        return WordOutput.load(require_output(self.softmax_path), self.model, self.known)
+
+    def score_texts(self, texts: Sequence[str], method: str | None = None) -> list[ScoredText]:
+        """log p of every word by both directions together; sentences are read by themselves, and ``end`` is the
+        log-probability of all their borders."""
+        choose_method(method, self.score_methods, self.kind)
+        split = [self._sentences(text)[0] for text in texts]
+        with torch.inference_mode():
+            return self._output.score_texts(split, self._batches, lambda some: self._layers(some)[-1])
+
+    def _batches(self, sentences: Sequence[list[str]]) -> list[NDArray[np.int64]]:
+        """Numbers of sentences of like length that are read together."""
+        room = max(64, min(4096, _BATCH_CELLS // self.config.cell_dim))
+        return batches_by_length([len(sentence) for sentence in sentences], room)
 
     def _layers(self, sentences: Sequence[list[str]]) -> torch.Tensor:
         """[L+1, B, T+2, D], borders included."""
@@ -253,4 +274,6 @@ def load_elmo_model(path: Path) -> Model:
         else TokensConfig(kind="words", lowercase=False)
     )
     words = read_words(folder / VOCABULARY)[len(MARKS) :] if (folder / VOCABULARY).is_file() else []
-    return ElmoModel.from_weights(config, tensors, rules, words, weights)
+    model = ElmoModel.from_weights(config, tensors, rules, words, weights)
+    model.softmax_path = folder / SOFTMAX if words else None
+    return model

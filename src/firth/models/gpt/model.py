@@ -24,8 +24,10 @@ from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.network import Decoder
 from firth.models.shared.generation import Continuation, Generation, generate
 from firth.models.shared.model import Attention, Model, TextLayers, loading, require_room
+from firth.models.shared.scoring import LEFT_TO_RIGHT, ScoredText, choose_method, score_next, scored
 from firth.nn.cache import KeyValues
 from firth.nn.layers import PackedMatrix, pool_tokens
+from firth.nn.softmax import judge_labels
 from firth.tokenizers.pieces import Pieces
 
 
@@ -81,6 +83,7 @@ class DecoderModel(Model):
     kind = "decoder"
     spec_name = "gpt"
     pools = ("mean", "last", "max")
+    score_methods: tuple[str, ...] = (LEFT_TO_RIGHT,)
 
     def __init__(self, config: DecoderConfig, pieces: Pieces) -> None:
         self.config = config
@@ -191,9 +194,22 @@ class DecoderModel(Model):
             weights_LHTT = self.decoder.attention(Inputs(torch.from_numpy(encoding.ids)[None]))[:, 0]
         return Attention(encoding.tokens, encoding.offsets, weights_LHTT.float().numpy())
 
-    def score(self, text: str) -> float:
-        """The log-likelihood of a text, its end included."""
-        return float(self.score_ids(np.append(self.ids(text), self.eos_id)).sum())
+    def score_texts(self, texts: Sequence[str], method: str | None = None) -> list[ScoredText]:
+        """log p of every token given all before it, after the token that ends texts; of long texts as ``score_ids``."""
+        choose_method(method, self.score_methods, self.kind)
+        encodings = [self.pieces.encode(text, add_special=False, read_special=False) for text in texts]
+        rows = [np.concatenate(([self.eos_id], one.ids, [self.eos_id])) for one in encodings]
+        fit = [number for number, row in enumerate(rows) if len(row) - 1 <= self.config.max_positions]
+        with torch.inference_mode():
+            found = dict(zip(fit, score_next([rows[number] for number in fit], self._judge), strict=True))
+        log_probs = [found[n] if n in found else self.score_ids(row[1:]) for n, row in enumerate(rows)]
+        unk_id = self.pieces.unk_id
+        return [scored(one, mine[:-1], unk_id, mine[-1]) for one, mine in zip(encodings, log_probs, strict=True)]
+
+    def _judge(self, read_BT: torch.Tensor, inside_BT: torch.Tensor, labels_N: torch.Tensor) -> torch.Tensor:
+        """log p of the token after each one that is inside, [N]."""
+        hidden_ND = self.decoder.last(Inputs(read_BT))[inside_BT]
+        return judge_labels(hidden_ND, self.decoder.tokens.weight[: self.pieces.vocab_size], None, labels_N)[0]
 
     def score_ids(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
         """log p of each token given all before it; where they do not fit, at least half the positions are."""

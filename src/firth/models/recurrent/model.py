@@ -21,6 +21,7 @@ from firth.models.recurrent.config import RecurrentConfig
 from firth.models.recurrent.network import Recurrent
 from firth.models.shared.generation import Continuation, Generation, generate
 from firth.models.shared.model import Model, TextLayers, loading, require_room
+from firth.models.shared.scoring import LEFT_TO_RIGHT, ScoredText, choose_method, score_next, scored
 from firth.nn.layers import pool_tokens
 from firth.nn.softmax import AdaptiveOutput, TokenOutput
 from firth.tokenizers.word_tokens import AnyTokens
@@ -59,6 +60,7 @@ class RecurrentModel(Model):
     kind = "recurrent language model"
     spec_name = "recurrent"
     pools = ("mean", "last", "max")
+    score_methods: tuple[str, ...] = (LEFT_TO_RIGHT,)
 
     def __init__(self, model: Recurrent, head: TokenOutput, tokens: AnyTokens) -> None:
         self.model, self.head, self.tokens = model.eval(), head.eval(), tokens
@@ -156,17 +158,28 @@ class RecurrentModel(Model):
     # -- likelihoods
 
     @torch.inference_mode()
-    def token_scores(self, text: str | list[str]) -> NDArray[np.float64]:
-        """log p of each token given those before it, and of the end after the last."""
+    def score_texts(self, texts: Sequence[str], method: str | None = None) -> list[ScoredText]:
+        """log p of every token given those before it, after the token that ends texts."""
         if self.config.bidirectional:
             self._cannot("score texts", "a model that reads in one direction")
-        ids = torch.from_numpy(np.concatenate(([self.eos_id], self._encoded(text).ids, [self.eos_id])))
-        hidden_ND = self.model.read(ids[None, :-1]).hidden_TBD[:, 0]
-        return self.head.judge(hidden_ND, ids[1:], self.model.tokens.weight)[0].double().numpy()
+        choose_method(method, self.score_methods, self.kind)
+        encodings = [self._encoded(text) for text in texts]
+        rows = [np.concatenate(([self.eos_id], one.ids, [self.eos_id])) for one in encodings]
+        return [
+            scored(one, found[:-1], self.tokens.unk_id, found[-1])
+            for one, found in zip(encodings, score_next(rows, self._judge), strict=True)
+        ]
 
-    def score(self, text: str) -> float:
-        """The log-likelihood of a text, its end included."""
-        return float(self.token_scores(text).sum())
+    def _judge(self, read_BT: torch.Tensor, inside_BT: torch.Tensor, labels_N: torch.Tensor) -> torch.Tensor:
+        """log p of the token after each one that is inside, [N]."""
+        hidden_ND = self.model.read(read_BT).hidden_TBD.transpose(0, 1)[inside_BT]
+        return self.head.judge(hidden_ND, labels_N, self.model.tokens.weight)[0]
+
+    def token_scores(self, text: str) -> NDArray[np.float64]:
+        """log p of each token given those before it, and of the end after the last."""
+        (found,) = self.score_texts([text])
+        assert found.end is not None
+        return np.append(found.log_probs, found.end)
 
     def perplexities(self, texts: Sequence[str]) -> dict[str, float]:
         """Per token, per word and per character; the end of a text counts as one of each."""

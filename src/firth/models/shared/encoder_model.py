@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from firth.core.batching import BATCH_TOKENS, packed_batches, padded_batches, pool_windows, window_places
+from firth.core.batching import packed_batches, padded_batches, pool_windows, window_places
 from firth.core.errors import FirthError
 from firth.core.types import Encoding, Frame, Inputs, TextReader
 from firth.models.shared.configs import EncoderConfig
@@ -24,6 +24,15 @@ from firth.models.shared.encoder import Encoder, PairHead, Pooler, ReplacedHead,
 from firth.models.shared.encoder_format import load_encoder
 from firth.models.shared.model import Attention, Guess, Model, TextLayers, loading, require_room
 from firth.models.shared.published import Weights
+from firth.models.shared.scoring import (
+    MASKED,
+    MASKED_WORD,
+    ScoredText,
+    choose_method,
+    label_log_probs,
+    score_masked,
+    scored,
+)
 from firth.nn.layers import TokenNetwork, pool_packed, pool_tokens
 from firth.tokenizers.pieces import Pieces
 
@@ -33,6 +42,7 @@ class MaskedModel(Model):
 
     encoder: TokenNetwork
     pools = ("mean", "cls", "max")
+    score_methods: tuple[str, ...] = (MASKED, MASKED_WORD)
 
     def __init__(self, pieces: Pieces, dim: int, num_layers: int, max_positions: int) -> None:
         self.pieces = pieces
@@ -212,41 +222,47 @@ class MaskedModel(Model):
             )
         return guesses
 
-    def score(self, text: str) -> float:
-        """The pseudo-log-likelihood of a text: each token hidden in turn (Salazar et al. 2020)."""
-        return float(self._token_scores(text).sum())
+    def score_texts(self, texts: Sequence[str], method: str | None = None) -> list[ScoredText]:
+        """log p of every token, hidden in turn and all others seen (Salazar et al. 2020); by ``masked-word`` the later
+        tokens of its word are hidden, too (Kauf and Ivanova 2023)."""
+        method = choose_method(method, self.score_methods, self.kind)
+        encodings = [self.pieces.encode(text, read_special=False) for text in texts]
+        for text, encoding in zip(texts, encodings, strict=True):
+            self._check_fits(encoding, text)
+        found = self._score_masked([one.ids for one in encodings], [one.words for one in encodings], method)
+        return [scored(one, mine, self.pieces.unk_id) for one, mine in zip(encodings, found, strict=True)]
 
-    def pseudo_perplexity(self, texts: Sequence[str]) -> float:
-        """exp of the mean negative pseudo-log-likelihood a token."""
-        scores = np.concatenate([self._token_scores(text) for text in texts])
-        return float(np.exp(-scores.mean()))
+    def _score_masked(
+        self, ids: Sequence[NDArray[np.int64]], words: Sequence[NDArray[np.int64]], method: str = MASKED
+    ) -> list[NDArray[np.float64]]:
+        """log p of each token of each row that belongs to a word."""
+        if not self.can_guess or self.pieces.mask_id is None:
+            raise FirthError(
+                "this model has no masked-token head, which scores need: use one pre-trained with masked tokens, of an ELECTRA run RUN/generator"
+            )
+        with torch.inference_mode():
+            return score_masked(ids, words, self.pieces.mask_id, self._judge, method == MASKED_WORD)
 
-    def _token_scores(self, text: str) -> NDArray[np.float64]:
-        encoding = self.pieces.encode(text)
-        self._check_fits(encoding)
-        return self.score_ids(encoding.ids, np.flatnonzero(encoding.words >= 0))
+    def _judge(self, ids_BT: torch.Tensor, places_B: torch.Tensor, labels_B: torch.Tensor) -> torch.Tensor:
+        """log p of a token a row, [B]."""
+        return label_log_probs(self._guess(places_B[:, None], ids_BT)[:, 0], labels_B)
 
     def score_ids(self, ids: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.float64]:
         """log p of the token at each place when it is hidden and all others are seen."""
-        if not self.can_guess or self.pieces.mask_id is None:
-            raise FirthError("this model has no masked-token head, which scores need: pre-train it with masked tokens")
-        found = np.zeros(len(places))
-        together = max(1, BATCH_TOKENS // len(ids))
-        with torch.inference_mode():
-            for start in range(0, len(places), together):
-                some = places[start : start + together]
-                hidden_ids = np.repeat(ids[None], len(some), 0)
-                hidden_ids[np.arange(len(some)), some] = self.pieces.mask_id
-                scores = self._guess(torch.from_numpy(some)[:, None], torch.from_numpy(hidden_ids))[:, 0].log_softmax(
-                    -1
-                )
-                found[start : start + together] = scores[torch.arange(len(some)), torch.from_numpy(ids[some])]
-        return found
+        words = np.full(len(ids), -1, np.int64)
+        words[places] = places
+        return self._score_masked([ids], [words])[0]
 
-    def _check_fits(self, encoding: Encoding) -> None:
+    def pseudo_perplexity(self, texts: Sequence[str]) -> float:
+        """exp of the mean negative pseudo-log-likelihood a token."""
+        scores = np.concatenate([one.log_probs for one in self.score_texts(texts)])
+        return float(np.exp(-scores.mean()))
+
+    def _check_fits(self, encoding: Encoding, text: str | None = None) -> None:
         size, most = len(encoding.ids), self.max_positions
         if size > most:
-            raise FirthError(f"the text has {size} tokens, more than the model's {most}: shorten it")
+            which = "the text" if text is None else f"the text '{text[:60]}'"
+            raise FirthError(f"{which} has {size} tokens, more than the model's {most}: shorten it")
 
 
 class EncoderModel(MaskedModel):

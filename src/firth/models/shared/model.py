@@ -19,7 +19,8 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json
 from firth.core.registry import ModelSpec, find_spec, model_types, spec_of_model_type, specs
 from firth.core.run import Run
-from firth.core.types import TextReader
+from firth.core.types import Prediction, TextReader
+from firth.models.shared.scoring import ScoredText
 
 _SHOWN = 8  # tokens of a text in a repr
 
@@ -134,6 +135,7 @@ class Model:
     languages: Sequence[str] = ()  # of source and target, where it translates
     path: Path | None = None  # where it was loaded from
     pools: tuple[str, ...] = ("mean", "max")  # how ``encode`` may make one vector of a text's tokens
+    score_methods: tuple[str, ...] = ()  # how ``score_texts`` may score, the usual way first
 
     @property
     def spec(self) -> ModelSpec:
@@ -223,7 +225,7 @@ class Model:
         """How a task reads texts through this model."""
         self._cannot("be the base of a task", "any other model")
 
-    def predict(self, texts: Any) -> list[dict[str, Any]]:
+    def predict(self, texts: str | Sequence[str | Sequence[str]]) -> list[Prediction]:
         """What a task says about each text."""
         self._cannot("predict", "a run that firth finetune made")
 
@@ -239,9 +241,14 @@ class Model:
         """The probability that the second text follows the first."""
         self._cannot("judge pairs of texts", "a model trained with pairs=next_sentence")
 
+    def score_texts(self, texts: Sequence[str], method: str | None = None) -> list[ScoredText]:
+        """log p of every token of each text, by the first of ``score_methods`` unless one is named."""
+        self._cannot("score texts", "a language model (gpt, lstm-lm, elmo) or a masked model (bert, xlnet)")
+
     def score(self, text: str) -> float:
-        """The (pseudo-)log-likelihood of a text."""
-        self._cannot("score texts", "a language model or a masked model")
+        """The (pseudo-)log-likelihood of a text; where the model predicts the ends of texts, with its end."""
+        (found,) = self.score_texts([text])
+        return found.log_likelihood + (found.end or 0.0)
 
     def generate(self, text: str, **settings: Any) -> list[Any]:
         """The text continued."""

@@ -20,12 +20,14 @@ from firth.core.batching import batches_by_length, pad
 from firth.core.errors import FirthError
 from firth.core.registry import RunConfig
 from firth.core.run import Run
+from firth.core.types import Inputs
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Rules, Trace
 from firth.models.shared.encoder import Encoder
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.generation import Continuation, Generation, generate
 from firth.models.shared.model import Translated
+from firth.models.shared.scoring import LEFT_TO_RIGHT, MASKED, MASKED_WORD, ScoredText, label_log_probs, scored
 from firth.models.unilm.config import MaskedTargetsConfig
 from firth.nn.blocks import Block
 from firth.nn.cache import Past
@@ -123,6 +125,7 @@ class ClozeStepper:
 
 _LEFTWARD, _SOURCE, _TARGET = 2, 4, 5  # segments, as in pre-training
 _TOGETHER = 16
+_SCORED_TOKENS = 1024  # of texts that are scored together; as many masks are read
 
 
 class UnilmModel(EncoderModel):
@@ -130,6 +133,7 @@ class UnilmModel(EncoderModel):
 
     kind = "unified encoder"
     spec_name = "unilm"
+    score_methods = (MASKED, MASKED_WORD, LEFT_TO_RIGHT)
     source_len: int | None = None  # tokens of a source that are read, where it was taught so
     seq_len: int | None = None  # tokens of source and target together in rows of pairs, where it learned from such
 
@@ -218,6 +222,41 @@ class UnilmModel(EncoderModel):
     def tokens(self) -> Pieces:
         """What a trace is spelt by, under the name that all models that write have for it."""
         return self.pieces
+
+    def score_texts(self, texts: Sequence[str], method: str | None = None) -> list[ScoredText]:
+        """As other masked models, or ``left-to-right``: each token by a [MASK] in its place that sees those before it."""
+        if method != LEFT_TO_RIGHT:
+            return super().score_texts(texts, method)
+        cls_id, _, mask_id = self._check_writes()
+        encodings = [self.pieces.encode(text, add_special=False, read_special=False) for text in texts]
+        for text, encoding in zip(texts, encodings, strict=True):
+            self._check_fits(encoding, text)
+        found = [np.zeros(0)] * len(texts)
+        sizes = [len(encoding.ids) for encoding in encodings]
+        with torch.inference_mode():
+            for numbers in batches_by_length(sizes, _SCORED_TOKENS, equal=True):
+                if sizes[numbers[0]]:
+                    ids_BT = torch.from_numpy(np.stack([encodings[number].ids for number in numbers]))
+                    for number, mine_T in zip(numbers, self._score_rows(ids_BT, cls_id, mask_id).double(), strict=True):
+                        found[number] = mine_T.numpy()
+        return [scored(one, mine, self.pieces.unk_id) for one, mine in zip(encodings, found, strict=True)]
+
+    def _score_rows(self, ids_BT: torch.Tensor, cls_id: int, mask_id: int) -> torch.Tensor:
+        """log p of every token in one pass, [B, T]: after the text stands a [MASK] for each of its tokens, with that
+        token's position, which no other token sees."""
+        num_rows, size = ids_BT.shape
+        first_B1, masks_BT = ids_BT.new_full((num_rows, 1), cls_id), torch.full_like(ids_BT, mask_id)
+        at_T, text_S = torch.arange(1, size + 1), torch.arange(size + 1)
+        inputs = Inputs(
+            torch.cat((first_B1, ids_BT, masks_BT), 1),
+            positions=torch.cat((text_S, at_T)).expand(num_rows, -1),
+            segments=torch.full((num_rows, 2 * size + 1), _LEFTWARD),
+            order=torch.cat((2 * text_S, 2 * at_T - 1)).expand(num_rows, -1),  # a mask comes just before its token
+            alone=torch.cat((text_S < 0, at_T > 0)).expand(num_rows, -1),
+        )
+        picks_BT = (size + at_T).expand(num_rows, -1)
+        scores_NV = self._scores(self.encoder.picked(inputs, picks_BT).flatten(0, 1))
+        return label_log_probs(scores_NV, ids_BT.flatten()).view(num_rows, size)
 
     def generate_many(
         self, texts: Sequence[str], trace: Trace | None = None, **settings: Any

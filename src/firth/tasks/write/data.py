@@ -1,4 +1,5 @@
-"""The files of a task that is done by writing, whatever their form."""
+"""Tasks as text to text (T5, UniLM): reading the files, examples as source and target texts and back, and the scores of
+written texts (ROUGE, labels, entities)."""
 
 import random
 import re
@@ -6,21 +7,25 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.data.labelled import TagExample, TextExample
+from firth.core.types import Entity, Prediction
+from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.data.parallel import PairsReadingConfig, find_pair_sources, read_pairs
 from firth.data.readers import ReadingConfig, read_documents
 from firth.data.sources import find_sources
+from firth.tasks.checking import all_of
 from firth.tasks.config import WritingConfig
 from firth.tasks.data import Reading, read_task
 from firth.tasks.scores import Interval, classify_scores, harmonic, interval, mean_interval, ratio
 from firth.tasks.tag_schemes import parted, spans_of
 from firth.tokenizers.words import HAN_CLASS, spaced
 
+WritingExample: TypeAlias = TextExample | TagExample
 _WORD = re.compile(rf"[{HAN_CLASS}]|[^\W_{HAN_CLASS}]+")
 
 
@@ -90,7 +95,7 @@ def prefixed(config: WritingConfig, text: str) -> str:
     return f"{config.prefix.strip()} {text}" if config.prefix.strip() else text
 
 
-def source_text(config: WritingConfig, example: TextExample | TagExample) -> str:
+def source_text(config: WritingConfig, example: WritingExample) -> str:
     """What is read."""
     if isinstance(example, TagExample):
         return prefixed(config, spaced(example.words))
@@ -99,7 +104,7 @@ def source_text(config: WritingConfig, example: TextExample | TagExample) -> str
     return prefixed(config, f"first: {example.text} second: {example.second}")
 
 
-def target_text(config: WritingConfig, example: TextExample | TagExample) -> str:
+def target_text(config: WritingConfig, example: WritingExample) -> str:
     """What is to be written."""
     if isinstance(example, TextExample):
         return str(example.label)
@@ -111,14 +116,14 @@ def target_text(config: WritingConfig, example: TextExample | TagExample) -> str
     return f"{_BETWEEN} ".join(said) or _NONE
 
 
-def labels_of(config: WritingConfig, examples: Sequence[Any]) -> tuple[str, ...]:
+def labels_of(config: WritingConfig, examples: Sequence[WritingExample]) -> tuple[str, ...]:
     """The labels, types or tags that occur; two that are written alike are refused."""
     if config.form == "text":
         return ()
     if config.form == "classify":
-        found = {str(example.label) for example in examples}
+        found = {str(example.label) for example in all_of(TextExample, examples)}
     else:
-        tags = {tag for example in examples for tag in example.tags or ()}
+        tags = {tag for example in all_of(TagExample, examples) for tag in example.tags or ()}
         found = tags if config.scheme is None else {parted(tag)[1] for tag in tags if tag != "O"}
     by_look: dict[str, str] = {}
     for label in sorted(found):
@@ -128,7 +133,7 @@ def labels_of(config: WritingConfig, examples: Sequence[Any]) -> tuple[str, ...]
     return tuple(sorted(found))
 
 
-def read_back(config: WritingConfig, written: str) -> dict[str, Any]:
+def read_back(config: WritingConfig, written: str) -> Prediction:
     """What was meant by what was written; a label that does not exist is None."""
     known = {squeezed(label): label for label in config.labels}
     if config.form == "text":
@@ -138,7 +143,7 @@ def read_back(config: WritingConfig, written: str) -> dict[str, Any]:
     parts = [part.strip() for part in written.split(_BETWEEN)]
     if config.scheme is None:
         return {"tags": [known.get(squeezed(part)) for part in parts], "written": written}
-    entities = []
+    entities: list[Entity] = []
     for part in parts:
         name, colon, words = part.partition(":")
         kind = known.get(squeezed(name))
@@ -161,11 +166,11 @@ def score_written(
     if config.form == "classify":
         place = {label: number for number, label in enumerate(config.labels)}
         # what was written and is no label is a class of its own; labels to compare with are always known
-        ours, theirs = ([place.get(one["label"], len(place)) for one in some] for some in found)
+        ours, theirs = ([place.get(one["label"] or "", len(place)) for one in some] for some in found)
         return classify_scores(theirs, ours, len(place) + 1), "accuracy", mean_interval(same)
     counts_N3 = np.asarray([_shared(config, *pair) for pair in zip(*found, strict=True)])
 
-    def f1(sums: Any) -> Any:
+    def f1(sums: NDArray[np.float64]) -> NDArray[np.float64]:
         return harmonic(ratio(sums[:, 0], sums[:, 1]), ratio(sums[:, 0], sums[:, 2]))
 
     shared, said, wanted = counts_N3.sum(0).tolist()
@@ -176,7 +181,7 @@ def score_written(
     return scores | {"f1": float(f1(counts_N3.sum(0)[None])[0])}, "f1", interval(counts_N3, f1)
 
 
-def _shared(config: WritingConfig, ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[int, int, int]:
+def _shared(config: WritingConfig, ours: Prediction, theirs: Prediction) -> tuple[int, int, int]:
     """(right, written, wanted) of one example: entities by type and words, other tags place by place."""
     if config.scheme is None:
         both = zip(ours["tags"], theirs["tags"], strict=False)
@@ -241,14 +246,14 @@ class WritingData:
     """Examples to learn and to test, and the settings that were found in them."""
 
     config: WritingConfig
-    train: list[Any]
-    dev: list[Any]
+    train: Sequence[WritingExample]
+    dev: Sequence[WritingExample]
 
 
 def read_writing(
     config: WritingConfig, train: Path, dev: Path | None, reading: Reading, learning: bool = True
 ) -> WritingData:
-    """The files of any form; what makes training senseless is an error. To test, the settings stay as they were."""
+    """Reads the files of any form; data that cannot be trained on is an error. Without ``learning`` the settings stay."""
     if config.form == "copy":
         first, second = _copies(train, reading), _copies(dev, reading) if dev is not None else []
         return WritingData(config.replace(form="text"), first, second)
@@ -260,13 +265,16 @@ def read_writing(
         return WritingData(config, first, second)
     data = read_task(config.form, train, dev, reading)
     data.check.refuse(learning=learning)
+    learned, tested = (
+        [example for example in some if not isinstance(example, AnswerExample)] for some in (data.train, data.dev)
+    )
     if not learning:
-        return WritingData(config, data.train, data.dev)
-    seen: dict[str, Any] = {"pairs": data.pairs, "scheme": data.check.scheme}
+        return WritingData(config, learned, tested)
+    seen: dict[str, object] = {"pairs": data.pairs, "scheme": data.check.scheme}
     if config.form == "tag":
         seen |= {"pairs": False, "characters": data.characters()}
     config = config.replace(**seen)
-    return WritingData(config.replace(labels=labels_of(config, data.train)), data.train, data.dev)
+    return WritingData(config.replace(labels=labels_of(config, learned)), learned, tested)
 
 
 def _pairs(path: Path, reading: Reading) -> list[TextExample]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +11,15 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json
 from firth.core.registry import find_spec
 from firth.core.run import Run
-from firth.core.types import TextReader
+from firth.core.types import Prediction, TextReader
 from firth.corpus.pairs import PairSplit
-from firth.data.labelled import TagExample, TextExample
+from firth.data.labelled import TextExample
 from firth.models.shared.model import Guess, Model, TextLayers, Translated
 from firth.models.shared.translation_model import TranslationModel, score_translations
 from firth.models.unilm.model import UnilmModel
 from firth.tasks.config import WritingConfig
 from firth.tasks.model import tag_example
-from firth.tasks.write.data import prefixed, read_back, score_written, source_text, target_text
+from firth.tasks.write.data import WritingExample, prefixed, read_back, score_written, source_text, target_text
 
 SETTINGS = "write.json"
 _TOGETHER = 256
@@ -65,7 +64,7 @@ class WritingModel(Model):
         """What it writes is a prediction, or where it is plain text the translation."""
         return self.base._abilities() & _OF_BASE | (set() if self.config.form == "text" else {"predict"})
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return super().describe() | {
             "task": None if self.config.form == "text" else self.config.form,
             "pair": self.config.pairs,
@@ -87,20 +86,22 @@ class WritingModel(Model):
     # -- writing
 
     def translations(
-        self, texts: str | Sequence[str], beams: int = 5, nbest: int = 1, **settings: Any
+        self, texts: str | Sequence[str], beams: int = 5, nbest: int = 1, **settings: object
     ) -> list[list[Translated]]:
         """The best few targets of each text, which gets its prefix here."""
         texts = [texts] if isinstance(texts, str) else list(texts)
         return self._translations([prefixed(self.config, text) for text in texts], beams, nbest, **settings)
 
-    def translate(self, texts: str | Sequence[str], beams: int = 5, **settings: Any) -> list[str]:
-        return [found[0].text for found in self.translations(texts, beams, **settings)]
+    def translate(self, texts: str | Sequence[str], beams: int = 5, **settings: object) -> list[str]:
+        return [found[0].text for found in self.translations(texts, beams, 1, **settings)]
 
     def write(self, texts: str | Sequence[str], beams: int | None = None) -> list[str]:
         """The best target of each text."""
         return self.translate(texts, beams or self.config.num_beams)
 
-    def _translations(self, sources: list[str], beams: int, nbest: int = 1, **settings: Any) -> list[list[Translated]]:
+    def _translations(
+        self, sources: list[str], beams: int, nbest: int = 1, **settings: object
+    ) -> list[list[Translated]]:
         if settings.get("max_tokens") is None:
             settings["max_tokens"] = self.config.max_target_len
         return self.base.translations(sources, beams, nbest, **settings)
@@ -111,7 +112,7 @@ class WritingModel(Model):
 
     # -- as a task
 
-    def example(self, text: Any) -> TextExample | TagExample:
+    def example(self, text: str | Sequence[str]) -> WritingExample:
         """What a user gives as an example of this task."""
         if self.config.form == "tag":
             return tag_example(text, self.config.characters)
@@ -121,37 +122,37 @@ class WritingModel(Model):
             raise FirthError(f"this task reads {wanted} for each example, not {str(text)[:40]!r}")
         return TextExample(parts[0], parts[1] if self.config.pairs else None)
 
-    def predict(self, texts: Any) -> list[dict[str, Any]]:
+    def predict(self, texts: str | Sequence[str | Sequence[str]]) -> list[Prediction]:
         """What was written for each text, and what it means: a label, entities or tags."""
         return self.predict_examples([self.example(text) for text in ([texts] if isinstance(texts, str) else texts)])
 
-    def predict_examples(self, examples: Sequence[Any]) -> list[dict[str, Any]]:
+    def predict_examples(self, examples: Sequence[WritingExample]) -> list[Prediction]:
         written = self.written([source_text(self.config, example) for example in examples])
         return [read_back(self.config, text) for text in written]
 
-    def stream(self, examples: Iterable[Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    def stream(self, examples: Iterable[WritingExample]) -> Iterator[tuple[WritingExample, Prediction]]:
         """Pairs of example and prediction, in constant memory."""
         rest = iter(examples)
         while block := list(islice(rest, _TOGETHER)):
             yield from zip(block, self.predict_examples(block), strict=True)
 
-    def score(self, text: Any) -> Any:
+    def score(self, text: str) -> float:
         return self.base.score(text)
 
-    def score_examples(self, examples: Sequence[Any]) -> dict[str, Any]:
+    def score_examples(self, examples: Sequence[WritingExample]) -> dict[str, object]:
         """All scores, with the interval of the main one."""
         sources = [source_text(self.config, example) for example in examples]
-        return self.score_texts(sources, [target_text(self.config, example) for example in examples])
+        return self.score_references(sources, [target_text(self.config, example) for example in examples])
 
-    def score_texts(self, sources: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    def score_references(self, sources: Sequence[str], references: Sequence[str]) -> dict[str, object]:
         written = self.written(sources)
         scores, name, (low, high) = score_written(self.config, written, references)
         more = score_translations(written, references) if self.config.form == "text" else {}
         return {**scores, **more, "interval": {"metric": name, "low": low, "high": high}}
 
 
-def score_heldout(folder: Path, heldout: PairSplit, limit: int) -> dict[str, Any]:
+def score_heldout(folder: Path, heldout: PairSplit, limit: int) -> dict[str, object]:
     """The scores of a run of writing on the pairs held out."""
     sources, references = (heldout.texts(side)[:limit] for side in ("source", "target"))
-    found = WritingModel.load(folder).score_texts(sources, references)
+    found = WritingModel.load(folder).score_references(sources, references)
     return {name: value for name, value in found.items() if name != "interval"}

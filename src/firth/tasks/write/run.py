@@ -1,4 +1,4 @@
-"""Teaching a model that writes (T5, UniLM) a task as text: examples to pairs of texts, pairs to a run."""
+"""Fine-tuning a text-to-text model (T5, UniLM): examples become pairs of texts, and these a run."""
 
 import json
 import os
@@ -31,7 +31,7 @@ _EPOCHS = 3.0  # where nothing else is said
 
 
 def writer_recipe(base: Model, config: WritingConfig, where: str) -> RunConfig:
-    """How such a model is taught to write."""
+    """The recipe for fine-tuning such a model."""
     if isinstance(base, T5Model):
         found = find_run_recipe("t5-write")
         limits = {"max_source_len": config.max_source_len, "max_target_len": config.max_target_len}
@@ -60,7 +60,9 @@ def start_writing(
 ) -> Run:
     """A new run; the same command goes on with one that was interrupted. ``settings`` are those of training."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise FirthError("write is taught in one process: for more, use prepare-pairs and pretrain t5-write --base RUN")
+        raise FirthError(
+            "write is trained in one process: for more, use prepare-pairs and pretrain t5-write --base RUN"
+        )
     data = read_writing(config, train, dev, reading)
     loaded = load_model(base)
     recipe = writer_recipe(loaded, data.config, str(base)).update(settings)

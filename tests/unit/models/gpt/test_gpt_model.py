@@ -262,8 +262,8 @@ def test_prompts_and_files_that_do_not_fit(
         (gpt_folder, ["--data", "shown.tsv", "--examples", "pairs.tsv"], "pairs.tsv:2: two texts where"),
         (gpt_folder, ["--data", "other.tsv", "--examples", "shown.tsv"], "'strange' is unknown to these examples"),
         (gpt_folder, ["--data", "empty.tsv", "--examples", "shown.tsv"], "empty.tsv"),
-        (gpt_folder, ["--examples", "shown.tsv"], "name that with --data"),
-        (gpt_folder, ["--template", "{text}"], "name them with --examples"),
+        (gpt_folder, ["--examples", "shown.tsv"], "name that file with --data"),
+        (gpt_folder, ["--template", "{text}"], "name these with --examples"),
         (run_folder, ["--data", "shown.tsv", "--examples", "shown.tsv"], "cannot classify by prompt"),
     ):
         with pytest.raises(SystemExit) as left:
@@ -277,10 +277,10 @@ def test_prompts_and_files_that_do_not_fit(
 def test_mistakes_are_one_sentence(gpt_folder: Path, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (work / "texts.txt").write_text("a dog\n")
     for words, said in (
-        (["generate", "The", "--trace", "tree.json"], "say how wide"),
+        (["generate", "The", "--trace", "tree.json"], "set its width"),
         (["generate", "The", "--beams", "2", "--trace", "no/tree.json"], "does not exist"),
         (["generate", "The", "--num", "3", "--beams", "2"], "raise beams or lower num"),
-        (["predict", "texts.txt", "--template", "{text}"], "name them with --examples"),
+        (["predict", "texts.txt", "--template", "{text}"], "name these with --examples"),
         (["predict", "texts.txt", "--examples", "none.tsv"], "none.tsv"),
     ):
         with pytest.raises(SystemExit) as left:
