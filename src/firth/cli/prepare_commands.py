@@ -1,4 +1,4 @@
-"""Commands on text and corpora: quickstart, prepare, prepare-pairs, info."""
+"""Commands on text and corpora: quickstart, prepare, prepare-pairs, tokens, info."""
 
 from __future__ import annotations
 
@@ -209,6 +209,28 @@ def prepare_pairs(
     say(f"{out}: a corpus of sentence pairs")
     table(pairs_rows(info))
     say(f"next: firth pretrain transformer-tiny --corpus {out} --out runs/mt --budget 30m")
+
+
+@app.command(rich_help_panel=PREPARE)
+def tokens(
+    model: Annotated[Path, typer.Argument(help="A corpus, a run, a model directory or a file of vectors.")],
+    text: Annotated[str, typer.Argument(help="The text.")],
+    as_json: Json = False,
+) -> None:
+    """Show the tokens of a text: ids, places and words, what is unknown and what is lost.
+
+    Example: firth tokens corpora/news "The café was full."
+    """
+    import firth
+    from firth.cli.describe import token_rows
+    from firth.cli.main import say, say_json, table
+
+    found = firth.tokens(model, text)
+    if as_json:
+        say_json(found)
+        return
+    say(f"{model}: {len(found['tokens'])} tokens ({found['kind']}) of {len(found['words'])} words")
+    table(token_rows(found))
 
 
 @app.command(rich_help_panel=PREPARE)
