@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from firth.api.training import pretrain as pretrain
     from firth.api.training import recipes as recipes
     from firth.api.using import encode as encode
+    from firth.api.using import explain as explain
     from firth.api.using import export as export
     from firth.api.using import generate as generate
     from firth.api.using import load as load
@@ -43,7 +44,7 @@ _MODULES = {  # where each public name is defined; it is loaded when it is asked
     "api.tasks": ("finetune", "predict"),
     "api.tokens": ("tokens",),
     "api.training": ("plan", "pretrain", "recipes"),
-    "api.using": ("encode", "export", "generate", "load", "occurrences"),
+    "api.using": ("encode", "explain", "export", "generate", "load", "occurrences"),
     "core.errors": ("FirthError",),
     "core.registry": ("register",),
     "models.shared.model": ("Model",),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from firth.evaluation.explain import Explanation
     from firth.evaluation.occurrences import Occurrence
     from firth.models.shared.generation import Continuation
     from firth.models.shared.model import Model
@@ -165,6 +166,30 @@ def _encode(model: Model, texts: list[str], layer: int | None, pool: str) -> NDA
         return model.encode(texts, layer, pool)
     num_layers = len(model.layers("a").hidden)
     return np.stack([model.encode(texts, number, pool) for number in range(num_layers)], axis=1)
+
+
+def explain(
+    model: AnyPath | Model, text: str, *, second: str | None = None, label: str | None = None, method: str = "both"
+) -> Explanation:
+    """Says how much each word of a text adds to what a classifier or scorer answers.
+
+    Args:
+        model: A run of ``firth.finetune`` (classify or score), or a loaded one.
+        text: The text to explain.
+        second: The second text of a pair.
+        label: The label to explain; by default the predicted one.
+        method: ``occlusion`` (leave out each word), ``gradient`` (gradient x input) or ``both``.
+
+    Returns:
+        The label, its probability, and for every word what it adds; ``agreement`` is the rank correlation of both methods.
+
+    Example::
+
+        firth.explain("runs/mood", "A warm and funny film.").words[1].occlusion
+    """
+    from firth.evaluation.explain import explain_text
+
+    return explain_text(loaded(model), text, second, label, method)
 
 
 def generate(

@@ -36,6 +36,7 @@ MODELS = (
     "fasttext",
     "glove",
     "scratch",
+    "counts",
     "recurrent",
     "elmo",
     "seq2seq",
