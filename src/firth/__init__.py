@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from firth.api.evaluating import probe as probe
     from firth.api.tasks import finetune as finetune
     from firth.api.tasks import predict as predict
+    from firth.api.tokens import tokens as tokens
     from firth.api.training import plan as plan
     from firth.api.training import pretrain as pretrain
     from firth.api.training import recipes as recipes
     from firth.api.using import encode as encode
+    from firth.api.using import explain as explain
     from firth.api.using import export as export
     from firth.api.using import generate as generate
     from firth.api.using import load as load
@@ -40,8 +42,9 @@ _MODULES = {  # where each public name is defined; it is loaded when it is asked
     "api.estimators": ("Classifier", "Tagger"),
     "api.evaluating": ("compare", "evaluate", "probe"),
     "api.tasks": ("finetune", "predict"),
+    "api.tokens": ("tokens",),
     "api.training": ("plan", "pretrain", "recipes"),
-    "api.using": ("encode", "export", "generate", "load", "occurrences"),
+    "api.using": ("encode", "explain", "export", "generate", "load", "occurrences"),
     "core.errors": ("FirthError",),
     "core.registry": ("register",),
     "models.shared.model": ("Model",),

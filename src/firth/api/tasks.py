@@ -12,7 +12,6 @@ from firth.core.types import Prediction, Progress
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
-    from firth.tasks.data import Reading
     from firth.tasks.run import Source
     from firth.tasks.score_table import Scored
 
@@ -31,6 +30,8 @@ def finetune(
     learning_rate: float | None = None,
     batch_size: int | None = None,
     seed: int | None = None,
+    budget: str | None = None,
+    folds: int | None = None,
     extra_vectors: AnyPath | None = None,
     teacher: AnyPath | None = None,
     seeds: int | None = None,
@@ -53,11 +54,16 @@ def finetune(
         task: ``classify``, ``score``, ``tag``, ``answer`` or (T5, UniLM) ``write``.
         train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.
         out: The run folder to make.
-        base: A run, a Hugging Face directory, a file of word vectors, or ``"scratch"`` for no pre-training.
+        base: A run, a Hugging Face directory, a file of word vectors, ``"counts"`` (TF-IDF), ``"fasttext"`` (fastText's
+            classifier), or ``"scratch"`` for no pre-training.
         dev: Labelled examples for choosing the best epoch.
-        epochs, learning_rate, batch_size: By default chosen by the base and the number of examples.
+        epochs, learning_rate, batch_size: By default chosen by the base and the number of examples; if one is given,
+            only that training runs and no other candidate is tried.
+        budget: Time for all candidates of a training, such as ``"90s"``; by default 10 minutes. With ``"fasttext"``: how long
+            settings are searched (autotune).
+        folds: Without ``dev``: judge by cross-validation in so many folds, with the spread.
         seed: The same seed gives the same result.
-        extra_vectors: Frozen word vectors as additional input.
+        extra_vectors: Frozen word vectors as additional input; with ``"fasttext"`` the initial word vectors.
         teacher: A run of the same task for knowledge distillation into the new model.
         seeds: The number of trainings with different seeds; the best is kept. By default 1, with ``shares`` 3.
         sweep: Whether to try BERT's published grid of settings.
@@ -81,12 +87,22 @@ def finetune(
     from firth.tasks.data import Reading
     from firth.tasks.run import Source
 
-    usual = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size, "seed": seed}
+    usual: dict[str, object] = {
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "batch_size": batch_size,
+        "seed": seed,
+    }
+    usual |= {"budget": budget, "folds": folds}
     given = collect(settings, keywords, **usual)
     reading = Reading(text, second, label, skip_bad, repair_tags, encoding)
     source = Source(
         str(base), Path(train), optional_path(dev), reading, optional_path(extra_vectors), optional_path(teacher)
     )
+    if str(base) == "fasttext":
+        if sweep or teacher is not None or folds is not None:
+            raise FirthError("fasttext searches its settings with --budget: leave out --sweep, --teacher and --folds")
+        return _finetune_fasttext(task, given, source, Path(out), seeds, shares, overwrite, progress)
     if task != "write":
         return _finetune(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress)
     if (seeds or 1) > 1 or sweep or shares or extra_vectors is not None or teacher is not None:
@@ -117,6 +133,22 @@ def _finetune(
     return load(run.folder)
 
 
+def _finetune_fasttext(
+    task: str,
+    given: Settings,
+    source: Source,
+    out: Path,
+    seeds: int | None,
+    shares: Sequence[float],
+    overwrite: bool,
+    progress: Progress | None,
+) -> Model:
+    from firth.tasks.fasttext_run import start_fasttext
+
+    count = seeds if seeds is not None else 3 if shares else 1
+    return load(start_fasttext(task, given, source, out, count, shares, overwrite, progress).folder)
+
+
 def _finetune_writing(given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Model:
     from firth.tasks.config import writing_config
     from firth.tasks.write.run import start_writing
@@ -124,19 +156,6 @@ def _finetune_writing(given: Settings, source: Source, out: Path, overwrite: boo
     config, training = writing_config(given)
     paths = (Path(source.base), source.train, source.dev, out)
     return load(start_writing(config, training, *paths, source.reading, overwrite, progress).folder)
-
-
-def check_files(task: str, train: Path, dev: Path | None, reading: Reading, settings: Settings) -> list[str]:
-    """A look at labelled files before anything is trained on them: labels, counts, lengths and problems, as lines for a
-    terminal; of writing, the first example."""
-    from firth.tasks.checking import check_lines
-    from firth.tasks.config import task_config, writing_config
-    from firth.tasks.data import read_task
-    from firth.tasks.write.data import describe_writing
-
-    if task == "write":
-        return describe_writing(writing_config(settings)[0], train, dev, reading)
-    return check_lines(read_task(task_config(task).task, train, dev, reading).check)
 
 
 @overload

@@ -92,6 +92,43 @@ def encode(
 
 
 @app.command(rich_help_panel=USE)
+def explain(
+    model: AnyModel,
+    text: Annotated[str, typer.Argument(help="The text to explain.")],
+    second: Annotated[str | None, typer.Option(help="The second text of a pair.")] = None,
+    label: Annotated[str | None, typer.Option(help="The label to explain.  [default: the predicted one]")] = None,
+    method: Annotated[str, typer.Option(help="occlusion, gradient or both.")] = "both",
+    top: Annotated[int, typer.Option(min=1, help="How many words to show.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Show how much each word adds to what a classifier or scorer answers.
+
+    Example: firth explain runs/mood "A warm and funny film."
+    """
+    from dataclasses import asdict
+
+    import firth
+    from firth.cli.main import say, say_json
+
+    found = firth.explain(model, text, second=second, label=label, method=method)
+    if as_json:
+        say_json(asdict(found))
+        return
+    say(f"{found.label or 'score'}  {found.value:.3f}")
+    ranked = sorted(
+        found.words, key=lambda word: -abs(word.occlusion if word.occlusion is not None else word.gradient or 0)
+    )
+    columns = [name for name in ("occlusion", "gradient") if getattr(found.words[0], name) is not None]
+    say("  " + "  ".join(f"{name:>9}" for name in columns) + "  word")
+    for word in ranked[:top]:
+        say("  " + "  ".join(f"{getattr(word, name):>+9.3f}" for name in columns) + f"  {word.text}")
+    if found.agreement is not None:
+        say(f"agreement of both methods (rank correlation): {found.agreement:.2f}")
+    if found.note:
+        say(found.note)
+
+
+@app.command(rich_help_panel=USE)
 def nearest(
     model: VectorsPath,
     words: Annotated[list[str], typer.Argument(help="Words to look up.")],

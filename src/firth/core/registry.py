@@ -36,6 +36,7 @@ MODELS = (
     "fasttext",
     "glove",
     "scratch",
+    "counts",
     "recurrent",
     "elmo",
     "seq2seq",
@@ -152,6 +153,7 @@ class TokensConfig(Config):
     kind: Literal["wordpiece", "bpe", "unigram", "words", "characters"] = "wordpiece"
     vocab_size: Annotated[int, Field(ge=300, le=1_000_000)] = 8000
     lowercase: bool = True
+    strip_accents: bool = False
     byte_fallback: bool = False
     word_split: Literal["words", "whitespace"] = "words"
     sample_bytes: Positive = 48_000_000
@@ -166,6 +168,8 @@ class TokensConfig(Config):
     def _bytes_have_pieces(self) -> TokensConfig:
         if self.byte_fallback and self.kind in ("words", "characters"):
             raise ValueError(f"byte_fallback is for pieces, not for {self.kind}: leave it out")
+        if self.strip_accents and self.kind != "wordpiece":
+            raise ValueError(f"strip_accents is what BERT does to WordPiece, not for {self.kind}: leave it out")
         return self
 
 

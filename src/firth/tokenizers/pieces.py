@@ -43,10 +43,15 @@ PATTERN = re.compile(r"<extra_id_(\d+)>")
 
 
 def bert_tokenizer(
-    vocab: dict[str, int], lowercase: bool, strip_accents: bool | None = None, split_han: bool = True
+    vocab: dict[str, int],
+    lowercase: bool,
+    strip_accents: bool | None = None,
+    split_han: bool = True,
+    max_word: int = 100,
 ) -> Tokenizer:
-    """BERT's own pipeline: clean, split Chinese characters, fold case and accents, longest match."""
-    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100))
+    """BERT's own pipeline: clean, split Chinese characters, fold case, strip accents (``None``: where case is folded),
+    longest match in words of up to ``max_word`` letters."""
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=max_word))
     tokenizer.normalizer = normalizers.BertNormalizer(
         clean_text=True, handle_chinese_chars=split_han, strip_accents=strip_accents, lowercase=lowercase
     )
@@ -108,6 +113,16 @@ class Pieces:
         normalizer = self.description.get("normalizer") or {}
         steps = normalizer.get("normalizers", [normalizer])
         return any(step.get("lowercase", False) or step.get("type") == "Lowercase" for step in steps)
+
+    @property
+    def strip_accents(self) -> bool:
+        """Whether marks are taken off letters; BERT's normaliser does so wherever it folds case, unless told."""
+        normalizer = self.description.get("normalizer") or {}
+        for step in normalizer.get("normalizers", [normalizer]):
+            told = step.get("strip_accents")
+            if step.get("type") == "StripAccents" or (bool(step.get("lowercase")) if told is None else told):
+                return True
+        return False
 
     @property
     def _class_first(self) -> bool:

@@ -151,7 +151,7 @@ def _reopen(out: Path, wanted: RunRecord) -> Run:
 
 
 @contextlib.contextmanager
-def _stop_requests() -> Iterator[threading.Event]:
+def stop_requests() -> Iterator[threading.Event]:
     """Set when the user or the system asks to stop, so that the current step is finished first."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -186,7 +186,7 @@ class _Training:
         started = reported = saved = time.perf_counter() - self.seconds
         first_tokens, before = learner.tokens_before(self.step), self.seconds
         loss, count, last = 0.0, 0, float("nan")
-        with _stop_requests() as stop, ThreadPoolExecutor(self.config.threads) as pool:
+        with stop_requests() as stop, ThreadPoolExecutor(self.config.threads) as pool:
             reported = saved = time.perf_counter()
             while self.step < learner.num_steps:
                 some_loss, some_count = learner.run_step(self.step, pool)

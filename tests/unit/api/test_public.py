@@ -18,8 +18,8 @@ from pair_text import sentence_pairs
 from task_text import texts
 
 NAMES = (
-    "Classifier FirthError Model Tagger compare encode evaluate export finetune generate load occurrences plan predict "
-    "prepare prepare_pairs pretrain probe recipes register"
+    "Classifier FirthError Model Tagger compare encode evaluate explain export finetune generate load occurrences plan predict "
+    "prepare prepare_pairs pretrain probe recipes register tokens"
 ).split()
 
 
