@@ -197,7 +197,7 @@ def test_a_prepared_corpus_is_used_where_it_fits(corpus_folder: Path, tmp_path: 
     wish = settings(tmp_path) | {"corpus": corpus_folder, "recipes": None, "budget": "1s", "seeds": 1}
     told: list[str] = []
     found = firth.compare("classify", **wish, note=told.append)
-    assert [row["name"] for row in found["rows"]][2:] == ["bert-tiny-modern", "scratch"]
+    assert [row["name"] for row in found["rows"]][2:] == ["modernbert-1m", "scratch"]
     assert any(line.startswith("left out: word2vec learns from words") for line in told)
     assert not (tmp_path / "out" / "corpora").exists()
 
