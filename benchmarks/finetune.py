@@ -34,7 +34,7 @@ from firth.tasks.answer_spans import answer_tokens, find_answers
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, build_data, nested_order, read_examples, strata, take_share
 from firth.tasks.finetune import default_settings, load_base, train_model
-from firth.tasks.model import build_task, count_trained
+from firth.tasks.model import build_task
 from firth.tasks.training import _withheld
 from packages import minilm
 
@@ -103,7 +103,7 @@ def run_firth(job: dict[str, Any], data: TaskData) -> dict[str, Any]:
         "cpu_s": used,
         "ms": 1000 * each,
         "parameters": model.num_parameters,
-        "trained": count_trained(model.network),
+        "trained": model.num_trained,
     }
 
 

@@ -146,7 +146,7 @@ def test_a_mistake_later_does_not_cost_the_tuned_base(
         raise FirthError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("firth.tasks.finetune.train_model", broken)
+        patch.setattr("firth.tasks.candidates.train_model", broken)
         with pytest.raises(FirthError, match="no space left"):
             finetune(elmo, tmp_path, adapt_epochs=1)
     monkeypatch.setattr(tune_file, "start_run", None)  # it is not begun anew

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 import firth
-from firth.api.tasks import check_files
 from firth.core.config import parse_settings
 from firth.core.errors import FirthError, Interrupted
 from firth.core.run import Run
 from firth.corpus.pairs import PairsCorpus
 from firth.tasks.config import WritingConfig
 from firth.tasks.data import Reading
+from firth.tasks.suspects import check_files
 from firth.tasks.write.data import read_writing
 from firth.tasks.write.model import WritingModel
 from pair_text import sentence_pairs
@@ -221,7 +221,7 @@ def test_other_columns_and_packed_files(bases: dict[str, Path], tmp_path: Path) 
     lines = [json.dumps({"abstract": f"{source} 研究", "title": target}) for source, target in sentence_pairs(12)]
     with gzip.open(tmp_path / "train.jsonl.gz", "wt", encoding="utf-8") as file:
         file.write("\n".join(lines))
-    looked = check_files("write", tmp_path / "train.jsonl.gz", None, Reading("abstract", None, "title"), {})
+    looked = check_files("write", tmp_path / "train.jsonl.gz", None, Reading("abstract", None, "title"), {}).lines
     assert looked[0] == "examples   train 12"
     model = firth.finetune(
         "write",

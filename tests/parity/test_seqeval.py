@@ -9,7 +9,7 @@ from seqeval import metrics as peer
 from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import IOB2, IOBES, Entities
 
-from firth.tasks.tag_schemes import entity_counts, entity_scores, prf, spans_of, strict_spans_of
+from firth.tasks.tag_schemes import entity_counts, entity_scores, spans_of, strict_spans_of
 
 BIO = ["O", "B-A", "I-A", "B-B", "I-B", "B", "I", "B-x-y", "I-x-y"]
 BIOES = ["O", *(f"{prefix}-{name}" for prefix in "BIES" for name in "AB"), "B", "I", "E", "S"]
@@ -68,14 +68,11 @@ def test_strict(scheme: str, tags: list[str], theirs: type) -> None:
 def test_by_type() -> None:
     true = [["B-PER", "I-PER", "O", "B-LOC"], ["B-LOC", "O"]]
     guessed = [["B-PER", "I-PER", "O", "B-PER"], ["B-LOC", "I-LOC"]]
-    found = entity_counts(true, guessed)
-    assert found.types == ["LOC", "PER"]
-    totals = found.counts.sum(0)
-    assert totals[:, 2].tolist() == [2, 1]
-    precision, recall, f1 = prf(totals)
-    assert precision.tolist() == [0, 0.5]
-    assert recall.tolist() == [0, 1]
-    assert f1.tolist() == pytest.approx([0, 2 / 3])
+    found = {name: score.model_dump() for name, score in entity_counts(true, guessed).by_type().items()}
+    assert found == {
+        "LOC": {"precision": 0, "recall": 0, "f1": 0, "true": 2, "guessed": 1},
+        "PER": {"precision": 0.5, "recall": 1, "f1": pytest.approx(2 / 3), "true": 1, "guessed": 2},
+    }
     assert entity_scores([["O"]], [["O"]])["f1"] == 0
 
 

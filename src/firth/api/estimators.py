@@ -34,8 +34,9 @@ _FEWEST_DEV = 20
 class _TaskEstimator(SavedEstimator):
     """What both estimators share. As scikit-learn asks, the constructor only stores its arguments; ``fit`` does the work.
 
-    ``base`` is a run, a Hugging Face directory, a file of vectors, or "scratch"; ``epochs`` and ``learning_rate``
-    are chosen by the base if not given. ``dev_share`` of the examples is held out to choose the best epoch; with fewer than
+    ``base`` is a run, a Hugging Face directory, a file of vectors, "counts" or "scratch"; ``epochs`` and
+    ``learning_rate`` are chosen by the base if not given, and then the best of several candidates is kept, as
+    ``firth.finetune`` does. ``dev_share`` of the examples is held out to choose the best epoch; with fewer than
     20 held-out examples the last epoch is used. ``extra_vectors`` names word vectors as additional input. ``settings`` are
     further settings of ``TaskConfig`` by name.
     """
@@ -67,14 +68,15 @@ class _TaskEstimator(SavedEstimator):
 
     def _train(self, examples: Sequence[AnyExample]) -> TaskModel:
         """Splits the examples, trains, and keeps the scores, the time and the base."""
+        from firth.tasks.candidates import fit_best
         from firth.tasks.data import build_data
-        from firth.tasks.finetune import SCRATCH, default_settings, load_base, train_model
+        from firth.tasks.finetune import MADE, default_settings, load_base
         from firth.tasks.model import load_extra_vectors
 
+        usual = {"batch_size": 32, "long_text": "head"}
         given = {
-            "batch_size": self.batch_size,
-            "long_text": self.long_text,
             "seed": self.seed,
+            **{name: getattr(self, name) for name, value in usual.items() if getattr(self, name) != value},
             **{name: value for name in ("epochs", "learning_rate") if (value := getattr(self, name)) is not None},
             **(self.settings or {}),
         }
@@ -83,14 +85,19 @@ class _TaskEstimator(SavedEstimator):
         config = data.configured(TaskConfig.build({"task": self._task, **given}, type(self).__name__))
         if config.adapt_epochs:
             raise FirthError("adapt_epochs is for firth.finetune, which stores the adapted base: leave it out here")
+        if self.extra_vectors is not None and not config.candidates:
+            config = config.replace(candidates=("tuned",))
         base = load_base(str(self.base), data, config)
         config = default_settings(config, base, len(data.train), set(given))
+        del base  # one that is tuned is read again for every candidate
         extra_vectors = None if self.extra_vectors is None else load_extra_vectors(Path(self.extra_vectors))
         with tempfile.TemporaryDirectory() as folder:
-            model, trainable, self.seconds_ = train_model(config, base, data, Path(folder), None, extra_vectors)
-        self.dev_scores_, self._num_examples = dict(trainable.best or {}), len(data.train)
-        self._base_path = None if str(self.base) == SCRATCH else Path(self.base)
-        return model
+            found = fit_best(
+                config, lambda config: load_base(str(self.base), data, config), data, Path(folder), None, extra_vectors
+            )
+        self.seconds_, self.dev_scores_, self._num_examples = found.train_s, found.scores, len(data.train)
+        self._base_path = None if str(self.base) in MADE else Path(self.base)
+        return found.model
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """The arguments, and for a fitted estimator the number of classes and the base model."""

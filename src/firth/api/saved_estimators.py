@@ -66,7 +66,6 @@ class SavedEstimator(BaseEstimator):  # type: ignore[misc]
         """``firth.json`` of a finished task with one training, on examples from memory."""
         from firth.core.records import CellSettings, CorpusRecord, TaskRecord, TaskResult
         from firth.core.run import RunRecord, versions
-        from firth.tasks.model import count_trained
 
         model, config = self.model_, self.model_.config
         result = TaskResult(
@@ -81,9 +80,9 @@ class SavedEstimator(BaseEstimator):  # type: ignore[misc]
             interval=None,
             train_s=self.seconds_,
             seconds=self.seconds_,
-            trained_parameters=count_trained(model.network),
+            trained_parameters=model.num_trained,
             parameters=model.num_parameters,
-            mixes=model.network.learned_mixes(),
+            mixes=model.mixes(),
         )
         return RunRecord(
             kind="task",

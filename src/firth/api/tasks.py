@@ -12,7 +12,6 @@ from firth.core.types import Prediction, Progress
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
-    from firth.tasks.data import Reading
     from firth.tasks.run import Source
     from firth.tasks.score_table import Scored
 
@@ -31,12 +30,13 @@ def finetune(
     learning_rate: float | None = None,
     batch_size: int | None = None,
     seed: int | None = None,
+    budget: str | None = None,
+    folds: int | None = None,
     extra_vectors: AnyPath | None = None,
     teacher: AnyPath | None = None,
     seeds: int | None = None,
     sweep: bool = False,
     shares: Sequence[float] = (),
-    budget: str | None = None,
     text: str | None = None,
     second: str | None = None,
     label: str | None = None,
@@ -54,17 +54,20 @@ def finetune(
         task: ``classify``, ``score``, ``tag``, ``answer`` or (T5, UniLM) ``write``.
         train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.
         out: The run folder to make.
-        base: A run, a Hugging Face directory, a file of word vectors, ``"scratch"`` for no pre-training, or
-            ``"fasttext"`` for fastText's classifier.
+        base: A run, a Hugging Face directory, a file of word vectors, ``"counts"`` (TF-IDF), ``"fasttext"`` (fastText's
+            classifier), or ``"scratch"`` for no pre-training.
         dev: Labelled examples for choosing the best epoch.
-        epochs, learning_rate, batch_size: By default chosen by the base and the number of examples.
+        epochs, learning_rate, batch_size: By default chosen by the base and the number of examples; if one is given,
+            only that training runs and no other candidate is tried.
+        budget: Time for all candidates of a training, such as ``"90s"``; by default 10 minutes. With ``"fasttext"``: how long
+            settings are searched (autotune).
+        folds: Without ``dev``: judge by cross-validation in so many folds, with the spread.
         seed: The same seed gives the same result.
         extra_vectors: Frozen word vectors as additional input; with ``"fasttext"`` the initial word vectors.
         teacher: A run of the same task for knowledge distillation into the new model.
         seeds: The number of trainings with different seeds; the best is kept. By default 1, with ``shares`` 3.
         sweep: Whether to try BERT's published grid of settings.
         shares: Train on these shares of the examples as well (``(0.1, 1)``); the model is the best of the largest.
-        budget: With ``"fasttext"``: how long to search settings (autotune), for example ``"5m"``.
         text, second, label: The columns of the files, by name or by number from 1.
         encoding: Of the files; by default UTF-8, or what a byte order mark says.
         skip_bad: Whether to skip answers that are not at their place in the passage.
@@ -84,19 +87,22 @@ def finetune(
     from firth.tasks.data import Reading
     from firth.tasks.run import Source
 
-    usual = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size, "seed": seed}
+    usual: dict[str, object] = {
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "batch_size": batch_size,
+        "seed": seed,
+    }
+    usual |= {"budget": budget, "folds": folds}
     given = collect(settings, keywords, **usual)
     reading = Reading(text, second, label, skip_bad, repair_tags, encoding)
     source = Source(
         str(base), Path(train), optional_path(dev), reading, optional_path(extra_vectors), optional_path(teacher)
     )
     if str(base) == "fasttext":
-        if sweep or teacher is not None:
-            raise FirthError("fasttext searches its settings with --budget: leave out --sweep and --teacher")
-        given |= {} if budget is None else {"budget": budget}
+        if sweep or teacher is not None or folds is not None:
+            raise FirthError("fasttext searches its settings with --budget: leave out --sweep, --teacher and --folds")
         return _finetune_fasttext(task, given, source, Path(out), seeds, shares, overwrite, progress)
-    if budget is not None:
-        raise FirthError("--budget is for --base fasttext, which searches its settings in that time: leave it out")
     if task != "write":
         return _finetune(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress)
     if (seeds or 1) > 1 or sweep or shares or extra_vectors is not None or teacher is not None:
@@ -150,19 +156,6 @@ def _finetune_writing(given: Settings, source: Source, out: Path, overwrite: boo
     config, training = writing_config(given)
     paths = (Path(source.base), source.train, source.dev, out)
     return load(start_writing(config, training, *paths, source.reading, overwrite, progress).folder)
-
-
-def check_files(task: str, train: Path, dev: Path | None, reading: Reading, settings: Settings) -> list[str]:
-    """A look at labelled files before anything is trained on them: labels, counts, lengths and problems, as lines for a
-    terminal; of writing, the first example."""
-    from firth.tasks.checking import check_lines
-    from firth.tasks.config import task_config, writing_config
-    from firth.tasks.data import read_task
-    from firth.tasks.write.data import describe_writing
-
-    if task == "write":
-        return describe_writing(writing_config(settings)[0], train, dev, reading)
-    return check_lines(read_task(task_config(task).task, train, dev, reading).check)
 
 
 @overload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from firth.core.config import show_bytes, show_count, show_duration
 from firth.core.errors import FirthError
 from firth.core.files import check_files
-from firth.core.records import ExportRecord, TaskRecord
+from firth.core.records import ExportRecord, LabelScore, TaskRecord
 from firth.core.run import Run, RunRecord
 from firth.core.types import Event, Progress
 
 if TYPE_CHECKING:
+    from firth.api.tokens import TextTokens
     from firth.api.using import PlainData
     from firth.corpus.format import CorpusInfo
     from firth.corpus.pairs import PairsInfo
@@ -37,8 +38,40 @@ def corpus_rows(info: CorpusInfo) -> Rows:
     ]
     if info.tokens.kind != "words":
         rows.append(("unknown", f"{(info.train.unknown + info.heldout.unknown) / max(tokens, 1):.3%} of tokens"))
+    rows += _normal_rows(info)
     if info.duplicates_removed is not None:
         rows.append(("duplicates", f"{info.duplicates_removed:,} documents dropped"))
+    return rows
+
+
+def _normal_rows(info: CorpusInfo) -> Rows:
+    """What was done to letters and words, and what of the text is lost by it."""
+    case = "case folded" if info.tokens.lowercase else "case kept"
+    rows = [("letters", f"{case}, marks {'stripped as in BERT' if info.tokens.strip_accents else 'kept'}")]
+    if info.unsegmented:
+        ways = ", ".join(f"{script} by {way}" for script, way in info.unsegmented.items())
+        rows.append(("words", f"{ways} (no dictionary; spaces elsewhere)"))
+    if info.loss is not None:
+        sample = f"of {info.loss.characters:,} characters compared"
+        form = " (only their form)" if info.loss.lost and info.loss.lost == info.loss.form_only else ""
+        lost = f"{info.loss.share:.3%} {sample}{form}: {info.loss.shown()}" if info.loss.lost else f"nothing {sample}"
+        rows.append(("lost", lost))
+    rows += [("warning", warning) for warning in info.warnings]
+    return rows
+
+
+def token_rows(found: TextTokens) -> Rows:
+    """A line for each token, then what is unknown and what is lost."""
+    rows = []
+    for token in found["tokens"]:
+        place = f"{token['start']}-{token['end']}"
+        word = found["words"][token["word"]] if 0 <= token["word"] < len(found["words"]) else ""
+        number = "" if token["id"] is None else str(token["id"])
+        note = f"unknown: {token['text']}" if token["unknown"] else f"in {word}"
+        rows.append((token["token"], f"{number:>7}  {place:>9}  {note}"))
+    rows.append(("unknown", f"{found['unknown']:,} of {len(found['tokens']):,} tokens"))
+    examples = ", ".join(f"{one['text']} → {one['back'] or '(nothing)'}" for one in found["examples"])
+    rows.append(("lost", f"{found['lost']:,} characters{f': {examples}' if examples else ''}"))
     return rows
 
 
@@ -129,6 +162,8 @@ def task_rows(record: RunRecord, task: TaskRecord) -> Rows:
     rows += [(f"dev {name.replace('_', ' ')}", f"{value:.4f}") for name, value in record.metrics.items()]
     if task.interval is not None:
         rows.append((f"{task.interval.metric}, 95 %", f"{task.interval.low:.4f} to {task.interval.high:.4f}"))
+    rows += _candidate_rows(task)
+    rows += [] if task.chosen is None else label_rows(task.chosen.by_label)
     rows += _training_rows(task)
     if task.tuned_base is not None:
         before, after = (side.get("loss") for side in (task.tuned_base.before, task.tuned_base.after))
@@ -141,6 +176,44 @@ def task_rows(record: RunRecord, task: TaskRecord) -> Rows:
     rows += [(name.replace("_", " "), value) for name, value in record.notes.items()]
     rows += [("parameters", show_count(record.parameters)), ("training", show_duration(record.seconds))]
     return rows
+
+
+def _candidate_rows(task: TaskRecord) -> Rows:
+    """What was tried: score, seconds, what was chosen, what was left out and why."""
+    if task.chosen is None or not task.chosen.candidates:
+        return []
+    rows = [("tried", f"{task.metric} {'on dev' if task.interval is not None else 'in cross-validation'}")]
+    for one in task.chosen.candidates:
+        spread = "" if one.deviation is None else f" ± {one.deviation:.4f}"
+        shown = "" if one.score is None else f"{one.score:.4f}{spread}  {show_duration(one.seconds)}"
+        said = [part for part in (shown, "chosen" if one.chosen else "", one.note) if part]
+        rows.append((f"  {one.name}", "  ".join(said)))
+    return rows
+
+
+_MOST_LABELS = 30
+
+
+def label_rows(by_label: Mapping[str, LabelScore]) -> Rows:
+    """Precision, recall and F1 of each class or type of entity, the rarest first."""
+    if not by_label:
+        return []
+    rows = [("by label", "precision  recall  F1      true  guessed")]
+    for label, one in sorted(by_label.items(), key=lambda item: (item[1].true, item[0]))[:_MOST_LABELS]:
+        scores = f"{one.precision:<9.3f}  {one.recall:<6.3f}  {one.f1:<6.3f}"
+        rows.append((f"  {label}", f"{scores}  {one.true:>4,}  {one.guessed:>7,}"))
+    if len(by_label) > _MOST_LABELS:
+        rows.append(("  …", f"{len(by_label) - _MOST_LABELS} more"))
+    return rows
+
+
+def label_warnings(by_label: Mapping[str, LabelScore]) -> list[str]:
+    """Classes that are never predicted."""
+    return [
+        f"warning: '{label}' is never predicted, but {one.true:,} have it: label more of it, or join it with another"
+        for label, one in by_label.items()
+        if one.true and not one.guessed
+    ]
 
 
 def _training_rows(task: TaskRecord) -> Rows:

@@ -117,8 +117,9 @@ def evaluate(
 
 
 def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None:
-    from firth.cli.describe import word_rows
+    from firth.cli.describe import label_rows, label_warnings, word_rows
     from firth.cli.main import say, say_json, table
+    from firth.core.records import LabelScore
 
     if as_json:
         say_json({"run": str(run), "on": what, **found})
@@ -137,11 +138,14 @@ def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None
     rows = [
         (name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
         for name, value in found.items()
-        if name != "interval"
+        if name not in ("interval", "by_label")
     ]
     if interval is not None:
         rows.append((f"{interval['metric']}, 95 %", f"{interval['low']:.4f} to {interval['high']:.4f}"))
-    table(rows)
+    by_label = {label: LabelScore.model_validate(one) for label, one in found.get("by_label", {}).items()}
+    table(rows + label_rows(by_label))
+    for warning in label_warnings(by_label):
+        say(warning)
 
 
 RawText = Annotated[

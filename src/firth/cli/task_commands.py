@@ -31,7 +31,7 @@ from firth.cli.main import (
 TaskBase = Annotated[
     str,
     typer.Option(
-        help="A run, a Hugging Face directory, a file of vectors, 'scratch' for no pre-training, or 'fasttext' (its classifier)."
+        help="A run, a Hugging Face directory, a file of vectors, 'counts' (TF-IDF), 'fasttext' (its classifier), or 'scratch' for none."
     ),
 ]
 ExtraVectors = Annotated[
@@ -53,7 +53,16 @@ Sweep = Annotated[bool, typer.Option("--sweep", help="Try BERT's published grid 
 AdaptEpochs = Annotated[
     float | None, typer.Option(help="First continue pre-training on the task's text for so many epochs.")
 ]
-Check = Annotated[bool, typer.Option("--check", help="Only check the files: labels, lengths, problems.")]
+Check = Annotated[
+    bool,
+    typer.Option("--check", help="Only check the files: labels, lengths, problems and what to do; 2 if refused."),
+]
+Budget = Annotated[
+    str | None, typer.Option(help="Time for all that is tried in a training, such as 90s or 10m.  [default: 10m]")
+]
+Folds = Annotated[
+    int | None, typer.Option(min=2, help="Without --dev: judge by cross-validation in so many folds, with the spread.")
+]
 RepairTags = Annotated[bool, typer.Option("--repair-tags", help="Repair tag sequences that violate their scheme.")]
 TaskRun = Annotated[
     Path,
@@ -91,9 +100,8 @@ def finetune(
     shares: Shares = None,
     sweep: Sweep = False,
     epochs: Annotated[int | None, typer.Option(help="Passes over the examples.")] = None,
-    budget: Annotated[
-        str | None, typer.Option(help="With --base fasttext: how long to search settings, for example 5m.")
-    ] = None,
+    budget: Budget = None,
+    folds: Folds = None,
     adapt_epochs: AdaptEpochs = None,
     text: Text = None,
     second: Second = None,
@@ -133,6 +141,7 @@ def finetune(
             sweep=sweep,
             epochs=epochs,
             budget=budget,
+            folds=folds,
             text=text,
             second=second,
             label=label,
@@ -164,20 +173,22 @@ def _check_files(
     as_json: bool,
 ) -> None:
     """Prints what is in the labelled files."""
-    from firth.api.tasks import check_files
     from firth.cli.main import say, say_json
     from firth.tasks.data import Reading
+    from firth.tasks.suspects import check_files
 
-    lines = check_files(task, train, dev, Reading(*reading), settings)
+    found = check_files(task, train, dev, Reading(*reading), settings, closely=only)
     if as_json and only:
-        say_json({"check": lines})
-    for line in [] if as_json else lines:
+        say_json({"check": found.lines, "refused": found.refused})
+    for line in [] if as_json else found.lines:
         say(line)
+    if only and found.refused:
+        raise typer.Exit(2)
 
 
 def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     """Prints the result and the next command."""
-    from firth.cli.describe import run_rows
+    from firth.cli.describe import label_warnings, run_rows
     from firth.cli.main import say, say_json, table
     from firth.core.run import Run
 
@@ -187,9 +198,14 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
         return
     say(f"{folder}: trained")
     table(run_rows(record))
+    for warning in (
+        [] if record.task is None or record.task.chosen is None else label_warnings(record.task.chosen.by_label)
+    ):
+        say(warning)
     if record.task is None or record.task.interval is not None:
         say(f"report: {folder}/report.html")
-    if not is_measured:
+    judged = record.task is not None and record.task.chosen is not None and record.task.chosen.candidates
+    if not is_measured and not judged:
         say("not evaluated: name held-out labelled texts with --dev")
     say(f"next: firth predict {folder} texts.txt, or try it in a browser: firth serve {folder}")
 
@@ -215,11 +231,13 @@ def predict(
     import firth
     from firth.cli.main import is_text, say_json
 
-    if names is not None:
-        _write_names(run, file, text, names, as_json)
-        return
+    if out is not None and (names is not None or examples is not None or template is not None):
+        raise firth.FirthError("--out writes a table: leave out --names, --examples and --template")
     if out is not None:
         _write_table(run, file, out, (text, second, encoding), as_json)
+        return
+    if names is not None:
+        _write_names(run, file, text, names, as_json)
         return
     said = written(template)
     if is_text(file):

@@ -20,6 +20,15 @@ class CorpusRecord(Record):
     dev: str | None = None  # labelled examples on which the best epoch was chosen
 
 
+class EmbeddingsRecord(Record):
+    """The vectors that a token table began with: what decides them, and what they took."""
+
+    tokens: int  # read
+    threads: int
+    seconds: float = 0.0
+    rows: int = 0  # of the table that have one
+
+
 class MadeFrom(Record):
     """What the same result needs beside the settings: the content of the files, and how they were read."""
 
@@ -95,6 +104,27 @@ class TestResult(Record):
     ms_per_text: float
 
 
+class LabelScore(Record):
+    """Of one class, or one type of entity: how often it is right where it is guessed and where it is true, and both counts."""
+
+    precision: float
+    recall: float
+    f1: float
+    true: int
+    guessed: int
+
+
+class CandidateResult(Record):
+    """What was tried in a training: its score on the dev examples, or without any in cross-validation."""
+
+    name: str
+    score: float | None = None  # none: it was not tried
+    deviation: float | None = None  # of the scores of the folds
+    seconds: float = 0.0
+    chosen: bool = False
+    note: str = ""
+
+
 class TaskResult(Record):
     """One training of a task; also ``result.json`` beside its weights."""
 
@@ -111,6 +141,8 @@ class TaskResult(Record):
     parameters: int
     mixes: dict[str, LayerMix]  # by the place where they enter
     test: TestResult | None = None
+    candidates: tuple[CandidateResult, ...] = ()  # none: there was no choice
+    by_label: dict[str, LabelScore] = Field(default_factory=dict)  # on the dev examples, or in cross-validation
 
     @property
     def score(self) -> float:

@@ -17,6 +17,7 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.batching import Ints
+from firth.core.records import LabelScore
 from firth.core.types import Batch, Encoding, Losses, Prediction, TextReader
 from firth.data.labelled import AnswerExample
 from firth.nn.layers import pool_tokens
@@ -192,6 +193,10 @@ class AnswerQuestions:
 
     def interval(self, examples: Sequence[AnswerExample], predictions: Sequence[Prediction]) -> tuple[str, Interval]:
         return "f1", mean_interval(self._each(examples, predictions)[:, 1])
+
+    def by_label(self, examples: Sequence[AnswerExample], predictions: Sequence[Prediction]) -> dict[str, LabelScore]:
+        """Answers have no labels."""
+        return {}
 
     def _each(self, examples: Sequence[AnswerExample], predictions: Sequence[Prediction]) -> NDArray[np.float64]:
         answers = [_texts(example) for example in examples]

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -15,6 +15,8 @@ from firth.tasks.tag_schemes import bad_tags, detect_scheme
 from firth.tokenizers.words import HAN_CLASS
 
 AnyExample = TextExample | TagExample | AnswerExample
+UNBALANCED = 3  # times as frequent as the rarest is the most frequent class: then classes are weighted
+_FEW = 5  # examples of a class
 OneKind = TypeVar("OneKind", TextExample, TagExample, AnswerExample)
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 _WORDS = re.compile(rf"[{HAN_CLASS}]|[^\W{HAN_CLASS}]+")
@@ -30,6 +32,7 @@ class Problem:
     first: str
     grave: bool = False
     only_learning: bool = False
+    remedy: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ def check_examples(
     shown = [] if kind == "score" else names
     scheme = detect_scheme(e.tags for e in train if isinstance(e, TagExample) and e.tags) if kind == "tag" else None
     problems = [*_of_each(parts, scheme), *_of_pairs(parts), *_of_labels(parts, counts, kind), *_shared(train, dev)]
+    if kind == "classify" and len(train) >= 2 * _FEW:
+        problems += _of_counts(train, counts["train"])
     return Check(
         kind,
         {part: len(examples) for part, examples in parts.items()},
@@ -106,8 +111,8 @@ def _quantiles(lengths: Iterable[int]) -> list[float]:
     return np.quantile(found, QUANTILES, method="lower").tolist() if found else []
 
 
-def _counted(what: str, places: list[str], grave: bool = False) -> list[Problem]:
-    return [Problem(what, len(places), places[0], grave)] if places else []
+def _counted(what: str, places: list[str], grave: bool = False, remedy: str = "") -> list[Problem]:
+    return [Problem(what, len(places), places[0], grave, remedy=remedy)] if places else []
 
 
 def _of_each(parts: dict[str, Sequence[AnyExample]], scheme: str | None) -> list[Problem]:
@@ -117,15 +122,18 @@ def _of_each(parts: dict[str, Sequence[AnyExample]], scheme: str | None) -> list
         ("words and tags differ in number", True, _unpaired),
         ("empty text", False, _empty),
     ]
+    remedies = {"has no label": "label it or leave it out", "empty text": "leave it out"}
     if scheme is not None:
         tests.append((f"tags that {scheme.upper()} forbids", False, lambda example: _bad(example, scheme)))
+        remedies[tests[-1][0]] = "mend them, or let --repair-tags do it"
     found = []
     for part, examples in parts.items():
         for what, grave, test in tests:
             places = [
                 example.where or f"{part} {number}" for number, example in enumerate(examples, 1) if test(example)
             ]
-            found += _counted(what if len(parts) == 1 else f"{what} ({part})", places, grave)
+            said = what if len(parts) == 1 else f"{what} ({part})"
+            found += _counted(said, places, grave, remedies.get(what, "mend it"))
     return found
 
 
@@ -148,7 +156,8 @@ def _of_pairs(parts: dict[str, Sequence[AnyExample]]) -> list[Problem]:
     texts = [(part, one) for part, some in parts.items() for one in some if isinstance(one, TextExample)]
     pairs = any(one.second is not None for part, one in texts if part == "train")
     there = "one text where training has two" if pairs else "two texts where training has one"
-    return _counted(there, [one.where or part for part, one in texts if (one.second is not None) != pairs], grave=True)
+    places = [one.where or part for part, one in texts if (one.second is not None) != pairs]
+    return _counted(there, places, True, "name the columns with --text and --second")
 
 
 def _of_labels(parts: dict[str, Sequence[AnyExample]], counts: dict[str, Counter[str]], kind: str) -> list[Problem]:
@@ -157,12 +166,30 @@ def _of_labels(parts: dict[str, Sequence[AnyExample]], counts: dict[str, Counter
         for name in sorted(set(counts["dev"]) - set(counts["train"])):
             places = [example.where or "dev" for example in parts["dev"] if name in _labels(example)]
             # A tag that is never learned costs a point; a class that is never learned is a mistake in the files.
-            found += _counted(f"the label '{name}' is not in the training data", places, grave=kind == "classify")
+            remedy = "label some for training, or mend the name"
+            found += _counted(f"the label '{name}' is not in the training data", places, kind == "classify", remedy)
     if kind in ("classify", "score") and len(counts["train"]) == 1:
         first = parts["train"][0].where or "train"
-        found.append(
-            Problem("all examples have the same label: nothing can be learned", len(parts["train"]), first, True, True)
-        )
+        same, remedy = "all examples have the same label: nothing can be learned", "add examples of another"
+        found.append(Problem(same, len(parts["train"]), first, True, True, remedy))
+    return found
+
+
+def _of_counts(train: Sequence[AnyExample], counts: Counter[str]) -> list[Problem]:
+    """Classes with few examples, and such as are far rarer than others."""
+    found = []
+    few = sorted((name for name, count in counts.items() if count < _FEW), key=lambda name: (counts[name], name))
+    if few and len(counts) > 1:
+        names = ", ".join(f"'{name}' {counts[name]}" for name in few[:_FEW])
+        first = next(one.where or "train" for one in train if few[0] in _labels(one))
+        remedy = f"label more ({names}), or join it with another"
+        found.append(Problem(f"labels with fewer than {_FEW} examples", len(few), first, remedy=remedy))
+    if counts and max(counts.values()) >= UNBALANCED * min(counts.values()):
+        rare = min(counts, key=lambda name: (counts[name], name))
+        first = next(one.where or "train" for one in train if rare in _labels(one))
+        remedy = "classes are weighted and macro F1 decides, unless class_weights=false"
+        what = f"examples of '{rare}', the rarest of unbalanced labels"
+        found.append(Problem(what, counts[rare], first, remedy=remedy))
     return found
 
 
@@ -180,14 +207,30 @@ def _shared(train: Sequence[AnyExample], dev: Sequence[AnyExample] | None) -> li
         for example in train
         if isinstance(example, TextExample) and known.setdefault(_key(example), example.label) != example.label
     ]
-    found = _counted("the same text with another label before", torn)
+    found = _counted("the same text with another label before", torn, remedy="decide for one of the labels")
+    found += _counted("texts that stood there before", _again(train), remedy="leave them out: they count twice")
     if not dev:
         return found
     keys = {_key(example) for example in train}
     places = [example.where or "dev" for example in dev if _key(example) in keys]
     if len(places) == len(dev):
-        return [*found, Problem("every dev example is also in train: the score will say nothing", len(dev), places[0])]
-    return [*found, *_counted("dev examples that are also in train", places)]
+        what, remedy = "every dev example is also in train: the score will say nothing", "name another --dev"
+        return [*found, Problem(what, len(dev), places[0], remedy=remedy)]
+    remedy = "leave them out of one file: the score is too good with them"
+    return [*found, *_counted("dev examples that are also in train", places, remedy=remedy)]
+
+
+def _again(train: Sequence[AnyExample]) -> list[str]:
+    """Places of texts that occur a second time with the same label."""
+    seen: set[Hashable] = set()
+    places = []
+    for example in train:
+        if isinstance(example, TextExample) and example.text:
+            key = (_key(example), example.label)
+            if key in seen:
+                places.append(example.where or "train")
+            seen.add(key)
+    return places
 
 
 WIDTH = 80
@@ -215,6 +258,7 @@ def check_lines(check: Check) -> list[str]:
     for problem in check.problems:
         lines += _wrapped(
             f"{'✗' if problem.grave else '!'} {problem.count:,} × {problem.what}, first at {problem.first}"
+            + (f"; {problem.remedy}" if problem.remedy else "")
         )
     return lines
 

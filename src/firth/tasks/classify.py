@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from firth.core.records import LabelScore
 from firth.core.types import Batch, Losses, Prediction, TextReader
 from firth.data.labelled import TextExample
 from firth.tasks.batches import Item, Row, collate, cut_pair, frame_row, pieces_of
@@ -16,9 +17,11 @@ from firth.tasks.network import TaskNetwork
 from firth.tasks.scores import (
     Interval,
     accuracy,
+    class_scores,
     classify_scores,
     confusion_interval,
     interval_of_rows,
+    label_scores,
     number_scores,
     spearman,
 )
@@ -139,7 +142,13 @@ class Classify:
         true, guessed = self._sides(examples, predictions)
         if self.regresses:
             return "spearman", interval_of_rows(lambda rows: float(spearman(true[rows], guessed[rows])), len(true))
+        if self.metric == "macro_f1":
+            return self.metric, confusion_interval(true, guessed, len(self.number), lambda t: class_scores(t).macro_f1)
         return "accuracy", confusion_interval(true, guessed, len(self.number), accuracy)
+
+    def by_label(self, examples: Sequence[TextExample], predictions: Sequence[Prediction]) -> dict[str, LabelScore]:
+        """Class by class; nothing for scores."""
+        return {} if self.regresses else label_scores(*self._sides(examples, predictions), self.config.labels)
 
     def _sides(self, examples: Sequence[TextExample], predictions: Sequence[Prediction]) -> tuple[Numbers, Numbers]:
         if self.regresses:

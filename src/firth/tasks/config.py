@@ -5,9 +5,10 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Config, Positive, Probability
+from firth.core.config import Config, Positive, Probability, parse_duration
 from firth.core.errors import FirthError, nearest
 
+CandidateName = Literal["counts", "linear", "tuned"]
 TaskKind = Literal["classify", "score", "tag", "answer"]
 
 
@@ -16,6 +17,11 @@ class TaskConfig(Config):
 
     task: TaskKind = "classify"
     labels: tuple[str, ...] = ()  # in the order of the head's rows; found in the training data
+
+    # what is tried; the best is kept
+    candidates: tuple[CandidateName, ...] = ()  # none: by the base, and "tuned" alone if a setting of training is given
+    folds: Annotated[int, Field(ge=0, le=100)] = 0  # of cross-validation; 0: 5, fewer for what takes long
+    budget: str = "10m"  # for all candidates of a training, for example "90s"
 
     # how the representation is used
     tune: bool = True  # false: its weights stay as they are
@@ -29,6 +35,7 @@ class TaskConfig(Config):
     dropout_prob: Probability = 0.1
     crf: bool = False
     scheme: str | None = None  # of tags: bio, bioes, bmes; none for parts of speech
+    pair_reading: Literal["together", "apart"] = "together"  # of two texts by a base that can read them in one row
     characters: bool = False  # tags of Chinese are for single characters; found in the training data
     default_label: str = ""  # the tag of what cannot be read: O, or the most frequent; found in the training data
 
@@ -64,7 +71,7 @@ class TaskConfig(Config):
     warmup_ratio: Annotated[float, Field(ge=0, le=1)] = 0.1
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0  # each layer below learns that much slower
-    class_weights: bool = False
+    class_weights: bool | None = None  # none: if the most frequent class is 3 times as frequent as the rarest
     patience: Positive | None = None  # epochs without a better dev score before it stops
     metric: str | None = None  # the dev score that decides; none: the task's usual one
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -74,6 +81,14 @@ class TaskConfig(Config):
     def _fits_together(self) -> "TaskConfig":
         if self.crf and self.task != "tag":
             raise ValueError("crf is for tagging: leave it out")
+        if len(set(self.candidates)) != len(self.candidates):
+            raise ValueError("candidates: one of them stands there twice")
+        if self.folds == 1:
+            raise ValueError("folds: at least 2 are needed, one to judge by and one to learn from")
+        try:
+            parse_duration(self.budget)
+        except FirthError as error:
+            raise ValueError(f"budget: {error}") from None
         if len(set(self.labels)) != len(self.labels):
             raise ValueError("labels: one of them stands there twice")
         return self

@@ -14,7 +14,7 @@ from firth.core.errors import FirthError
 from firth.data.answers import read_answers
 from firth.data.labelled import AnswerExample, Columns, TagExample, TextExample, read_texts
 from firth.data.tagged import TagColumns, read_tagged
-from firth.tasks.checking import AnyExample, Check, all_of, check_examples
+from firth.tasks.checking import UNBALANCED, AnyExample, Check, all_of, check_examples
 from firth.tasks.config import TaskConfig
 from firth.tasks.tag_schemes import convert, repair
 from firth.tokenizers.word_tokens import join_words
@@ -82,9 +82,12 @@ class TaskData:
             found = {"labels": _labels(config, counts), "scheme": self.check.scheme, "default_label": usual}
             return config.replace(**found, characters=self.characters())
         if config.task == "classify":
-            return config.replace(
-                labels=_labels(config, {str(example.label) for example in all_of(TextExample, self.train)})
-            )
+            counts = Counter(str(example.label) for example in all_of(TextExample, self.train))
+            weighted = config.class_weights
+            if weighted is None:
+                weighted = max(counts.values()) >= UNBALANCED * min(counts.values())
+            metric = config.metric or ("macro_f1" if weighted else None)
+            return config.replace(labels=_labels(config, counts), class_weights=weighted, metric=metric)
         if config.task == "answer" and config.answer_metric is None:
             texts = [answer.text for example in all_of(AnswerExample, self.train) for answer in example.answers]
             return config.replace(answer_metric="cmrc" if 2 * sum(map(has_han, texts)) > len(texts) else "squad2")

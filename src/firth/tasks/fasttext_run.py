@@ -16,11 +16,13 @@ from firth.core.types import Progress
 from firth.data.labelled import TextExample
 from firth.models.fasttext.classifier import FastTextConfig
 from firth.models.fasttext.training import Examples, Stop, Tuning, Vectors, fit, stop_requests
+from firth.tasks.candidates import Predictions
+from firth.tasks.cells import HISTORY, RESULT
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData, check_shares, read_task, take_share
 from firth.tasks.fasttext import FASTTEXT, FastTextTask, text_examples
-from firth.tasks.finetune import HISTORY, RESULT, SCRATCH, Predictions, with_share
+from firth.tasks.finetune import SCRATCH, with_share
 from firth.tasks.model import load_extra_vectors
 from firth.tasks.report import write_task_report
 from firth.tasks.run import Source, drop_weights, finished_task, model_checksums, move_model, open_or_create

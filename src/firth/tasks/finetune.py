@@ -2,26 +2,27 @@
 
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from firth.core.files import read_json, write_json
-from firth.core.records import CellSettings, ScoreInterval, SharePoint, TaskResult, TestResult
+from firth.core.errors import FirthError
+from firth.core.records import SharePoint
 from firth.core.registry import TrainingConfig
-from firth.core.types import Prediction, Progress
+from firth.core.types import Progress
 from firth.data.labelled import TagExample
+from firth.models.counts.model import CountsModel
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors, ScratchModel
 from firth.reports.page import line_chart
 from firth.tasks.checking import AnyExample
-from firth.tasks.config import TaskConfig
+from firth.tasks.config import CandidateName, TaskConfig
 from firth.tasks.data import TaskData, check_shares, take_share, texts_of
 from firth.tasks.distillation import Distillation, Teacher, check_distillation
-from firth.tasks.model import TaskModel, build_model, count_trained, load_base_model
+from firth.tasks.model import TaskModel, build_model, load_base_model
+from firth.tasks.network import Head
 from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
 
@@ -29,7 +30,13 @@ _REHEARSED = 2
 
 
 def load_base(base: str, data: TaskData, config: TaskConfig) -> Model:
-    """The representation below the task; ``scratch`` is none at all."""
+    """The representation below the task; ``scratch`` and ``counts`` are none at all."""
+    if base == COUNTS:
+        if config.task not in ("classify", "score"):
+            raise FirthError(
+                f"counts says something of whole texts, not what {config.task} needs: choose another --base"
+            )
+        return CountsModel.of_texts([text for example in data.train for text in texts_of(example)])
     if base == SCRATCH:
         texts = [
             text
@@ -49,6 +56,8 @@ def rehearse(
 ) -> None:
     """The shortest examples all the way from text to score, and the longest to its rows, nothing learned: settings that
     cannot work are refused before anything is made or removed."""
+    if "tuned" not in config.candidates:
+        return
     train, dev = (sorted(some, key=_size)[:_REHEARSED] for some in (data.train, data.dev or data.train))
     model, trainable, loop = _prepared(config, base, data, train, dev, extra_vectors, Path(), None, teacher)
     model.network.eval()
@@ -70,11 +79,14 @@ def train_model(
     progress: Progress | None,
     extra_vectors: ExtraVectors | None = None,
     teacher: Teacher | None = None,
+    head: Head | None = None,
 ) -> tuple[TaskModel, Finetuning, float]:
-    """The network trained on the data, at its best on the dev examples."""
+    """The network trained on the data, at its best on the dev examples; from a ``head`` on where there is one."""
     model, trainable, loop = _prepared(
         config, base, data, data.train, data.dev, extra_vectors, folder, progress, teacher
     )
+    if head is not None:
+        model.network.set_head(head)
     loop.run(trainable.steps, "the same command")
     trainable.take_best()
     if trainable.best and "null_threshold" in trainable.best:
@@ -121,18 +133,34 @@ def _prepared(
     return model, trainable, Loop(trainable, training, folder, progress, saves=False)
 
 
-SCRATCH = "scratch"
+SCRATCH, COUNTS = "scratch", "counts"
+MADE = (SCRATCH, COUNTS)  # bases that are made of the task's own texts
 _RATES = ((192, 1e-3), (256, 4e-4), (384, 1e-4))  # up to a width; the published rate above
 _FEW = 2000  # labelled texts
+_READ_FROM_HEAD, _FEWEST_FROM_HEAD, _MOST_FROM_HEAD = 2000, 4, 10  # texts read, and epochs, from a linear head on
 _READ = 16_000  # texts that a training reads at least, in at most so many epochs:
 _MOST, _MOST_TAGGED = 20, 100  # a tagger on no Transformer finds nothing at all in its first thousand steps
+
+
+_NOT_OF_TRAINING = {"task", "labels", "candidates", "budget", "max_len", "class_weights", "metric", "seed", "device"}
+
+
+def _usual_candidates(config: TaskConfig, base: Model, given: Set[str]) -> tuple[CandidateName, ...]:
+    """What is tried. Whoever says how to train gets that training."""
+    if config.task not in ("classify", "score") or given - _NOT_OF_TRAINING:
+        return ("tuned",)
+    return ("counts", "tuned") if base.spec_name == SCRATCH else ("counts", "linear", "tuned")
 
 
 def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set[str]) -> TaskConfig:
     """Transformers are tuned whole, with higher rates if they are small; word vectors get a body to read them, but few
     texts need none, and an encoder whose first token has not learned to sum up gives the mean; few labels are read more
-    often (Mosbach et al. 2021), and a tagger reads a few of them at a time. Found by trying on a few hundred film reviews; the
-    tagger on 600 sentences of news."""
+    often (Mosbach et al. 2021), but less so where a linear head is there to begin with; and a tagger reads a few of them
+    at a time. Found by trying on a few hundred film reviews; the tagger on 600 sentences of news."""
+    if base.spec_name == COUNTS:
+        return config.replace(candidates=("counts",))
+    if not config.candidates:
+        config = config.replace(candidates=_usual_candidates(config, base, given))
     spec, reader = base.spec, base.reader()
     transformer, whole = spec.is_transformer, config.task in ("classify", "score")
     fewest = 3 if transformer else 10
@@ -147,6 +175,9 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
         usual["layers"] = "mix"  # Peters et al. 2018, eq. 1
     if whole and transformer and reader.summary == "cls" and reader.pooler is None:
         usual["pool"] = "mean"
+    if transformer and "linear" in config.candidates:  # its head is there already
+        epochs = min(_MOST_FROM_HEAD, max(_FEWEST_FROM_HEAD, round(_READ_FROM_HEAD / max(num_train, 1))))
+        usual |= {"epochs": epochs, "patience": epochs, "batch_size": 16, "layer_decay": 0.9, "dropout_prob": 0.0}
     if config.place != "input":
         usual["body"] = "bilstm"  # there is no other place without one
     elif whole and spec.is_table and num_train < _FEW and not given & {"body", "body_dim"}:
@@ -155,6 +186,8 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
     if config.learning_rate is None:
         tuned = transformer and config.tune and config.body == "none"
         rate = next((rate for dim, rate in _RATES if base.dim <= dim), 5e-5) if tuned else 1e-3
+        if tuned and "linear" in config.candidates:
+            rate /= 2
         config = config.replace(learning_rate=rate)
     return config
 
@@ -216,101 +249,3 @@ def share_chart(curves: Mapping[str, Sequence[SharePoint]], metric: str) -> str:
     series = {name: [(float(point.examples), point.mean) for point in points] for name, points in curves.items()}
     spread = {name: [point.deviation for point in points] for name, points in curves.items()}
     return line_chart(series, "labelled examples", metric, spread=spread, log_x=True)
-
-
-RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.json", "metrics.jsonl"
-Predictions = list[Prediction]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One training: its settings, and the share of the examples that it learns from."""
-
-    config: TaskConfig
-    share: float = 1.0
-
-
-@dataclass
-class TaskContext:
-    """What trainings stand on: the examples, word vectors, and a base that none has changed yet; and what the best one
-    so far predicts for the dev examples."""
-
-    base_path: str  # or "scratch"
-    data: TaskData
-    extra_vectors: ExtraVectors | None
-    base: Model | None
-    teacher: Teacher | None = None
-    predictions: dict[Path, Predictions] = field(default_factory=dict)  # by the training's folder; one at most
-    best: tuple[float, float] | None = None  # its share and score
-
-    def note(self, folder: Path, result: TaskResult, predictions: Predictions) -> None:
-        if self.best is None or (result.share, result.score) > self.best:
-            self.best, self.predictions = (result.share, result.score), {folder: predictions}
-
-    def take_base(self, config: TaskConfig, data: TaskData) -> Model:
-        """A base as it was. One that is tuned is read again for the next training."""
-        found = self.base if self.base_path != SCRATCH else None
-        if found is None:
-            return load_base(self.base_path, data, config)
-        if config.tune:
-            self.base = None
-        return found
-
-
-def train_cell(
-    folder: Path,
-    cell: Cell,
-    context: TaskContext,
-    progress: Progress | None,
-    keep: bool = True,
-    judge: Callable[[TaskModel, Path], TestResult] | None = None,
-) -> TaskResult:
-    """One training in a folder; one that is there already is not trained again. ``keep`` its model; ``judge`` tests it
-    on examples that decide nothing."""
-    if (folder / RESULT).is_file():
-        return TaskResult.build(read_json(folder / RESULT), folder / RESULT)
-    folder.mkdir(parents=True, exist_ok=True)
-    started = time.perf_counter()
-    data = with_share(context.data, cell.share, cell.config.seed)
-    base = context.take_base(cell.config, data)
-    model, trainable, train_s = train_model(
-        cell.config, base, data, folder, progress, context.extra_vectors, context.teacher
-    )
-    if keep:
-        model.save(folder, None if context.base_path == SCRATCH else Path(context.base_path))
-    seconds = time.perf_counter() - started
-    result = _result(cell, model, trainable, data, train_s, seconds)
-    if judge is not None:
-        result = result.replace(test=judge(model, folder))
-    write_json(folder / RESULT, result.model_dump(mode="json"))
-    context.note(folder, result, trainable.predictions)
-    return result
-
-
-def _result(
-    cell: Cell, model: TaskModel, trainable: Finetuning, data: TaskData, train_s: float, seconds: float
-) -> TaskResult:
-    config = cell.config
-    assert config.learning_rate is not None
-    return TaskResult(
-        seed=config.seed,
-        share=cell.share,
-        examples=len(data.train),
-        settings=CellSettings(batch_size=config.batch_size, learning_rate=config.learning_rate, epochs=config.epochs),
-        metric=trainable.task.metric,
-        scores=dict(trainable.best or {}),
-        interval=_interval(model, data, trainable.predictions),
-        train_s=train_s,
-        seconds=seconds,
-        trained_parameters=count_trained(model.network),
-        parameters=model.num_parameters,
-        mixes=model.network.learned_mixes(),
-    )
-
-
-def _interval(model: TaskModel, data: TaskData, predictions: Predictions) -> ScoreInterval | None:
-    """In which the dev score lies by chance."""
-    if not data.dev:
-        return None
-    metric, (low, high) = model.task.interval(data.dev, predictions)
-    return ScoreInterval(metric=metric, low=low, high=high)

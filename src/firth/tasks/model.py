@@ -6,6 +6,7 @@ whole into ``base/``) with the task's own weights in addition.
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,11 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors, read_json, save_tensors, write_json
+from firth.core.records import LayerMix
 from firth.core.types import Prediction, TextReader
 from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.models.bert.format import is_plain, save_bert
+from firth.models.counts.model import VOCABULARY
 from firth.models.elmo.format import OPTIONS, WEIGHTS, find_pair
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_format import load_encoder
@@ -77,6 +80,15 @@ class TaskModel(Model):
         return sum(parameter.numel() for parameter in self.network.parameters())
 
     @property
+    def num_trained(self) -> int:
+        """Numbers that the task has changed."""
+        return sum(parameter.numel() for parameter in self.network.parameters() if parameter.requires_grad)
+
+    def mixes(self) -> dict[str, LayerMix]:
+        """By place: the share of each layer, and γ."""
+        return self.network.learned_mixes()
+
+    @property
     def vocab_size(self) -> int | None:
         return self.base.vocab_size
 
@@ -89,8 +101,7 @@ class TaskModel(Model):
 
     def describe(self) -> dict[str, object]:
         mixes = [
-            {"place": place, "weights": list(mix.weights), "scale": mix.gamma}
-            for place, mix in self.network.learned_mixes().items()
+            {"place": place, "weights": list(mix.weights), "scale": mix.gamma} for place, mix in self.mixes().items()
         ]
         return super().describe() | {
             "task": self.config.task,
@@ -246,12 +257,18 @@ def load_extra_vectors(path: Path) -> ExtraVectors:
 
 def load_base_model(path: Path) -> Model:
     """The model at a path as the base of a task; of a task, what it was learned on."""
+    if (path / VOCABULARY).is_file():
+        raise FirthError(
+            f"{path}: counts of n-grams, made of the texts of one task; name --base counts to make them anew"
+        )
     return TaskModel.load(path).base if (path / SETTINGS).is_file() else load_model(path)
 
 
 def build_model(config: TaskConfig, base: Model, pairs: bool, extra_vectors: ExtraVectors | None = None) -> TaskModel:
     """Everything in place, the new parts not trained yet."""
     reader = base.reader()
+    if config.pair_reading == "apart":
+        reader = replace(reader, joins_pairs=False)
     if extra_vectors is not None:
         reader = read_with_vectors(reader, extra_vectors.vectors)
     task = build_task(config, reader)
@@ -342,7 +359,3 @@ def tag_example(text: str | Sequence[str], characters: bool = False) -> TagExamp
             else:
                 spans.append((first, last))
     return TagExample([text[start:end] for start, end in spans], None, "", text, spans)
-
-
-def count_trained(network: torch.nn.Module) -> int:
-    return sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)

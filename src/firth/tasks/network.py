@@ -7,8 +7,11 @@ B rows, N examples, T tokens, D width, E width of extra word vectors, K outputs,
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -21,6 +24,16 @@ from firth.nn.layers import ScalarMix, dropout, pool_owned, pool_tokens
 from firth.tasks.config import TaskConfig
 
 Tensors = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Head:
+    """Weights [K, D] and bias [K] of the last layer, found without the network."""
+
+    weights: NDArray[np.float64]
+    bias: NDArray[np.float64]
+
+
 PLACES = {"input": ("input",), "output": ("output",), "both": ("input", "output")}
 _FIXED = "reader_module.extra_vectors."  # frozen word vectors
 
@@ -88,6 +101,12 @@ class TaskNetwork(nn.Module):
                 if isinstance(module, nn.Linear):
                     nn.init.normal_(module.weight, std=0.02, generator=generator)
                     nn.init.zeros_(module.bias)
+
+    def set_head(self, head: Head) -> None:
+        """The last layer as given."""
+        with torch.no_grad():
+            self.out.weight.copy_(torch.from_numpy(head.weights))
+            self.out.bias.copy_(torch.from_numpy(head.bias))
 
     def _new_parts(self) -> list[nn.Module | None]:
         return [self.out, self.body] + ([self.pooler] if self.reader.pooler is None else [])

@@ -24,6 +24,7 @@ from firth.models.gpt.model import TEMPLATE, DecoderModel, PromptedLabel, classi
 from firth.models.shared.encoder_format import load_encoder
 from firth.models.shared.model import Model
 from firth.tasks.checking import AnyExample, all_of
+from firth.tasks.counts import CountsTask, is_counts
 from firth.tasks.data import Reading, build_data, read_examples, tag_columns
 from firth.tasks.fasttext import FastTextTask, is_fasttext
 from firth.tasks.model import SETTINGS, TaskModel, load_published, tag_example
@@ -55,6 +56,8 @@ def _has_head(path: Path) -> bool:
 
 def load_task(path: Path) -> TaskModel | WritingModel:
     """A run of ``firth finetune``, a published directory with the head of a task, or a classifier of fastText."""
+    if is_counts(path):
+        return CountsTask.load(path)
     if is_fasttext(path):
         return FastTextTask.load(path)
     if (path / SETTINGS).is_file():
@@ -113,7 +116,13 @@ def evaluate_task(model: TaskModel | WritingModel, run: Path, data: Path, readin
     items = [model.task.item(example, number) for number, example in enumerate(examples)]
     name, (low, high) = model.task.interval(examples, predictions)
     scores = model.task.score(examples, items, predictions)
-    return {"examples": len(examples), **scores, "interval": {"metric": name, "low": low, "high": high}}
+    by_label = model.task.by_label(examples, predictions)
+    return {
+        "examples": len(examples),
+        **scores,
+        "interval": {"metric": name, "low": low, "high": high},
+        **({"by_label": {label: score.model_dump() for label, score in by_label.items()}} if by_label else {}),
+    }
 
 
 def check_labels(known: Sequence[str], examples: Sequence[TextExample], data: Path, knows: str = "this model") -> None:

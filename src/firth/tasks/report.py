@@ -17,7 +17,7 @@ from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData
 from firth.tasks.finetune import share_chart
-from firth.tasks.scores import confusion
+from firth.tasks.scores import confusion, never_guessed
 from firth.training.checkpoints import read_history
 
 _WORST = 25
@@ -32,11 +32,13 @@ def write_task_report(run: Run, config: TaskConfig, data: TaskData, predictions:
     body = [
         f'<p class="soft">Firth task</p><h1>{name}</h1><p class="soft">{html.escape(record.recipe)} on {base}</p>',
         cards(_shown(record, task, len(data.train))),
+        _candidates(task),
         _curves(run.folder / "seeds" / str(task.best), task.metric),
         _shares(task),
         _seeds(task),
         _tuned(task.tuned_base),
         _mixes(task),
+        _labels(task),
         _confusion(config, data, predictions),
         _errors(config.task, data, predictions),
         f"<h2>Use it</h2><pre>firth predict {name} texts.txt\nfirth evaluate {name} --data test.tsv</pre>",
@@ -62,6 +64,8 @@ def _shown(record: RunRecord, task: TaskRecord, num_train: int) -> dict[str, str
 
 def _curves(folder: Path, metric: str) -> str:
     lines = read_history(folder / "metrics.jsonl")
+    if not lines:
+        return ""  # nothing was tuned
     train = [(line["step"], line["loss"]) for line in lines if line["event"] == "train"]
     dev = [(line["step"], line[f"heldout_{metric}"]) for line in lines if line["event"] == "evaluate"]
     return (
@@ -74,6 +78,34 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
     lines = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="wide"><table><tr>{top}</tr>{lines}</table></div>'
+
+
+def _candidates(task: TaskRecord) -> str:
+    """What was tried, and which was kept."""
+    tried = [] if task.chosen is None else task.chosen.candidates
+    rows = [
+        [
+            one.name,
+            "" if one.score is None else f"{one.score:.4f}",
+            show_duration(one.seconds) if one.seconds else "",
+            "chosen" if one.chosen else "",
+            one.note,
+        ]
+        for one in tried
+    ]
+    return "<h2>Tried</h2>" + _table(["", task.metric, "time", "", ""], rows) if rows else ""
+
+
+def _labels(task: TaskRecord) -> str:
+    """Class by class, and what is never guessed."""
+    found = {} if task.chosen is None else task.chosen.by_label
+    rows = [
+        [label, f"{one.precision:.3f}", f"{one.recall:.3f}", f"{one.f1:.3f}", f"{one.true:,}", f"{one.guessed:,}"]
+        for label, one in sorted(found.items(), key=lambda item: (item[1].true, item[0]))
+    ]
+    missed = "".join(f"<p><b>{html.escape(label)} is never predicted.</b></p>" for label in never_guessed(found))
+    head = ["", "precision", "recall", "F1", "true", "guessed"]
+    return f"<h2>By label</h2>{missed}" + _table(head, rows) if rows else ""
 
 
 def _shares(task: TaskRecord) -> str:

@@ -22,25 +22,14 @@ from firth.models.pretrain import configure, resume_run, start_run
 from firth.models.recurrent.model import RecurrentModel
 from firth.models.shared.model import Model, find_model, load_model
 from firth.models.shared.pretraining import find_pretraining
+from firth.tasks.candidates import Predictions
+from firth.tasks.cells import HISTORY, PREDICTIONS, RESULT, Cell, TaskContext, train_cell
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, check_shares, read_task, texts_of
 from firth.tasks.distillation import build_teacher
-from firth.tasks.finetune import (
-    HISTORY,
-    PREDICTIONS,
-    RESULT,
-    SCRATCH,
-    Cell,
-    Predictions,
-    TaskContext,
-    default_settings,
-    load_base,
-    points_of,
-    rehearse,
-    train_cell,
-)
+from firth.tasks.finetune import MADE, default_settings, load_base, points_of, rehearse
 from firth.tasks.model import SETTINGS, TaskModel, load_extra_vectors
-from firth.tasks.predict import is_task
+from firth.tasks.predict import is_task, load_task
 from firth.tasks.report import write_task_report
 from firth.tokenizers.word_tokens import WordTokens
 
@@ -151,7 +140,7 @@ class Source:
             self.dev,
             self.extra_vectors,
             self.teacher,
-            None if self.base == SCRATCH else Path(self.base),
+            None if self.base in MADE else Path(self.base),
         ]
         return [path for path in named if path is not None]
 
@@ -177,7 +166,7 @@ def task_record(
         versions=versions(),
         config=config.model_dump(mode="json"),
         corpus=CorpusRecord(path=str(source.train.absolute()), dev=_absolute(source.dev)),
-        base=source.base if source.base == SCRATCH else str(Path(source.base).absolute()),
+        base=source.base if source.base in MADE else str(Path(source.base).absolute()),
         made_from=made_from,
         task=TaskRecord(
             cells=cells,
@@ -211,7 +200,13 @@ def start_finetune(
     Everything is looked at before a run that exists is removed."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise FirthError("a task is trained in one process: start firth finetune without torchrun")
+    if config.folds and (source.dev is not None or config.task == "answer"):
+        raise FirthError(
+            "folds judge classes, scores and tags, and only where no dev file does: leave out folds or --dev"
+        )
     data = _read_data(config.task, source, judged=seeds > 1 or sweep or bool(shares))
+    if (sweep or source.extra_vectors is not None or source.teacher is not None) and not config.candidates:
+        config = config.replace(candidates=("tuned",))
     if sweep and shares:
         raise FirthError("a sweep of settings and shares of the examples cannot be had at once: leave out one of them")
     Run.keep_apart(out, source.paths(), overwrite)
@@ -308,8 +303,9 @@ def finish_run(run: Run, results: Sequence[TaskResult], context: TaskContext) ->
     chosen, data = run.folder / _SEEDS / str(best), context.data
     move_model(chosen, run.folder)
     config = TaskConfig.build(read_json(run.folder / SETTINGS)["config"], run.folder / SETTINGS)
+    asked = TaskConfig.build(run.record.config, run.path).replace(null_threshold=config.null_threshold)
     run.change(
-        config=config.model_dump(mode="json"),
+        config=asked.model_dump(mode="json"),
         metrics={name: value for name, value in results[best].scores.items() if name != "null_threshold"},
         parameters=results[best].parameters,
         seconds=sum(result.train_s for result in results),
@@ -339,7 +335,11 @@ def move_model(chosen: Path, goal: Path) -> None:
 def _predictions(folder: Path, chosen: Path, context: TaskContext) -> Predictions:
     """Of the best training for the dev examples. One that was trained before a kill is asked again."""
     known = context.predictions.get(chosen)
-    return TaskModel.load(folder).predict_examples(context.data.dev) if known is None else known
+    if known is not None:
+        return known
+    model = load_task(folder)
+    assert isinstance(model, TaskModel)
+    return model.predict_examples(context.data.dev)
 
 
 def finished_task(task: TaskRecord, results: Sequence[TaskResult], best: int) -> TaskRecord:

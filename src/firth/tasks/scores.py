@@ -3,7 +3,7 @@
 Classes are numbers 0..K-1. N examples, K classes, R draws.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from firth.core.batching import generator
+from firth.core.records import LabelScore
 
 Floats = NDArray[np.float64]
 
@@ -115,6 +116,27 @@ def classify_scores(true: ArrayLike, guessed: ArrayLike, num_classes: int) -> di
     if num_classes == 2:
         found["f1"] = float(scores.f1[1])
     return found
+
+
+def label_scores(true: ArrayLike, guessed: ArrayLike, labels: Sequence[str]) -> dict[str, LabelScore]:
+    """Class by class, by name."""
+    table = confusion(true, guessed, len(labels))
+    scores = class_scores(table)
+    return {
+        label: LabelScore(
+            precision=float(scores.precision[place]),
+            recall=float(scores.recall[place]),
+            f1=float(scores.f1[place]),
+            true=int(table[place].sum()),
+            guessed=int(table[:, place].sum()),
+        )
+        for place, label in enumerate(labels)
+    }
+
+
+def never_guessed(by_label: Mapping[str, LabelScore]) -> list[str]:
+    """Labels that are true somewhere and guessed nowhere."""
+    return [label for label, score in by_label.items() if score.true and not score.guessed]
 
 
 SMALL_IS_GOOD = ("mean_squared_error",)  # reported, but no model is chosen by them

@@ -13,13 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from firth.core.records import LabelScore
 from firth.core.types import Batch, Entity, Losses, Prediction, TextReader
 from firth.data.labelled import TagExample
 from firth.nn.crf import CRF
 from firth.tasks.batches import Item, best_windows, by_owner, collate, frame_row, pieces_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork
-from firth.tasks.scores import Interval, interval
+from firth.tasks.scores import Interval, interval, label_scores
 from firth.tasks.tag_schemes import as_bioes, entity_counts, entity_scores, prf, spans_of, tag_accuracy, transitions
 
 _NOT_JUDGED = -1
@@ -181,6 +182,15 @@ class Tag:
             for tags, guesses in zip(true, guessed, strict=True)
         ]
         return "accuracy", interval(rows, lambda sums: sums[:, 0] / np.maximum(sums[:, 1], 1))
+
+    def by_label(self, examples: Sequence[TagExample], predictions: Sequence[Prediction]) -> dict[str, LabelScore]:
+        """Type by type of entities, or tag by tag."""
+        true, guessed = self._sides(examples, predictions)
+        if self.config.scheme:
+            return entity_counts(true, guessed).by_type()
+        number = {tag: place for place, tag in enumerate(sorted({tag for tags in (*true, *guessed) for tag in tags}))}
+        first, second = ([number[tag] for tags in side for tag in tags] for side in (true, guessed))
+        return label_scores(first, second, list(number))
 
     def _sides(
         self, examples: Sequence[TagExample], predictions: Sequence[Prediction]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, nearest
+from firth.core.records import LabelScore
 from firth.tasks.scores import harmonic, ratio
 
 # Prefixes of each scheme as (begin, inside, end, single). IOB1 writes B only between neighbours of one type.
@@ -187,6 +188,20 @@ class EntityCounts:
 
     types: list[str]
     counts: NDArray[np.int64]
+
+    def by_type(self) -> dict[str, LabelScore]:
+        totals_Y3 = self.counts.sum(0)
+        precision, recall, f1 = prf(totals_Y3)
+        return {
+            name: LabelScore(
+                precision=float(precision[place]),
+                recall=float(recall[place]),
+                f1=float(f1[place]),
+                true=int(totals_Y3[place, 2]),
+                guessed=int(totals_Y3[place, 1]),
+            )
+            for place, name in enumerate(self.types)
+        }
 
 
 def prf(sums: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:

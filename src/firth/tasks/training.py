@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from firth.core.batching import batches_by_length
 from firth.core.errors import FirthError
+from firth.core.records import LabelScore
 from firth.core.types import Batch, Inputs, Losses, Prediction
 from firth.tasks.batches import Item, Row, collate, shuffled_batches
 from firth.tasks.checking import AnyExample
@@ -21,7 +22,7 @@ from firth.tasks.scores import SMALL_IS_GOOD, Interval
 OneExample = TypeVar("OneExample", bound=AnyExample)
 Example = TypeVar("Example", contravariant=True)
 Net = TypeVar("Net", contravariant=True)
-_MAX_TOKENS, _MAX_ROWS, _CHUNK = 4096, 64, 256
+MAX_TOKENS, MAX_ROWS, _CHUNK = 4096, 64, 256
 
 
 class TaskOf(Protocol[Example, Net]):
@@ -58,6 +59,8 @@ class TaskOf(Protocol[Example, Net]):
 
     def interval(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> tuple[str, Interval]: ...
 
+    def by_label(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, LabelScore]: ...
+
 
 Task: TypeAlias = TaskOf[Any, Any]
 """A task of any kind; the caller gives it examples and networks of its own kind."""
@@ -78,10 +81,10 @@ def predict_items(
 ) -> list[Prediction]:
     """A prediction for each example."""
     found: list[Prediction] = [{} for _ in items]
-    most = min(_MAX_TOKENS, network.config.max_batch_tokens)
+    most = min(MAX_TOKENS, network.config.max_batch_tokens)
     network.eval()
     with torch.inference_mode():
-        for numbers in batches_by_length([item_cost(item) for item in items], most, _MAX_ROWS, longest_first=True):
+        for numbers in batches_by_length([item_cost(item) for item in items], most, MAX_ROWS, longest_first=True):
             some = [items[number] for number in numbers]
             batch = (batch_of or task.batch)(some).to(device)
             for number, output in zip(numbers.tolist(), task.outputs(network, batch), strict=True):

@@ -1,5 +1,6 @@
 """The look at data before training, and how it is shown."""
 
+import random
 import re
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from firth.core.errors import FirthError
 from firth.data.labelled import Answer, AnswerExample, TagExample, TextExample
 from firth.tasks.checking import Check, Problem, _screen_width, check_examples, check_lines
+from firth.tasks.suspects import find_suspects
 
 
 def texts(*pairs: tuple[str, str | float | None], name: str = "train.tsv") -> list[TextExample]:
@@ -42,6 +44,35 @@ def test_a_dev_file_that_is_the_train_file() -> None:
     train = texts(("x", "a"), ("y", "b"))
     (problem,) = check_examples(train, train).problems
     assert problem == Problem("every dev example is also in train: the score will say nothing", 2, "train.tsv:1")
+
+
+def test_what_unbalanced_data_need() -> None:
+    train = texts(*((f"x{number}", "a") for number in range(12)), ("y", "b"), ("z", "b"), ("z", "b"), ("x0", "a"))
+    found = check_examples(train).problems
+    assert found == [
+        Problem("texts that stood there before", 2, "train.tsv:15"),
+        Problem("labels with fewer than 5 examples", 1, "train.tsv:13"),
+        Problem("examples of 'b', the rarest of unbalanced labels", 3, "train.tsv:13"),
+    ]
+    assert "label more ('b' 3)" in found[1].remedy
+    assert "macro F1 decides" in found[2].remedy
+    assert "leave them out: they count twice" in " ".join(" ".join(check_lines(check_examples(train))).split())
+
+
+def test_labels_that_are_probably_wrong() -> None:
+    """Planted ones are found, and little else."""
+    pick = random.Random(0)
+    train = []
+    for number in range(100):
+        word = ["apple pear plum", "bolt screw nail"][number % 2]
+        label = ["fruit", "iron"][number % 2 if number not in (10, 31) else 1 - number % 2]
+        train.append(TextExample(f"{pick.choice(word.split())} {pick.choice(word.split())} {number}", None, label))
+    found = find_suspects(train)
+    assert {one.number for one in found[:2]} == {10, 31}
+    assert len(found) <= 4
+    assert found[0].likely != found[0].label
+    shuffled = [TextExample(one.text, None, pick.choice("ab")) for one in train]
+    assert find_suspects(shuffled) == []  # nothing is known, so nothing is suspected
 
 
 def test_one_label_teaches_nothing() -> None:

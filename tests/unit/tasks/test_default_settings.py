@@ -11,6 +11,7 @@ from firth.tasks.finetune import default_settings
 from task_text import write_vectors
 
 NONE: frozenset[str] = frozenset()
+TUNED = TaskConfig(candidates=("tuned",))
 
 
 def test_word_vectors(tmp_path: Path, run_folder: Path) -> None:
@@ -39,7 +40,7 @@ def test_a_body_that_is_asked_for_is_there(tmp_path: Path) -> None:
 def test_narrow_transformers_learn_faster(dim: int, rate: float, run_folder: Path) -> None:
     base = firth.load(run_folder)
     base.dim = dim
-    config = default_settings(TaskConfig(), base, 500, NONE)
+    config = default_settings(TUNED, base, 500, NONE)
     assert (config.learning_rate, config.tune, config.body) == (rate, True, "none")
     frozen = default_settings(TaskConfig(tune=False), base, 500, {"tune"})
     assert frozen.learning_rate == 1e-3  # only the head learns
@@ -47,14 +48,24 @@ def test_narrow_transformers_learn_faster(dim: int, rate: float, run_folder: Pat
 
 @pytest.mark.parametrize(("labels", "epochs"), [(10, 20), (800, 20), (1600, 10), (5_000, 3), (100_000, 3)])
 def test_few_labels_are_read_more_often(labels: int, epochs: int, run_folder: Path) -> None:
-    assert default_settings(TaskConfig(), firth.load(run_folder), labels, NONE).epochs == epochs
+    assert default_settings(TUNED, firth.load(run_folder), labels, NONE).epochs == epochs
 
 
 def test_transformers_and_what_is_given(run_folder: Path, gpt_folder: Path) -> None:
     bert, gpt = firth.load(run_folder), firth.load(gpt_folder)
     assert bert.reader().pooler is not None  # it was trained on pairs
-    assert default_settings(TaskConfig(), bert, 500, NONE).pool == "auto"
-    assert default_settings(TaskConfig(), bert, 500, NONE).learning_rate == 1e-3
-    assert default_settings(TaskConfig(), gpt, 500, NONE).pool == "auto"
+    assert default_settings(TUNED, bert, 500, NONE).pool == "auto"
+    assert default_settings(TUNED, bert, 500, NONE).learning_rate == 1e-3
+    assert default_settings(TUNED, gpt, 500, NONE).pool == "auto"
     kept = default_settings(TaskConfig(learning_rate=3e-5, epochs=2), bert, 500, frozenset({"learning_rate", "epochs"}))
     assert (kept.learning_rate, kept.epochs) == (3e-5, 2)
+
+
+def test_from_a_linear_head_on_less_is_learned(run_folder: Path) -> None:
+    """Half the rate and fewer epochs, nothing dropped of what the head reads; but only where there is such a head."""
+    base = firth.load(run_folder)
+    base.dim = 384
+    for labels, epochs in ((50, 10), (200, 10), (400, 5), (1000, 4), (10_000, 4)):
+        config = default_settings(TaskConfig(), base, labels, NONE)
+        assert (config.epochs, config.learning_rate, config.dropout_prob) == (epochs, 5e-5, 0.0)
+    assert default_settings(TaskConfig(task="tag"), base, 200, NONE).learning_rate == 1e-4

@@ -197,7 +197,7 @@ def test_the_same_teacher_gives_the_same_student_also_after_a_stop(
         return trained(*given, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr("firth.tasks.finetune.train_model", stopped)
+        patched.setattr("firth.tasks.candidates.train_model", stopped)
         with pytest.raises(Interrupted):
             run("parts")
     again = run("parts")

@@ -83,7 +83,7 @@ def test_a_base_is_read_no_oftener_than_needed(
         loaded.append(base)
         return load(base, *more)
 
-    for room in ("run", "finetune"):
+    for room in ("run", "cells"):
         monkeypatch.setattr(f"firth.tasks.{room}.load_base", noted)
     for number, tune in enumerate((False, True)):
         firth.finetune(
@@ -149,7 +149,7 @@ def test_a_kill_while_the_model_is_moved(
         with pytest.raises(Interrupted):
             firth.finetune("classify", **wish, out=tmp_path / "run")
     assert all(path.exists() for path in moved)
-    monkeypatch.setattr("firth.tasks.finetune.train_model", None)  # nothing is trained again
+    monkeypatch.setattr("firth.tasks.candidates.train_model", None)  # nothing is trained again
     firth.finetune("classify", **wish, out=tmp_path / "run")
     found, whole = Run.open(tmp_path / "run").record, Run.open(tmp_path / "whole").record
     assert found.checksums == whole.checksums
@@ -167,7 +167,7 @@ def test_other_examples_are_another_run(run_folder: Path, tmp_path: Path, monkey
     given = files(tmp_path, "classify", 12, 6)
     wish: dict[str, Any] = {"base": run_folder, **given, "out": tmp_path / "run", "epochs": 1}
     with monkeypatch.context() as patch:
-        patch.setattr("firth.tasks.finetune.train_model", stopped)
+        patch.setattr("firth.tasks.candidates.train_model", stopped)
         with pytest.raises(Interrupted):
             firth.finetune("classify", **wish)
     train = Path(str(given["train"]))

@@ -20,7 +20,7 @@ def test_batches_change_nothing(task: str, train: Train, monkeypatch: pytest.Mon
     if task == "classify":
         some.append(TextExample("clock map " * 200))
     together = model.predict_examples(some)
-    monkeypatch.setattr(predicting, "_MAX_ROWS", 1)
+    monkeypatch.setattr(predicting, "MAX_ROWS", 1)
     alone = model.predict_examples(some)
     for first, second in zip(together, alone, strict=True):
         assert first.keys() == second.keys()

@@ -20,7 +20,7 @@ from firth.data.sources import find_sources
 from firth.evaluation.compare.tasks import Cache, Cell
 from firth.models.pretrain import resume_run, resume_vectors, start_run, start_vectors
 from firth.models.shared.pretraining import find_pretraining
-from firth.tasks.finetune import SCRATCH
+from firth.tasks.finetune import MADE
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
 from firth.vectors.trainer import train_vectors
 from firth.vectors.vocabulary import view_vocabulary
@@ -33,7 +33,7 @@ _LENGTHS = ("steps", "epochs", "budget")
 
 @dataclass(frozen=True)
 class Base:
-    """What is compared: a recipe with its settings, a model that exists, or none (``scratch``)."""
+    """What is compared: a recipe with its settings, a model that exists, or none (``scratch``, ``counts``)."""
 
     name: str
     config: RunConfig | AnyVectorsConfig | None = None  # to be pre-trained
@@ -55,9 +55,9 @@ class Base:
 
 
 def find_base(word: str) -> Base:
-    """The base for an entry of ``--recipes``: a recipe (settings may follow it), a path, or ``scratch``."""
+    """The base for an entry of ``--recipes``: a recipe (settings may follow it), a path, ``scratch`` or ``counts``."""
     name, *settings = word.split()
-    if word == SCRATCH:
+    if word in MADE:
         return Base(word)
     if Path(word).exists():
         return Base(Path(word).name or word, path=Path(word))

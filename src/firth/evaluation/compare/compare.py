@@ -35,12 +35,13 @@ from firth.evaluation.compare.tasks import (
     read_labels,
 )
 from firth.evaluation.floors import floor_rows
-from firth.tasks.finetune import PREDICTIONS, SCRATCH, load_base
+from firth.tasks.cells import PREDICTIONS
+from firth.tasks.finetune import MADE, SCRATCH, load_base
 from firth.tasks.run import Source
 
 Stage = Callable[[str], AbstractContextManager[Progress | None]]
-SMALL = ("word2vec", "fasttext", "elmo-tiny", "bert-tiny-modern", SCRATCH)
-USUAL = ("word2vec", "fasttext", "glove", "lstm-lm", "elmo-tiny", "bert-mini-modern", SCRATCH)
+SMALL = ("word2vec", "fasttext", "elmo-tiny", "modernbert-1m", SCRATCH)
+USUAL = ("word2vec", "fasttext", "glove", "lstm-lm", "elmo-tiny", "modernbert-10m", SCRATCH)
 _SMALL_S = 900.0
 
 
@@ -143,7 +144,7 @@ class Comparison:
             if base.path is not None:
                 found[base.name] = Place(str(base.path), 0.0, {"model": fingerprint(base.path)})
             elif base.config is None:
-                found[base.name] = Place(SCRATCH, 0.0, {})
+                found[base.name] = Place(base.name, 0.0, {"made": base.name} if base.name != SCRATCH else {})
         return found
 
     def _seconds(self, base: Base, trained: Sequence[Base], spent: Sequence[float]) -> float:
@@ -196,7 +197,7 @@ class Comparison:
         """The fast bases first: the time that they do not use is shared by the others."""
         rows: dict[str, Row] = {}
         left_s = self._shares().finetune_s * len(self.bases) * self._num_trainings
-        for base in sorted(self.bases, key=lambda base: not (base.static or base.name == SCRATCH)):
+        for base in sorted(self.bases, key=lambda base: not (base.static or base.name in MADE)):
             seconds = max(left_s, 0.0) / ((len(self.bases) - len(rows)) * self._num_trainings)
             rows[base.name], spent = self._finetune_one(base, places[base.name], seconds)
             left_s -= spent

@@ -24,11 +24,12 @@ from firth.core.types import Progress
 from firth.data.readers import ReadingConfig
 from firth.evaluation.compare.ranking import fit_length
 from firth.models.shared.model import Model
+from firth.tasks.cells import HISTORY, PREDICTIONS, RESULT, TaskContext, train_cell
+from firth.tasks.cells import Cell as Training
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, build_data, check_shares, nested_order, read_examples, read_task, strata
-from firth.tasks.finetune import HISTORY, PREDICTIONS, RESULT, TaskContext, default_settings, load_base, train_cell
-from firth.tasks.finetune import Cell as Training
+from firth.tasks.finetune import default_settings, load_base
 from firth.tasks.model import TaskModel, build_model
 from firth.tasks.run import Source, finish_run, task_record
 from firth.tasks.training import Finetuning
@@ -133,6 +134,8 @@ class Labels:
 def fit_to_time(labels: Labels, base: Model, num_train: int, seconds: float) -> Chosen:
     """How many epochs and examples a training can use within its seconds; some steps are timed."""
     config = default_settings(labels.config, base, num_train, labels.given)
+    if config.candidates == ("counts",):
+        return {"epochs": config.epochs, "num_train": num_train, "num_dev": len(labels.data.dev)}  # seconds
     sample = labels.some(min(num_train, _TIMED_TRAIN), _TIMED_DEV)
     model = build_model(config, base, sample.pairs)
     model.network.start(torch.Generator().manual_seed(config.seed))
@@ -302,6 +305,8 @@ def read_labels(options: CompareConfig, note: Note) -> Labels:
     if len(test) < len(scored):
         note(f"scores are those of {len(test):,} of the {len(scored):,} examples (--max-test)")
     config = data.configured(options.config)
+    if not config.candidates:
+        config = config.replace(candidates=("tuned",))  # a base is compared, not what is chosen in its place
     train = [data.train[number] for number in nested_order(strata(data.train), 0).tolist()]
     ordered = replace(data, train=train, dev=_sample(data.dev, options.max_dev, 0xDE))
     return Labels(ordered, test, config, options.given)

@@ -1,0 +1,189 @@
+"""TF-IDF of words and of characters as a representation: a sparse row a text, and how two rows are compared.
+
+Words and characters are two blocks. In each a row is (1 + ln tf) · idf with idf = ln((1 + n) / (1 + df)) + 1, of length 1
+(scikit-learn's TfidfVectorizer with sublinear_tf); then words weigh 0.7 of what characters do. Two texts u, v are compared as |u - v| and u * v and, for each
+block, their cosine.
+
+N texts, F n-grams.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.errors import FirthError
+from firth.core.files import read_json, write_json
+from firth.models.counts.ngrams import chunk_ngrams, cut_text, word_ngrams
+from firth.models.shared.model import Model
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+VOCABULARY = "ngrams.json"
+_MAX_NGRAMS = 200_000  # of a block; the rarest go
+_MANY = 2000  # texts: beyond, an n-gram must occur in two of them
+_CACHED = 200_000  # words whose n-grams are remembered
+_LONG = 24  # characters: longer ones are not
+WORDS_WEIGHT = 0.7
+_COSINE = 4.0  # its weight among the features of a pair: one feature that counts as much as many
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The n-grams of one kind, and in how many texts each occurs."""
+
+    ngrams: list[str]
+    counts: list[int]
+    num_texts: int
+
+    @classmethod
+    def of_texts(cls, texts: Iterable[Sequence[str]]) -> "Block":
+        """``texts`` as their n-grams."""
+        counts: Counter[str] = Counter()
+        num_texts = 0
+        for ngrams in texts:
+            counts.update(set(ngrams))
+            num_texts += 1
+        least = 2 if num_texts > _MANY else 1
+        kept = sorted((ngram for ngram, count in counts.items() if count >= least), key=lambda one: (-counts[one], one))
+        kept = kept[:_MAX_NGRAMS]
+        return cls(kept, [counts[ngram] for ngram in kept], num_texts)
+
+    def idf(self) -> Floats:
+        return np.asarray(np.log((1 + self.num_texts) / (1 + np.asarray(self.counts, np.float64))) + 1)
+
+
+class CountsModel(Model):
+    """The n-grams of a task's own texts; nothing is learned before the task."""
+
+    kind = "counts"
+    spec_name = "counts"
+
+    def __init__(self, words: Block, characters: Block) -> None:
+        self.words, self.characters = words, characters
+        self.dim = len(words.ngrams) + len(characters.ngrams)
+        self._word_ids = {ngram: place for place, ngram in enumerate(words.ngrams)}
+        first = len(words.ngrams)
+        self._character_ids = {ngram: first + place for place, ngram in enumerate(characters.ngrams)}
+        self._idf = np.concatenate((words.idf(), characters.idf()))
+        self._cache: dict[str, Ints] = {}
+
+    @classmethod
+    def of_texts(cls, texts: Sequence[str]) -> "CountsModel":
+        cut = [cut_text(text) for text in texts]
+        words = Block.of_texts(word_ngrams(words) for words, _ in cut)
+        return cls(words, Block.of_texts([one for chunk in chunks for one in chunk_ngrams(chunk)] for _, chunks in cut))
+
+    @property
+    def vocab_size(self) -> int:
+        return self.dim
+
+    def _abilities(self) -> set[str]:
+        return set()  # what it says of a text is for a task to read
+
+    # -- texts to rows
+
+    def matrix(self, texts: Sequence[str]) -> "csr_matrix":
+        """[N, F], sparse."""
+        from scipy.sparse import csr_matrix
+
+        found, owner = self._occurrences(texts)
+        counted = csr_matrix((np.ones(len(found)), (owner, found)), shape=(len(texts), self.dim))
+        counted.sum_duplicates()
+        counted.data = (1 + np.log(counted.data)) * self._idf[counted.indices]
+        self._to_length(counted)
+        return counted
+
+    def _to_length(self, rows: "csr_matrix") -> None:
+        """1 for the characters of each row, ``WORDS_WEIGHT`` for its words."""
+        owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        part = 2 * owner + (rows.indices >= len(self.words.ngrams))
+        squares = np.bincount(part, rows.data**2, 2 * rows.shape[0])
+        rows.data *= (np.where(np.arange(len(squares)) % 2, 1.0, WORDS_WEIGHT) / np.sqrt(np.maximum(squares, 1e-300)))[
+            part
+        ]
+
+    def _occurrences(self, texts: Sequence[str]) -> tuple[Ints, Ints]:
+        """Every known n-gram as often as it occurs, and the number of its text."""
+        known, numbers = self._word_ids, dict[str, int]()
+        ids, num_ids = list[int](), list[int]()
+        chunk_ids, num_chunks = list[int](), list[int]()
+        for text in texts:
+            words, chunks = cut_text(text)
+            found = [known[one] for one in word_ngrams(words) if one in known]
+            ids += found
+            num_ids.append(len(found))
+            chunk_ids += [numbers.setdefault(chunk, len(numbers)) for chunk in chunks]
+            num_chunks.append(len(chunks))
+        texts_N = np.arange(len(texts))
+        parts, lens = _gather([self._of_chunk(chunk) for chunk in numbers], np.asarray(chunk_ids, np.int64))
+        owners = np.repeat(texts_N, num_ids), np.repeat(np.repeat(texts_N, num_chunks), lens)
+        return np.concatenate((np.asarray(ids, np.int64), parts)), np.concatenate(owners)
+
+    def _of_chunk(self, chunk: str) -> Ints:
+        found = self._cache.get(chunk)
+        if found is None:
+            known = self._character_ids
+            found = np.asarray([known[one] for one in chunk_ngrams(chunk) if one in known], np.int64)
+            if len(chunk) <= _LONG:
+                if len(self._cache) >= _CACHED:
+                    self._cache.clear()
+                self._cache[chunk] = found
+        return found
+
+    @property
+    def pair_dim(self) -> int:
+        return 2 * self.dim + 2
+
+    def pair_matrix(self, first: Sequence[str], second: Sequence[str]) -> "csr_matrix":
+        """[N, 2 F + 2]: |u - v|, u * v, and the two cosines."""
+        from scipy.sparse import csr_matrix, hstack
+
+        one, other = self.matrix(first), self.matrix(second)
+        shared = one.multiply(other).tocsr()
+        border = len(self.words.ngrams)
+        cosines = np.concatenate((shared[:, :border].sum(1), shared[:, border:].sum(1)), 1)
+        return hstack([abs(one - other), shared, csr_matrix(_COSINE * np.asarray(cosines))]).tocsr()
+
+    # -- on disk
+
+    def save(self, folder: Path) -> None:
+        blocks = {"words": self.words, "characters": self.characters}
+        write_json(folder / VOCABULARY, {name: vars(block) for name, block in blocks.items()})
+
+    @classmethod
+    def load(cls, folder: Path) -> "CountsModel":
+        path = folder / VOCABULARY
+        data = read_json(path)
+        blocks = [_read_block(data.get(name) if isinstance(data, dict) else None) for name in ("words", "characters")]
+        words, characters = blocks
+        if words is None or characters is None:
+            raise FirthError(f"{path}: not a list of n-grams and their counts; train the task again")
+        return cls(words, characters)
+
+
+def _read_block(data: object) -> Block | None:
+    if not isinstance(data, dict):
+        return None
+    ngrams, counts, num_texts = (data.get(name) for name in ("ngrams", "counts", "num_texts"))
+    if not isinstance(ngrams, list) or not isinstance(counts, list) or not isinstance(num_texts, int):
+        return None
+    sound = len(ngrams) == len(counts) and all(isinstance(one, str) for one in ngrams)
+    return Block(ngrams, counts, num_texts) if sound and all(type(count) is int for count in counts) else None
+
+
+def _gather(rows: Sequence[Ints], which: Ints) -> tuple[Ints, Ints]:
+    """The rows of those numbers one after the other, and the length of each."""
+    flat = np.concatenate([np.zeros(0, np.int64), *rows])
+    lens = np.asarray([len(row) for row in rows], np.int64)
+    starts, wanted = (np.cumsum(lens) - lens)[which], lens[which]
+    within = np.arange(int(wanted.sum())) - np.repeat(np.cumsum(wanted) - wanted, wanted)
+    return flat[np.repeat(starts, wanted) + within], wanted

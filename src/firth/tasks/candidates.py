@@ -1,0 +1,293 @@
+"""The candidates of one training, and the choice among them.
+
+``counts``: a linear model over TF-IDF of words and characters; it needs no base.
+``linear``: a linear model over what the frozen base says of a text.
+``tuned``: the base trained further, from the linear model on.
+
+The best on the dev examples is kept; without any, the best in stratified cross-validation. So a task is never worse than
+what it stands on, as far as its labels can tell. Of equals the cheaper one is kept.
+"""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firth.core.config import parse_duration, show_duration
+from firth.core.records import CandidateResult, LabelScore
+from firth.core.types import Prediction, Progress
+from firth.data.labelled import TextExample
+from firth.models.shared.model import Model
+from firth.models.shared.static import ExtraVectors
+from firth.tasks.batches import Item
+from firth.tasks.checking import all_of
+from firth.tasks.config import TaskConfig
+from firth.tasks.counts import fit_counts
+from firth.tasks.data import TaskData, strata
+from firth.tasks.distillation import Teacher
+from firth.tasks.finetune import train_model
+from firth.tasks.frozen import Frozen, fit_frozen, head_model
+from firth.tasks.linear import NUM_FOLDS, Floats, stratified_folds
+from firth.tasks.model import TaskModel
+from firth.tasks.network import Head
+from firth.tasks.training import Task
+
+Predictions = list[Prediction]
+TakeBase = Callable[[TaskConfig], Model]
+_ENOUGH = 0.98  # a score from which on nothing is tuned
+_LEARNING = 3.3  # so many times as long as reading a text takes learning from it
+_TRUST, _LEAST_CHANCE = 0.25, 1e-2
+_LEAST = 2  # epochs of tuning that are worth while
+_FOLDS = ((200, NUM_FOLDS), (1000, 3))  # up to so many examples tuning is judged in so many folds; in one beyond
+
+
+@dataclass
+class Fitted:
+    """What was chosen: the model, what it says of the dev examples and its scores on them, the seconds of training."""
+
+    model: TaskModel
+    predictions: Predictions
+    scores: dict[str, float]
+    train_s: float
+    by_label: dict[str, LabelScore]  # on the dev examples, or in cross-validation
+    candidates: tuple[CandidateResult, ...] = ()
+
+
+@dataclass
+class _Tried:
+    """A candidate: what it says of examples that it has not learned from, by their number, and how the finished model is
+    had."""
+
+    name: str
+    found: Mapping[int, Prediction]
+    finish: Callable[[], Fitted]
+    note: str = ""
+    seconds: float = 0.0
+
+
+def fit_best(
+    config: TaskConfig,
+    take_base: TakeBase,
+    data: TaskData,
+    folder: Path,
+    progress: Progress | None = None,
+    extra_vectors: ExtraVectors | None = None,
+    teacher: Teacher | None = None,
+) -> Fitted:
+    """The best of ``config.candidates``; tuning alone is not judged without dev examples."""
+    if config.candidates == ("tuned",) and not config.folds:
+        return _train(config, take_base(config), data, folder, progress, extra_vectors, teacher)
+    return _Choice(config, take_base, data, folder, progress, extra_vectors, teacher).best()
+
+
+def _train(
+    config: TaskConfig,
+    base: Model,
+    data: TaskData,
+    folder: Path,
+    progress: Progress | None,
+    extra_vectors: ExtraVectors | None = None,
+    teacher: Teacher | None = None,
+    head: Head | None = None,
+) -> Fitted:
+    model, trainable, seconds = train_model(config, base, data, folder, progress, extra_vectors, teacher, head)
+    by_label = model.task.by_label(data.dev, trainable.predictions) if data.dev else {}
+    return Fitted(model, trainable.predictions, dict(trainable.best or {}), seconds, by_label)
+
+
+class _Choice:
+    """One choice among candidates."""
+
+    def __init__(
+        self,
+        config: TaskConfig,
+        take_base: TakeBase,
+        data: TaskData,
+        folder: Path,
+        progress: Progress | None,
+        extra_vectors: ExtraVectors | None,
+        teacher: Teacher | None,
+    ) -> None:
+        self.config, self.take_base, self.data = config, take_base, data
+        self.folder, self.progress, self.more = folder, progress, (extra_vectors, teacher)
+        self.num_folds = min(config.folds or NUM_FOLDS, len(data.train))
+        self.folds_N = stratified_folds(strata(data.train), self.num_folds, config.seed)
+        self.judged: Sequence[Any] = data.dev or data.train
+        self.begun, self.budget_s = time.perf_counter(), parse_duration(config.budget)
+        self.task: Task | None = None  # how predictions are scored: that of any candidate
+        self.frozen: Frozen | None = None
+
+    def best(self) -> Fitted:
+        """All candidates in turn, then the model of the best."""
+        tried: list[_Tried] = []
+        skipped: list[CandidateResult] = []
+        for name in self.config.candidates:
+            started = time.perf_counter()
+            note = self._why_not(tried) if name == "tuned" else ""
+            if note:
+                skipped.append(CandidateResult(name=name, note=note))
+                continue
+            tried.append({"counts": self._counts, "linear": self._linear, "tuned": self._tune}[name]())
+            tried[-1].seconds = time.perf_counter() - started
+        scores = self._scores(tried)
+        ranks = [score + self._trust(one) for one, score in zip(tried, scores, strict=True)]
+        best = max(range(len(tried)), key=lambda place: (ranks[place], -place))
+        fitted = tried[best].finish()
+        results = [
+            CandidateResult(
+                name=one.name,
+                score=score,
+                deviation=self._deviation(one),
+                seconds=one.seconds,
+                chosen=place == best,
+                note=one.note,
+            )
+            for place, (one, score) in enumerate(zip(tried, scores, strict=True))
+        ]
+        assert self.task is not None
+        judged = sorted(tried[best].found)
+        fitted.by_label = self.task.by_label(
+            [self.judged[number] for number in judged], [tried[best].found[number] for number in judged]
+        )
+        fitted.candidates, fitted.train_s = (*results, *skipped), time.perf_counter() - self.begun
+        return fitted
+
+    def _scores(self, tried: Sequence[_Tried]) -> list[float]:
+        """Of each on the examples that all have judged."""
+        shared = sorted(set(range(len(self.judged))).intersection(*(one.found for one in tried)))
+        return [
+            self._score([self.judged[number] for number in shared], [one.found[n] for n in shared]) for one in tried
+        ]
+
+    def _trust(self, one: _Tried) -> float:
+        """In cross-validation a part of the mean log-probability of the true label is added to the score: of few labels
+        the score alone says little. Nothing on dev examples, which are there to decide."""
+        if self.data.dev or self.config.task != "classify":
+            return 0.0
+        chances = [found["probabilities"][str(self.judged[number].label)] for number, found in one.found.items()]
+        return _TRUST * float(np.log(np.maximum(chances, _LEAST_CHANCE)).mean())
+
+    def _deviation(self, one: _Tried) -> float | None:
+        """Over the folds that it was judged in."""
+        folds: dict[int, list[int]] = {}
+        for number in [] if self.data.dev else sorted(one.found):
+            folds.setdefault(int(self.folds_N[number]), []).append(number)
+        scores = [self._score([self.judged[n] for n in some], [one.found[n] for n in some]) for some in folds.values()]
+        return statistics.stdev(scores) if len(scores) > 1 else None
+
+    def _score(self, examples: Sequence[Any], found: Predictions) -> float:
+        assert self.task is not None
+        return self.task.score(examples, [], found)[self.task.metric]
+
+    # -- the candidates
+
+    def _counts(self) -> _Tried:
+        model, linear = fit_counts(self.config, all_of(TextExample, self.data.train), self.data.pairs, self.folds_N)
+        return self._fitted("counts", model, linear.outside, lambda: model)
+
+    def _linear(self) -> _Tried:
+        base = self.take_base(self.config.replace(tune=False))
+        found = self.frozen = fit_frozen(self.config, base, self.data, self.folds_N)
+
+        def build() -> TaskModel:
+            return head_model(found.config, self.take_base(found.config), self.data.pairs, found.head)
+
+        return self._fitted("linear", build(), found.linear.outside, build)
+
+    def _fitted(self, name: str, model: TaskModel, outside_NK: Floats, build: Callable[[], TaskModel]) -> _Tried:
+        """A linear model: on dev examples what it says, else what it said of those outside of its folds. Built anew at the
+        end, since its base may have been tuned."""
+        self.task = model.task
+        if self.data.dev:
+            found = model.predict_examples(self.data.dev)
+        else:
+            found = _predictions(model.task, self.data.train, outside_NK)
+        scores = model.task.score(self.data.dev, [], found) if self.data.dev else {}
+        return _Tried(
+            name, dict(enumerate(found)), lambda: Fitted(build(), found if self.data.dev else [], scores, 0.0, {})
+        )
+
+    def _tune(self) -> _Tried:
+        """On dev examples at its best epoch; else trained without some of the folds and judged on those."""
+        config, num_folds = self._plan()
+        note = "" if config.epochs == self.config.epochs else f"{config.epochs} of {self.config.epochs} epochs"
+        head = None if self.frozen is None or config.body != "none" or config.layers != "last" else self.frozen.head
+        if self.data.dev:
+            fitted = _train(config, self.take_base(config), self.data, self.folder, self.progress, *self.more, head)
+            self.task = fitted.model.task
+            return _Tried("tuned", dict(enumerate(fitted.predictions)), lambda: fitted, note)
+        found: dict[int, Prediction] = {}
+        for fold in range(num_folds):
+            started = time.perf_counter()
+            found |= self._judge_fold(config, fold, head is not None)
+            if not self.config.folds and self._left() < 2.2 * (time.perf_counter() - started):
+                break  # one more and the training on all examples would not fit
+
+        def finish() -> Fitted:
+            return _train(config, self.take_base(config), self.data, self.folder, self.progress, *self.more, head)
+
+        return _Tried("tuned", found, finish, note)
+
+    def _judge_fold(self, config: TaskConfig, fold: int, from_head: bool) -> dict[int, Prediction]:
+        """Trained on all other folds, what it says of this one."""
+        outside = np.flatnonzero(self.folds_N == fold).tolist()
+        inside = np.flatnonzero(self.folds_N != fold).tolist()
+        data = replace(self.data, train=[self.data.train[number] for number in inside])
+        head = self.frozen.head_of(self.folds_N != fold) if self.frozen is not None and from_head else None
+        with tempfile.TemporaryDirectory() as folder:
+            base = self.take_base(config)
+            model = _train(config, base, data, Path(folder), self.progress, *self.more, head).model
+        self.task = model.task
+        found = model.predict_examples([self.data.train[number] for number in outside])
+        return dict(zip(outside, found, strict=True))
+
+    # -- whether and how long to tune
+
+    def _left(self) -> float:
+        return self.budget_s - (time.perf_counter() - self.begun)
+
+    def _why_not(self, tried: Sequence[_Tried]) -> str:
+        """Why nothing is tuned; empty if it is."""
+        if not tried:
+            return ""
+        best = max(self._scores(tried))
+        if best >= _ENOUGH:
+            return f"not tuned: {best:.3f} is reached without"
+        if self._plan()[0].epochs < _LEAST <= self.config.epochs:
+            return f"not tuned: an epoch takes {show_duration(self._epoch_s())}, too long for a budget of {self.config.budget}"
+        return ""
+
+    def _epoch_s(self) -> float:
+        return 0.0 if self.frozen is None else _LEARNING * self.frozen.read_s
+
+    def _plan(self) -> tuple[TaskConfig, int]:
+        """The settings with the epochs that fit into the time, and how many folds are judged."""
+        config = self.config
+        if self.frozen is not None and config.body == "none" and config.layers == "last":
+            config = config.replace(pool=self.frozen.config.pool, pair_reading=self.frozen.config.pair_reading)
+        if self.config.folds:
+            return config, self.num_folds  # as asked for, however long it takes
+        most = next((folds for size, folds in _FOLDS if len(self.data.train) <= size), 1)
+        epoch_s = max(self._epoch_s(), 1e-9)
+        if self.data.dev:
+            trainings, folds = 1 + len(self.data.dev) / len(self.data.train) / _LEARNING, 0
+        else:
+            share = 1 - 1 / self.num_folds
+            affordable = int((self._left() / (epoch_s * config.epochs) - 1) / share)
+            folds = max(1, min(most, affordable, self.num_folds))
+            trainings = 1 + folds * share
+        epochs = min(config.epochs, int(self._left() / (epoch_s * trainings)))
+        return config.replace(epochs=max(1, epochs)), folds
+
+
+def _predictions(task: Task, examples: Sequence[Any], outputs: Floats) -> Predictions:
+    nothing = Item((), None, 0)
+    return [
+        task.prediction(example, nothing, output.astype(np.float32))
+        for example, output in zip(examples, outputs, strict=True)
+    ]

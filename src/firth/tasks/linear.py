@@ -1,0 +1,207 @@
+"""Regularised linear models on fixed features: logistic regression (classes) and ridge regression (scores), with their
+strength chosen by cross-validation.
+
+The features of all examples are scaled so that a row has length 1 on average; so the same strengths fit TF-IDF and the
+vectors of any model. Wide features are first turned into as many columns as there are examples, which changes nothing:
+the weights of a linear model with an L2 penalty are a sum of rows.
+
+N examples, D features, K classes.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.core.batching import hashed
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+NUM_FOLDS = 5
+_MANY = 2500  # examples: beyond, sparse features are not turned into a column an example
+_FLAT = 0.1
+_NEVER = -30.0  # the score of a class that was not there to learn from
+_STREAM = 0xF01D
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A fitted model in the space of the features that were given. ``outside`` is what models that had not seen an
+    example gave for it: probabilities [N, K], or scores [N, 1]."""
+
+    weights: Floats  # [K, D]
+    bias: Floats  # [K]
+    strength: float
+    outside: Floats
+    goodness: float  # of what is in ``outside``; the larger, the better
+
+
+def stratified_folds(kinds: Sequence[Hashable], num_folds: int, seed: int) -> Ints:
+    """The fold of each example [N]: those of each kind in random order are dealt out in turn."""
+    numbers: dict[Hashable, int] = {}
+    kind_N = np.asarray([numbers.setdefault(kind, len(numbers)) for kind in kinds], np.int64)
+    order = np.lexsort((hashed(seed, _STREAM, np.arange(len(kind_N))), kind_N))
+    folds_N = np.empty(len(kind_N), np.int64)
+    folds_N[order] = np.arange(len(kind_N)) % num_folds
+    return folds_N
+
+
+def balanced_weights(targets_N: Ints, num_classes: int) -> Floats:
+    """Of each class, so that rare ones count as much as common ones: n / (K n_k), over the classes that occur."""
+    counts_K = np.bincount(targets_N, minlength=num_classes)
+    return np.asarray(len(targets_N) / (np.count_nonzero(counts_K) * np.maximum(counts_K, 1)))
+
+
+# -- classes
+
+
+def fit_logistic(
+    features: "Floats | csr_matrix",
+    targets_N: Ints,
+    num_classes: int,
+    folds_N: Ints,
+    balanced: bool = False,
+    strengths: Sequence[float] = STRENGTHS,
+) -> Linear:
+    """The strength with the most examples right outside of their fold; a little of the log-likelihood decides among
+    those that are nearly equal. Dense features are standardised."""
+    space = _Space.of(features)
+    by_strength = {strength: np.zeros((len(targets_N), num_classes)) for strength in strengths}
+    for inside_N, outside_N in _splits(folds_N):
+        fitting = _Logistic(space.rows[inside_N], targets_N[inside_N], num_classes, balanced, 1e-3)
+        for strength in strengths:
+            weights, bias = fitting.fit(strength)
+            by_strength[strength][outside_N] = softmax(space.rows[outside_N] @ weights.T + bias)
+    weights_K = balanced_weights(targets_N, num_classes) if balanced else np.ones(num_classes)
+    goodness = {strength: _goodness(found, targets_N, weights_K) for strength, found in by_strength.items()}
+    best = max(strengths, key=goodness.__getitem__)
+    fitting = _Logistic(space.rows, targets_N, num_classes, balanced, 1e-8)
+    return Linear(*space.back(*fitting.fit(best)), best, by_strength[best], goodness[best])
+
+
+def refit_logistic(
+    features_ND: Floats, targets_N: Ints, num_classes: int, strength: float, balanced: bool = False
+) -> tuple[Floats, Floats]:
+    """Weights and bias at a strength that was chosen before."""
+    space = _Space.of(features_ND)
+    return space.back(*_Logistic(space.rows, targets_N, num_classes, balanced, 1e-3).fit(strength))
+
+
+def _splits(folds_N: Ints) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """What is learned from and what is judged, for each fold."""
+    for fold in np.unique(folds_N).tolist():
+        outside_N = folds_N == fold
+        yield (~outside_N if not outside_N.all() else outside_N), outside_N  # a single fold is judged by itself
+
+
+def _goodness(found_NK: Floats, targets_N: Ints, weights_K: Floats) -> float:
+    """The weighted share that is right, and a little of the log-likelihood."""
+    weights_N = weights_K[targets_N]
+    right = np.average(found_NK.argmax(1) == targets_N, weights=weights_N)
+    chances = np.maximum(found_NK[np.arange(len(targets_N)), targets_N], 1e-6)
+    return float(right + 0.1 * np.average(np.log(chances), weights=weights_N))
+
+
+class _Logistic:
+    """Fits at rising strengths, each from where the last one ended."""
+
+    def __init__(
+        self, rows_ND: "Floats | csr_matrix", targets_N: Ints, num_classes: int, balanced: bool, tolerance: float
+    ) -> None:
+        from sklearn.linear_model import LogisticRegression
+
+        self.rows, self.targets, self.num_classes = rows_ND, targets_N, num_classes
+        weight = "balanced" if balanced else None
+        self.model = LogisticRegression(class_weight=weight, warm_start=True, max_iter=5000, tol=tolerance)
+        self.seen = np.unique(targets_N)
+
+    def fit(self, strength: float) -> tuple[Floats, Floats]:
+        """Weights [K, D] and bias [K]; a class that does not occur gets no chance."""
+        weights = np.zeros((self.num_classes, self.rows.shape[1]))
+        bias = np.full(self.num_classes, _NEVER)
+        if len(self.seen) == 1:
+            bias[self.seen] = 0.0
+            return weights, bias
+        self.model.set_params(C=strength).fit(self.rows, self.targets)
+        own, start = self.model.coef_, self.model.intercept_
+        if len(self.seen) == 2:  # one row says both
+            own, start = np.concatenate((-own / 2, own / 2)), np.concatenate((-start / 2, start / 2))
+        weights[self.seen], bias[self.seen] = own, start
+        return weights, bias
+
+
+def softmax(scores_NK: Floats) -> Floats:
+    powers = np.exp(scores_NK - scores_NK.max(1, keepdims=True))
+    return np.asarray(powers / powers.sum(1, keepdims=True))
+
+
+# -- scores
+
+
+def fit_ridge(
+    features: "Floats | csr_matrix", targets_N: Floats, folds_N: Ints, strengths: Sequence[float] = STRENGTHS
+) -> Linear:
+    """The strength with the smallest squared error outside of the folds. Dense features are standardised."""
+    space = _Space.of(features)
+    by_strength = {strength: np.zeros((len(targets_N), 1)) for strength in strengths}
+    for inside_N, outside_N in _splits(folds_N):
+        for strength in strengths:
+            weights, bias = _ridge(space.rows[inside_N], targets_N[inside_N], strength)
+            by_strength[strength][outside_N] = space.rows[outside_N] @ weights.T + bias
+    goodness = {strength: -float(((found[:, 0] - targets_N) ** 2).mean()) for strength, found in by_strength.items()}
+    best = max(strengths, key=goodness.__getitem__)
+    return Linear(*space.back(*_ridge(space.rows, targets_N, best)), best, by_strength[best], goodness[best])
+
+
+def refit_ridge(features_ND: Floats, targets_N: Floats, strength: float) -> tuple[Floats, Floats]:
+    space = _Space.of(features_ND)
+    return space.back(*_ridge(space.rows, targets_N, strength))
+
+
+def _ridge(rows_ND: "Floats | csr_matrix", targets_N: Floats, strength: float) -> tuple[Floats, Floats]:
+    """min |y - Xw - b|² + |w|² / strength, the bias free."""
+    from sklearn.linear_model import Ridge
+
+    model = Ridge(alpha=1 / strength).fit(rows_ND, targets_N)
+    return np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+
+
+# -- the space in which they are fitted
+
+
+@dataclass(frozen=True)
+class _Space:
+    """Features with rows of mean length 1, and the way back to those that were given."""
+
+    rows: "Floats | csr_matrix"
+    factors: "Floats | csr_matrix"  # a number, one a feature [D], or where there are fewer columns [D, rank]
+    middle: Floats | None = None  # of each feature [D]
+
+    @classmethod
+    def of(cls, features: "Floats | csr_matrix") -> "_Space":
+        if isinstance(features, np.ndarray):
+            middle, spread = features.mean(0), features.std(0)
+            spread = np.maximum(spread, _FLAT * np.median(spread))  # what hardly differs is not blown up
+            factors = np.divide(features.shape[1] ** -0.5, spread, out=np.zeros_like(spread), where=spread > 1e-9)
+            return cls((features - middle) * factors, factors, middle)
+        mean_square = float(features.multiply(features).sum(1).mean())
+        scale = mean_square**-0.5 if mean_square > 0 else 1.0
+        scaled = features * scale
+        if features.shape[0] > _MANY or features.shape[1] <= features.shape[0]:
+            return cls(scaled, np.asarray(scale))
+        powers, vectors = np.linalg.eigh((scaled @ scaled.T).toarray())
+        kept = powers > 1e-10 * max(float(powers[-1]), 1e-10)
+        roots = np.sqrt(powers[kept])
+        return cls(vectors[:, kept] * roots, scale * (scaled.T @ (vectors[:, kept] / roots)))
+
+    def back(self, weights_KR: Floats, bias_K: Floats) -> tuple[Floats, Floats]:
+        """For the features as they were given."""
+        factors = np.asarray(self.factors)
+        weights = weights_KR @ factors.T if factors.ndim == 2 else weights_KR * factors
+        return weights, bias_K if self.middle is None else bias_K - weights @ self.middle

@@ -1,0 +1,224 @@
+"""The choice among counts, a linear model on the frozen base, and the tuned base."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import firth
+from firth.core.errors import FirthError
+from firth.core.records import CandidateResult, TaskResult
+from firth.core.run import Run
+from firth.models.shared.model import Model
+from firth.tasks import candidates as candidates_file
+from firth.tasks.candidates import fit_best
+from firth.tasks.config import TaskConfig
+from firth.tasks.counts import CountsTask
+from firth.tasks.data import build_data
+from firth.tasks.finetune import default_settings, train_model
+from firth.tasks.frozen import fit_frozen, head_model, text_features
+from firth.tasks.linear import softmax, stratified_folds
+from firth.tasks.model import TaskModel
+from task_text import files, pairs, texts, write, write_vectors
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_vectors(tmp_path_factory.mktemp("vectors") / "words.vec")
+
+
+def result(run: Path) -> TaskResult:
+    task = Run.open(run).record.task
+    assert task is not None
+    assert task.chosen is not None
+    return task.chosen
+
+
+def tried(run: Path) -> dict[str, CandidateResult]:
+    return {one.name: one for one in result(run).candidates}
+
+
+@pytest.mark.parametrize("make", [texts, pairs])
+def test_the_head_is_the_linear_model(make: Any, run_folder: Path) -> None:
+    """Of features as the network pools them; saved in the network with the standardisation folded in."""
+    data = build_data("classify", make(40), [])
+    base = firth.load(run_folder)
+    config = data.configured(TaskConfig())
+    folds = stratified_folds([str(example.label) for example in data.train], 5, 0)
+    found = fit_frozen(config, base, data, folds)
+    model = head_model(found.config, base, data.pairs, found.head)
+    wanted = softmax(text_features(model, data.train) @ found.linear.weights.T + found.linear.bias)
+    rows = [[one["probabilities"][label] for label in config.labels] for one in model.predict_examples(data.train)]
+    np.testing.assert_allclose(rows, wanted, atol=1e-4)
+
+
+def test_training_goes_on_from_the_head(run_folder: Path, tmp_path: Path) -> None:
+    """With hardly any learning rate the tuned model is the linear one."""
+    data = build_data("classify", texts(24), [])
+    base = firth.load(run_folder)
+    config = data.configured(TaskConfig(candidates=("linear", "tuned"), pool="mean", learning_rate=1e-12, epochs=1))
+    config = default_settings(config, base, 24, {"learning_rate", "epochs", "pool"})
+    found = fit_frozen(config, base, data, stratified_folds([0] * 24, 5, 0))
+    frozen = head_model(found.config, base, False, found.head).predict_examples(data.train)
+    tuned, _, _ = train_model(config, firth.load(run_folder), data, tmp_path, None, head=found.head)
+    for one, other in zip(tuned.predict_examples(data.train), frozen, strict=True):
+        assert one["probabilities"] == pytest.approx(other["probabilities"], abs=1e-3)
+
+
+@pytest.mark.parametrize("dev", [True, False])
+def test_the_best_is_kept(dev: bool, vectors: Path, tmp_path: Path) -> None:
+    """On dev or in cross-validation; the record says what was tried."""
+    paths = files(tmp_path, "classify", 60, 20)
+    if not dev:
+        del paths["dev"]
+    firth.finetune("classify", base=vectors, **paths, out=tmp_path / "run")  # type: ignore[arg-type]
+    found = tried(tmp_path / "run")
+    assert list(found) == ["counts", "linear", "tuned"]
+    assert [one.name for one in found.values() if one.chosen] == ["counts"]  # as good as any, and first
+    assert found["counts"].score == 1.0
+    assert "1.000 is reached without" in found["tuned"].note
+    assert result(tmp_path / "run").by_label["zh"].f1 == 1.0
+    assert isinstance(firth.load(tmp_path / "run"), CountsTask)
+
+
+def test_of_equal_scores_the_surer_one_is_kept() -> None:
+    """In cross-validation, by the log-probability of the true labels; worked out by hand for two examples."""
+    data = build_data("classify", texts(2), [])
+    choice = candidates_file._Choice(
+        data.configured(TaskConfig()), lambda config: Model(), data, Path(), None, None, None
+    )
+    found = [{"label": "en", "probabilities": {"en": chance, "zh": 1 - chance}} for chance in (0.5, 0.0)]
+    one = candidates_file._Tried("linear", dict(enumerate(found)), lambda: None)  # type: ignore[arg-type, return-value]
+    assert choice._trust(one) == pytest.approx(0.25 * (np.log(0.5) + np.log(1.0)) / 2)
+    one.found = {0: {"probabilities": {"en": 0.0, "zh": 1.0}}}
+    assert choice._trust(one) == pytest.approx(0.25 * np.log(0.01))
+
+
+@pytest.mark.parametrize("best", ["counts", "linear", "tuned"])
+@pytest.mark.parametrize("dev", [True, False])
+def test_what_is_chosen_is_saved(
+    best: str, dev: bool, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A base that was tuned for a candidate that lost leaves no trace in the one that won."""
+    monkeypatch.setattr(
+        candidates_file._Choice, "_scores", lambda self, some: [0.5 + (one.name == best) / 4 for one in some]
+    )
+    paths = files(tmp_path, "classify", 20, 8)
+    if not dev:
+        del paths["dev"]
+    trained = firth.finetune("classify", base=run_folder, **paths, out=tmp_path / "run")  # type: ignore[arg-type]
+    assert [name for name, one in tried(tmp_path / "run").items() if one.chosen] == [best]
+    assert isinstance(trained, CountsTask) == (best == "counts")
+    if best == "linear":
+        assert isinstance(trained, TaskModel)
+        text = "The doctor found a map."
+        np.testing.assert_array_equal(trained.base.encode(text), firth.load(run_folder).encode(text))
+    again = firth.load(tmp_path / "run").predict(["The map.", "老师"])
+    assert again == trained.predict(["The map.", "老师"])
+
+
+def test_who_says_how_to_train_gets_that_training(vectors: Path) -> None:
+    base, config = firth.load(vectors), TaskConfig()
+    assert default_settings(config, base, 50, {"seed", "max_len"}).candidates == ("counts", "linear", "tuned")
+    for name in ("epochs", "learning_rate", "body", "tune", "pool"):
+        assert default_settings(config, base, 50, {name}).candidates == ("tuned",)
+    given = TaskConfig(candidates=("linear",))
+    assert default_settings(given, base, 50, {"epochs", "candidates"}).candidates == ("linear",)
+
+
+def test_tuning_that_does_not_fit_is_left_out(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates_file, "_LEARNING", 1e6)
+    monkeypatch.setattr(candidates_file, "_ENOUGH", 2.0)
+    paths = files(tmp_path, "classify", 20, 8)
+    firth.finetune("classify", base=run_folder, **paths, out=tmp_path / "run", budget="60s")  # type: ignore[arg-type]
+    assert "too long for a budget of 60s" in tried(tmp_path / "run")["tuned"].note
+
+
+def test_folds_give_mean_and_spread(vectors: Path, tmp_path: Path) -> None:
+    """Every example is judged once, by a model that has not seen it, also of a training with given settings."""
+    path = write(tmp_path / "train", texts(30))
+    firth.finetune("classify", base=vectors, train=path, out=tmp_path / "run", epochs=2, folds=3)
+    found = tried(tmp_path / "run")["tuned"]
+    assert found.chosen
+    assert found.score is not None
+    assert found.deviation is not None
+    assert sum(one.true for one in result(tmp_path / "run").by_label.values()) == 30
+    with pytest.raises(FirthError, match="leave out folds or --dev"):
+        firth.finetune("classify", base=vectors, train=path, dev=path, out=tmp_path / "no", folds=3)
+    with pytest.raises(FirthError, match="at least 2"):
+        firth.finetune("classify", base=vectors, train=path, out=tmp_path / "no", folds=1)
+
+
+def test_scores_have_candidates_too(vectors: Path, tmp_path: Path) -> None:
+    firth.finetune("score", base=vectors, **files(tmp_path, "score", 40, 12), out=tmp_path / "run")  # type: ignore[arg-type]
+    found = tried(tmp_path / "run")
+    assert found["counts"].score is not None
+    assert found["linear"].score is not None
+    assert result(tmp_path / "run").score == max(one.score for one in found.values() if one.score is not None)
+
+
+def test_unbalanced_classes_are_weighted(tmp_path: Path) -> None:
+    """Beyond a ratio of three; macro F1 decides, and is given with its interval."""
+    some = [one for one in texts(60) if one.label == "en"] + [one for one in texts(60) if one.label == "zh"][:8]
+    data = build_data("classify", some, [])
+    assert data.configured(TaskConfig()).class_weights is True
+    assert data.configured(TaskConfig()).metric == "macro_f1"
+    assert data.configured(TaskConfig(class_weights=False)).metric is None
+    assert data.configured(TaskConfig(metric="accuracy")).metric == "accuracy"
+    assert build_data("classify", texts(60), []).configured(TaskConfig()).class_weights is False
+    train, dev = write(tmp_path / "train", some), write(tmp_path / "dev", some[:35])
+    firth.finetune("classify", base="counts", train=train, dev=dev, out=tmp_path / "run")
+    assert result(tmp_path / "run").metric == "macro_f1"
+    interval = result(tmp_path / "run").interval
+    assert interval is not None
+    assert interval.metric == "macro_f1"
+
+
+def test_a_class_that_is_never_predicted_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By finetune, evaluate and the report."""
+    from firth.cli.main import main
+
+    def blind(self: CountsTask, examples: Any) -> Any:
+        return np.tile([0.9, 0.1], (len(examples), 1))
+
+    monkeypatch.setattr(CountsTask, "outputs", blind)
+    paths = files(tmp_path, "classify", 20, 10)
+    words = ["--train", str(paths["train"]), "--dev", str(paths["dev"]), "--out", str(tmp_path / "run")]
+    main(["finetune", "classify", "--base", "counts", *words])
+    said = capsys.readouterr().out
+    assert "warning: 'zh' is never predicted, but 5 have it" in said
+    assert "zh is never predicted" in (tmp_path / "run" / "report.html").read_text()
+    main(["evaluate", str(tmp_path / "run"), "--data", str(paths["dev"])])
+    assert "warning: 'zh' is never predicted" in capsys.readouterr().out
+    found = firth.evaluate(tmp_path / "run", data=paths["dev"])["by_label"]
+    assert found["zh"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "true": 5, "guessed": 0}
+    assert found["en"]["recall"] == 1.0
+
+
+def test_a_choice_without_a_base_on_disk() -> None:
+    """As an estimator asks for it: nothing but examples."""
+    data = build_data("classify", texts(40), [])
+    config = data.configured(TaskConfig(candidates=("counts",)))
+
+    def no_base(config: TaskConfig) -> Model:
+        raise AssertionError
+
+    found = fit_best(config, no_base, data, Path())
+    assert found.scores == {}
+    assert found.by_label["en"].true == 20
+
+
+def test_random_labels_are_not_believed(vectors: Path, tmp_path: Path) -> None:
+    """What cross-validation says of labels that mean nothing is what they are worth."""
+    pick = random.Random(0)
+    some = [replace(one, label=pick.choice("ab")) for one in texts(120)]
+    firth.finetune("classify", base=vectors, train=write(tmp_path / "t", some), out=tmp_path / "run", budget="20s")
+    for one in tried(tmp_path / "run").values():
+        assert one.score is None or one.score < 0.72
