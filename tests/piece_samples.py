@@ -7,15 +7,20 @@ from firth.tokenizers.pieces import BYTE_TOKENS, SPECIALS, Pieces, bert_tokenize
 WORDS = "the dog ##s bark ##ed caf ##e naive ##ly a b c ##a ##b ##c ##1 1 2 i ##ph ##one 6 ##s x ##y 说 中 国 人 ! . , ' - [ ] ( ) 。 ， “ ” … ß".split()
 
 
-def build_vocab(lowercase: bool) -> list[str]:
+def build_vocab(lowercase: bool, strip_accents: bool | None = None) -> list[str]:
     """Enough to meet known words, inner pieces and [UNK]; accents and capitals only where they are kept."""
-    more = [] if lowercase else ["The", "Caf", "É", "é", "##é", "A", "##A", "\u0301", "##\u0301", "ñ"]
+    more = (
+        []
+        if (lowercase if strip_accents is None else strip_accents)
+        else ["The", "Caf", "É", "é", "##é", "A", "##A", "\u0301", "##\u0301", "ñ"]
+    )
     return list(dict.fromkeys(SPECIALS["wordpiece"] + WORDS + more))
 
 
-def build_pieces(lowercase: bool = True, byte_fallback: bool = False) -> Pieces:
-    tokens = build_vocab(lowercase) + (BYTE_TOKENS if byte_fallback else [])
-    return Pieces(bert_tokenizer({token: number for number, token in enumerate(tokens)}, lowercase))
+def build_pieces(lowercase: bool = True, byte_fallback: bool = False, strip_accents: bool | None = None) -> Pieces:
+    """``strip_accents`` as published BERTs have it (``None``: where case is folded), or told."""
+    tokens = build_vocab(lowercase, strip_accents) + (BYTE_TOKENS if byte_fallback else [])
+    return Pieces(bert_tokenizer({token: number for number, token in enumerate(tokens)}, lowercase, strip_accents))
 
 
 # What has gone wrong in other tokenizers: spaces that are not spaces, marks on their own, letters

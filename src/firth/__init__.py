@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from firth.api.evaluating import probe as probe
     from firth.api.tasks import finetune as finetune
     from firth.api.tasks import predict as predict
+    from firth.api.tokens import tokens as tokens
     from firth.api.training import plan as plan
     from firth.api.training import pretrain as pretrain
     from firth.api.training import recipes as recipes
@@ -41,6 +42,7 @@ _MODULES = {  # where each public name is defined; it is loaded when it is asked
     "api.estimators": ("Classifier", "Tagger"),
     "api.evaluating": ("compare", "evaluate", "probe"),
     "api.tasks": ("finetune", "predict"),
+    "api.tokens": ("tokens",),
     "api.training": ("plan", "pretrain", "recipes"),
     "api.using": ("encode", "explain", "export", "generate", "load", "occurrences"),
     "core.errors": ("FirthError",),

@@ -101,7 +101,7 @@ def test_commands(words: Path, work: Path, capsys: pytest.CaptureFixture[str]) -
         (["pretrain", "word2vec", "--corpus", "{words}", "--out", "run", "min_count=100000"], ["min_count"]),
         (["nearest", "{run}", "word"], ["cannot look up single words"]),
         (["evaluate", "{run}", "--similarity", "x"], ["static vectors"]),
-        (["export", "{run}", "out.txt"], ["no static vectors", "--to onnx"]),
+        (["export", "{run}", "out.txt"], ["not static vectors", "--to onnx"]),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(

@@ -21,6 +21,7 @@ def prepare(
     tokens: str = "wordpiece",
     vocab_size: int = 8000,
     lowercase: bool = True,
+    strip_accents: bool = False,
     byte_fallback: bool = False,
     word_split: str = "words",
     tokenizer: AnyPath | None = None,
@@ -41,7 +42,8 @@ def prepare(
         out: The new corpus folder.
         tokens: ``wordpiece``, ``bpe``, ``unigram``, ``words`` or ``characters``.
         vocab_size: The number of subwords to learn; with ``words`` every word is kept.
-        lowercase: Whether to fold case and accents.
+        lowercase: Whether to fold case.
+        strip_accents: For ``wordpiece``: whether to strip accents and other marks, as uncased BERT does (über becomes uber).
         byte_fallback: Whether to encode unknown words as bytes.
         word_split: For ``words``: ``words`` segments the text, ``whitespace`` splits at white space only.
         tokenizer: A tokenizer to use instead of learning one.
@@ -71,6 +73,7 @@ def prepare(
             "kind": tokens,
             "vocab_size": vocab_size,
             "lowercase": lowercase,
+            "strip_accents": strip_accents,
             "byte_fallback": byte_fallback,
             "word_split": word_split,
         },

@@ -17,6 +17,7 @@ from firth.core.run import Run, RunRecord
 from firth.core.types import Event, Progress
 
 if TYPE_CHECKING:
+    from firth.api.tokens import TextTokens
     from firth.api.using import PlainData
     from firth.corpus.format import CorpusInfo
     from firth.corpus.pairs import PairsInfo
@@ -37,8 +38,40 @@ def corpus_rows(info: CorpusInfo) -> Rows:
     ]
     if info.tokens.kind != "words":
         rows.append(("unknown", f"{(info.train.unknown + info.heldout.unknown) / max(tokens, 1):.3%} of tokens"))
+    rows += _normal_rows(info)
     if info.duplicates_removed is not None:
         rows.append(("duplicates", f"{info.duplicates_removed:,} documents dropped"))
+    return rows
+
+
+def _normal_rows(info: CorpusInfo) -> Rows:
+    """What was done to letters and words, and what of the text is lost by it."""
+    case = "case folded" if info.tokens.lowercase else "case kept"
+    rows = [("letters", f"{case}, marks {'stripped as in BERT' if info.tokens.strip_accents else 'kept'}")]
+    if info.unsegmented:
+        ways = ", ".join(f"{script} by {way}" for script, way in info.unsegmented.items())
+        rows.append(("words", f"{ways} (no dictionary; spaces elsewhere)"))
+    if info.loss is not None:
+        sample = f"of {info.loss.characters:,} characters compared"
+        form = " (only their form)" if info.loss.lost and info.loss.lost == info.loss.form_only else ""
+        lost = f"{info.loss.share:.3%} {sample}{form}: {info.loss.shown()}" if info.loss.lost else f"nothing {sample}"
+        rows.append(("lost", lost))
+    rows += [("warning", warning) for warning in info.warnings]
+    return rows
+
+
+def token_rows(found: TextTokens) -> Rows:
+    """A line for each token, then what is unknown and what is lost."""
+    rows = []
+    for token in found["tokens"]:
+        place = f"{token['start']}-{token['end']}"
+        word = found["words"][token["word"]] if 0 <= token["word"] < len(found["words"]) else ""
+        number = "" if token["id"] is None else str(token["id"])
+        note = f"unknown: {token['text']}" if token["unknown"] else f"in {word}"
+        rows.append((token["token"], f"{number:>7}  {place:>9}  {note}"))
+    rows.append(("unknown", f"{found['unknown']:,} of {len(found['tokens']):,} tokens"))
+    examples = ", ".join(f"{one['text']} → {one['back'] or '(nothing)'}" for one in found["examples"])
+    rows.append(("lost", f"{found['lost']:,} characters{f': {examples}' if examples else ''}"))
     return rows
 
 
@@ -140,6 +173,7 @@ def task_rows(record: RunRecord, task: TaskRecord) -> Rows:
         (f"layers at the {place}", f"{' '.join(f'{weight:.3f}' for weight in mix.weights)}, γ {mix.gamma:.3f}")
         for place, mix in task.mixes.items()
     ]
+    rows += [(name.replace("_", " "), value) for name, value in record.notes.items()]
     rows += [("parameters", show_count(record.parameters)), ("training", show_duration(record.seconds))]
     return rows
 

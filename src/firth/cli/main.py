@@ -131,14 +131,27 @@ Top = Annotated[int, typer.Option(min=1, help="The number of results.")]
 Layer = Annotated[int, typer.Option(help="Which layer: 0 is the token layer, -1 the last.")]
 
 
-def is_text(argument: str) -> bool:
-    """Whether an argument is a text itself and not the name of a file: nothing has that name, and it has a space or
-    a character that is no part of a plain file name."""
-    from glob import has_magic
+_DATA_ENDINGS = (
+    ".txt",
+    ".text",
+    ".json",
+    ".jsonl",
+    ".ndjson",
+    ".csv",
+    ".tsv",
+    ".parquet",
+    ".conll",
+    ".conllu",
+    ".gz",
+    ".zst",
+    ".zip",
+)
 
-    if argument == "-" or (
-        len(argument) < 256 and (Path(argument).exists() or (has_magic(argument) and "/" in argument))
-    ):
+
+def is_text(argument: str) -> bool:
+    """Whether an argument is a text and not the name of a file: nothing has that name, it does not end like a file of
+    data, and it has a space or a character that is no part of a plain file name."""
+    if argument == "-" or os.path.exists(argument) or argument.lower().endswith(_DATA_ENDINGS):
         return False
     return any(char.isspace() or ord(char) > 127 for char in argument.strip())
 
@@ -163,13 +176,19 @@ def application() -> typer.Typer:
     return app
 
 
+_STOPPED, _STOPPED_TEXT = 130, "firth: stopped; run the same command again to go on or start over\n"
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command; the user's mistakes become one sentence and exit code 2."""
     words = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in words
     try:
         _refuse_broken(words)
-        application()([word for word in words if word != "--debug"], prog_name="firth", standalone_mode=False)
+        code = application()([word for word in words if word != "--debug"], prog_name="firth", standalone_mode=False)
+        if code == _STOPPED:  # typer returns it after Ctrl-C
+            sys.stderr.write(_STOPPED_TEXT)
+            sys.exit(_STOPPED)
     except Exception as error:
         code = _exit_code(error)
         if debug or code is None:
@@ -194,8 +213,8 @@ def _exit_code(error: Exception) -> int | None:
         sys.stderr.close()
         return 0
     if isinstance(error, typer.Abort):
-        sys.stderr.write("firth: stopped; run the same command again to go on or start over\n")
-        return 130
+        sys.stderr.write(_STOPPED_TEXT)
+        return _STOPPED
     if isinstance(error, OSError) and error.errno is not None:
         error = FirthError(f"{error.filename or 'a file'}: {error.strerror}; check the path and your permissions")
     usage = getattr(error, "format_message", None)
@@ -204,4 +223,4 @@ def _exit_code(error: Exception) -> int | None:
     message = str(error) if usage is None else f"{usage()} (see firth --help)"
     if usage is None or usage():  # no arguments at all: the help was shown
         sys.stderr.write(f"firth: {' '.join(message.split())}\n")
-    return 130 if isinstance(error, Interrupted) else 2
+    return _STOPPED if isinstance(error, Interrupted) else 2

@@ -1,4 +1,4 @@
-"""Commands on text and corpora: quickstart, prepare, prepare-pairs, info."""
+"""Commands on text and corpora: quickstart, prepare, prepare-pairs, tokens, info."""
 
 from __future__ import annotations
 
@@ -26,7 +26,14 @@ CorpusOut = Annotated[Path, typer.Option(help="The new corpus folder.")]
 Tokens = Annotated[str, typer.Option(help="wordpiece, bpe, unigram, words or characters.")]
 PairTokens = Annotated[str, typer.Option(help="bpe, unigram or wordpiece.")]
 VocabSize = Annotated[int, typer.Option(help="The number of subwords to learn (with words, all are kept).")]
-Lowercase = Annotated[bool, typer.Option("--lowercase/--cased", help="Fold upper case and accents, or keep them.")]
+Lowercase = Annotated[bool, typer.Option("--lowercase/--cased", help="Fold upper case, or keep it.")]
+StripAccents = Annotated[
+    bool,
+    typer.Option(
+        "--strip-accents",
+        help="For wordpiece: strip accents and other marks, as uncased BERT does (über becomes uber).",
+    ),
+]
 ByteFallback = Annotated[
     bool, typer.Option("--byte-fallback", help="Encode unknown words as bytes, so that nothing becomes [UNK].")
 ]
@@ -85,6 +92,7 @@ def prepare(
     tokens: Tokens = "wordpiece",
     vocab_size: VocabSize = 8000,
     lowercase: Lowercase = True,
+    strip_accents: StripAccents = False,
     byte_fallback: ByteFallback = False,
     word_split: WordSplit = "words",
     tokenizer: Tokenizer = None,
@@ -112,6 +120,7 @@ def prepare(
             tokens=tokens,
             vocab_size=vocab_size,
             lowercase=lowercase,
+            strip_accents=strip_accents,
             byte_fallback=byte_fallback,
             word_split=word_split,
             tokenizer=tokenizer,
@@ -200,6 +209,28 @@ def prepare_pairs(
     say(f"{out}: a corpus of sentence pairs")
     table(pairs_rows(info))
     say(f"next: firth pretrain transformer-tiny --corpus {out} --out runs/mt --budget 30m")
+
+
+@app.command(rich_help_panel=PREPARE)
+def tokens(
+    model: Annotated[Path, typer.Argument(help="A corpus, a run, a model directory or a file of vectors.")],
+    text: Annotated[str, typer.Argument(help="The text.")],
+    as_json: Json = False,
+) -> None:
+    """Show the tokens of a text: ids, places and words, what is unknown and what is lost.
+
+    Example: firth tokens corpora/news "The café was full."
+    """
+    import firth
+    from firth.cli.describe import token_rows
+    from firth.cli.main import say, say_json, table
+
+    found = firth.tokens(model, text)
+    if as_json:
+        say_json(found)
+        return
+    say(f"{model}: {len(found['tokens'])} tokens ({found['kind']}) of {len(found['words'])} words")
+    table(token_rows(found))
 
 
 @app.command(rich_help_panel=PREPARE)

@@ -7,6 +7,7 @@ deletes, are inside runs for the same reason.
 """
 
 from functools import cache
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 from firth.corpus.encoded import EncodedBlock, PlainEncoder, joined, keep_full, sentences_of
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.words import cut, has_han, joins, split_sentences
+from firth.tokenizers.scripts import may_lack_spaces
+from firth.tokenizers.words import cut, is_chinese, joins, lacks_spaces, split_sentences
 
 _INSIDE, _SPACE, _ALONE, _REST = 0, 1, 2, 3
 _KEYED_BYTES = 15  # the longest run that two 64-bit words can spell, with its length
@@ -256,6 +258,7 @@ class ChunkEncoder:
     def __init__(self, pieces: Pieces) -> None:
         self.pieces = pieces
         self.table = _PieceTable(pieces)
+        self.plain = PlainEncoder(pieces)
 
     @staticmethod
     def fits(pieces: Pieces) -> bool:
@@ -285,9 +288,17 @@ class ChunkEncoder:
         return joined([self._encode(group) for group in groups])
 
     def _encode(self, documents: list[Document]) -> EncodedBlock:
+        text = _BETWEEN.join(document.text for document in documents)
+        data = text.encode()
+        if len(text) == len(data) or not may_lack_spaces(data):
+            return self._runs(_Block(documents, text, data))
+        # Where no space parts words, a run holds several: they are sought document by document.
+        parts = [(apart, list(some)) for apart, some in groupby(documents, lambda one: lacks_spaces(one.text))]
+        return joined([self.plain.encode(some) if apart else self._runs(_Block(some)) for apart, some in parts])
+
+    def _runs(self, block: "_Block") -> EncodedBlock:
         if len(self.table.runs) > _MAX_RUNS:
             self.table = _PieceTable(self.pieces)
-        block = _Block(documents)
         starts, ends = find_runs(block.bytes, block.is_ascii)
         ids, word_starts, counts = self.table.expand(block.data, starts, ends)
         if block.word_at is not None:
@@ -319,11 +330,12 @@ class _Block:
     sought in the whole.
     """
 
-    def __init__(self, documents: list[Document]) -> None:
-        text = _BETWEEN.join(document.text for document in documents)
+    def __init__(self, documents: list[Document], text: str | None = None, data: bytes | None = None) -> None:
+        """``text``, ``data``: the documents joined, where that is done already."""
+        text = _BETWEEN.join(document.text for document in documents) if text is None else text
         sizes = np.asarray([len(document.text) + len(_BETWEEN) for document in documents], np.int64)
         self.bases = np.cumsum(sizes) - sizes
-        self.data = text.encode()
+        self.data = text.encode() if data is None else data
         self.bytes = np.frombuffer(self.data, np.uint8)
         self.is_ascii = text.isascii()
         self.sentence_starts = self._sentence_starts(text, documents)
@@ -349,11 +361,11 @@ class _Block:
 
     def _words(self, text: str, documents: list[Document], place: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         """At which bytes words begin for the segmenter; everywhere in documents without Chinese."""
-        is_chinese = np.asarray([has_han(document.text) for document in documents], np.bool_)
-        chinese = np.flatnonzero(is_chinese)
+        dictionary = np.asarray([is_chinese(document.text) for document in documents], np.bool_)
+        chinese = np.flatnonzero(dictionary)
         if not len(chinese):
             return None
-        word_at = np.repeat(~is_chinese, np.diff(np.append(place[self.bases], len(self.bytes))))
+        word_at = np.repeat(~dictionary, np.diff(np.append(place[self.bases], len(self.bytes))))
         words = cut(_BETWEEN.join(documents[number].text for number in chinese))
         lens = np.fromiter(map(len, words), np.int64, len(words))
         starts = np.cumsum(lens) - lens

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.words import WORD, cut, has_han, split_sentences, split_words
+from firth.tokenizers.scripts import find_words
+from firth.tokenizers.words import cut, is_chinese, lacks_spaces, split_sentences, split_words
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,10 @@ class PlainEncoder:
         place: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
         """The first piece of each word; words are sought sentence by sentence."""
-        if self.pieces.kind == "wordpiece" and not has_han(text):
+        chinese = is_chinese(text)
+        if self.pieces.kind == "wordpiece" and not (chinese or lacks_spaces(text)):
             return outer
-        words = [start + word for start, end in sentences for word, _ in split_words(text[start:end])]
+        words = [start + word for start, end in sentences for word, _ in split_words(text[start:end], chinese)]
         word_of = np.searchsorted(words, ends, side="left")
         first = np.ones(len(word_of), np.bool_)
         first[1:] = (word_of[1:] != word_of[:-1]) | (place[1:] != place[:-1])
@@ -138,7 +140,7 @@ class WordEncoder:
             return [word.lower() for word in found] if self.rules.lowercase else found
         if self.rules.lowercase:
             sentence = sentence.lower()
-        return sentence.split() if self.rules.whitespace_only else WORD.findall(sentence)
+        return sentence.split() if self.rules.whitespace_only else find_words(sentence)
 
     def encode(self, documents: list[Document]) -> WordBlock:
         table = Table()
@@ -146,7 +148,7 @@ class WordEncoder:
         lens: list[int] = []
         per_document: list[int] = []
         for document in documents:
-            chinese = has_han(document.text)
+            chinese = is_chinese(document.text)
             sentences = sentences_of(document)
             words: list[str] = []
             for start, end in sentences:

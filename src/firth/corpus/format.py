@@ -18,12 +18,14 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from firth.core.batching import generator
 from firth.core.config import Config
 from firth.core.errors import FirthError
 from firth.core.files import check_files, read_json
 from firth.core.registry import TokensConfig
+from firth.corpus.loss import LossInfo
 from firth.data.readers import ReadingConfig
 from firth.tokenizers.pieces import PATTERN, Pieces, sentinel_ids
 
@@ -58,6 +60,11 @@ class CorpusInfo(Config):
     sources: list[SourceInfo]
     heldout_share: float
     duplicates_removed: int | None
+    loss: LossInfo | None = None  # not in corpora of earlier versions
+    unsegmented: dict[str, str] = Field(
+        default_factory=dict
+    )  # scripts without spaces, and by what their words were found
+    warnings: list[str] = Field(default_factory=list)
     train: SplitInfo
     heldout: SplitInfo
     checksums: dict[str, str]

@@ -21,6 +21,7 @@ from firth.core.registry import TokensConfig
 from firth.core.types import Progress
 from firth.corpus.encoded import WordRules
 from firth.corpus.format import CorpusInfo, SourceInfo, SplitInfo
+from firth.corpus.loss import Sample, loss_warnings, measure_loss, pieces_round_trip, unsegmented, words_round_trip
 from firth.corpus.parts import (
     Block,
     PartMaker,
@@ -84,8 +85,17 @@ def _described(tokenizer: Path, tokens: TokensConfig) -> TokensConfig:
     if tokens.kind == "words":
         raise FirthError(f"{tokenizer}: a corpus of words has no tokenizer; leave it out or choose other --tokens")
     pieces = Pieces.load(tokenizer)
+    if tokens.strip_accents and not pieces.strip_accents:
+        raise FirthError(
+            f"{tokenizer}: this tokenizer keeps accents; leave out --strip-accents, or leave out --tokenizer"
+        )
     kind = pieces.kind if pieces.kind != "other" else tokens.kind
-    return tokens.replace(kind=kind, lowercase=pieces.lowercase, byte_fallback=pieces.byte_fallback)
+    return tokens.replace(
+        kind=kind,
+        lowercase=pieces.lowercase,
+        strip_accents=pieces.strip_accents and kind == "wordpiece",
+        byte_fallback=pieces.byte_fallback,
+    )
 
 
 def _spool_stdin(inputs: list[str], staging: Path, reading: ReadingConfig) -> list[Source]:
@@ -151,6 +161,7 @@ class _Job:
         self.progress = progress
         self.seen = SeenHashes(staging) if deduplicate else None
         self.removed = 0
+        self.sample = Sample()
         self.total_bytes = sum(source.size for source in sources)
         self.unpacked_bytes = sum(
             source.size * (4 if source.packing or source.format == "parquet" else 1) for source in sources
@@ -213,15 +224,14 @@ class _Job:
             self.removed += len(hashes) - len(new)
             texts, sentences = [texts[place] for place in new], [sentences[place] for place in new]
             hashes = hashes[new]
+        self.sample.add(hashes, texts)
         return Block(texts, sentences, (hashes < np.uint64(self.share * (_HASHES - 1))).tolist())
 
     def parts(self, num_workers: int) -> int:
         """Writes every part that is not there yet."""
         folder = self.staging / "parts"
         folder.mkdir(exist_ok=True)
-        rules: WordRules | Path = self.staging / "tokenizer"
-        if self.tokens.kind == "words":
-            rules = WordRules(self.tokens.lowercase, self.tokens.word_split == "whitespace")
+        rules: WordRules | Path = self._word_rules() if self.tokens.kind == "words" else self.staging / "tokenizer"
         wanted = min(num_workers, 1 + self.unpacked_bytes // (2 * _BLOCK_BYTES))
         makers: list[Worker | PartMaker] = []
         if wanted == 1:
@@ -245,6 +255,9 @@ class _Job:
             for maker in makers:
                 if isinstance(maker, Worker):
                     maker.close()
+
+    def _word_rules(self) -> WordRules:
+        return WordRules(self.tokens.lowercase, self.tokens.word_split == "whitespace")
 
     def _run_parts(self, folder: Path, make: Callable[[int, Block], None], num_workers: int) -> int:
         pending: set[Future[None]] = set()
@@ -277,9 +290,11 @@ class _Job:
             shutil.rmtree(self.staging / "tokenizer", ignore_errors=True)
             vocab_size, remap = merge_types(parts, num_parts, self.staging / "tokenizer")
             fingerprint = checksum(self.staging / "tokenizer" / "words.txt")[:16]
+            round_trip = words_round_trip(self._word_rules())
         else:
             pieces = Pieces.load(self.staging / "tokenizer")
             vocab_size, fingerprint = pieces.vocab_size, pieces.fingerprint
+            round_trip = pieces_round_trip(pieces)
         shutil.copytree(self.staging / "tokenizer", goal / "tokenizer")
         dtype = "uint16" if vocab_size <= 1 << 16 else "uint32"
         totals = merge_parts(parts, num_parts, goal, dtype, remap)
@@ -287,6 +302,9 @@ class _Job:
             raise FirthError(
                 f"{self.sources[0].name}: no token of text was found for training; give more text or a smaller --heldout"
             )
+        sample = self.sample.texts()
+        loss = measure_loss(sample, round_trip, self.tokens.lowercase)
+        unknown, tokens = (sum(totals[split][name] for split in totals) for name in ("unknown", "tokens"))
         info = CorpusInfo(
             tokens=self.tokens,
             tokenizer=fingerprint,
@@ -296,6 +314,9 @@ class _Job:
             sources=[SourceInfo(name=source.name, bytes=source.size) for source in self.sources],
             heldout_share=self.share,
             duplicates_removed=self.removed if self.seen is not None else None,
+            loss=loss,
+            unsegmented=unsegmented(sample) if self.tokens.word_split == "words" else {},
+            warnings=loss_warnings(loss, unknown / max(tokens, 1), self.tokens.strip_accents, self.tokens.kind),
             checksums={
                 str(file.relative_to(goal)): checksum(file) for file in sorted(goal.rglob("*")) if file.is_file()
             },

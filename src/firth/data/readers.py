@@ -9,6 +9,7 @@ from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
 from firth.data.sources import MAX_LINE_CHARS, Source, find_sources, numbered_lines, seekable, text_blocks
 from firth.data.tables import NUM_SNIFFED, find_delimiter, json_values
+from firth.tokenizers.scripts import ENDS
 from firth.tokenizers.words import whole_characters
 
 
@@ -21,7 +22,7 @@ class Document(NamedTuple):
 
 MAX_DOCUMENT_CHARS = 1_000_000
 _HEAD_LINES = 2000
-_ENDS = tuple(".!?…。！？\"'”’」』)）:;：；")
+_ENDS = (*".!?…\"'”’»」』)）:;：；", *ENDS)
 
 
 class ReadingConfig(Config):

@@ -8,15 +8,16 @@ import csv
 import io
 import itertools
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file
 from firth.data.sources import MAX_LINE_CHARS, Source, numbered_lines, seekable, text_blocks
+from firth.tokenizers.words import whole_characters
 
 if TYPE_CHECKING:
     import pyarrow
@@ -34,6 +35,7 @@ class Table:
     names: list[str] | None
     head: list[Row]
     rows: Iterator[Row]
+    types: Mapping[str, "pyarrow.DataType"] = field(default_factory=dict)  # of the columns of a parquet file
 
     def where(self, line: int) -> str:
         return f"{self.source.name}:{line}"
@@ -48,7 +50,7 @@ def open_table(source: Source, encoding: str = "utf-8", every_field: bool = Fals
     if format in ("json", "jsonl"):
         objects = json_list(source, encoding) if format == "json" else json_lines(source, encoding)
         return _of_objects(source, objects, every_field)
-    return _peeked(source, None, _fields(source, encoding, format))
+    return _peeked(source, None, _fields(source, encoding, format, every_field and source.format == "txt"))
 
 
 def first_line(source: Source, encoding: str) -> str:
@@ -93,7 +95,7 @@ def json_values(source: Source, encoding: str) -> Iterator[tuple[int, object]]:
             continue
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FirthError(f"{source.name}:{number}: not valid JSON ({error}); fix or remove this line") from None
         yield number, value
 
@@ -135,16 +137,21 @@ def _of_objects(source: Source, objects: Iterator[tuple[int, dict[str, object]]]
     return _peeked(source, names, rows())
 
 
-def _peeked(source: Source, names: list[str] | None, rows: Iterator[Row]) -> Table:
+def _peeked(
+    source: Source,
+    names: list[str] | None,
+    rows: Iterator[Row],
+    types: "Mapping[str, pyarrow.DataType] | None" = None,
+) -> Table:
     head = list(itertools.islice(rows, NUM_HEAD))
-    return Table(source, names, head, itertools.chain(head, rows))
+    return Table(source, names, head, itertools.chain(head, rows), types if types is not None else {})
 
 
-def _fields(source: Source, encoding: str, format: str) -> Iterator[Row]:
+def _fields(source: Source, encoding: str, format: str, blank: bool = False) -> Iterator[Row]:
     """Tab-separated fields are taken literally, quotation marks included; fields of a csv may be quoted."""
     lines = numbered_lines(source, encoding)
     if format == "tsv":
-        yield from ((number, line.split("\t")) for number, line in lines if line.strip(" \t"))
+        yield from ((number, line.split("\t")) for number, line in lines if blank or line.strip(" \t"))
         return
     csv.field_size_limit(MAX_LINE_CHARS)
     head = [line + "\n" for _, line in itertools.islice(lines, NUM_SNIFFED)]
@@ -164,16 +171,15 @@ NUM_SNIFFED = 200  # lines by which the delimiter of a csv is found
 
 
 def find_delimiter(lines: Sequence[str]) -> str:
-    """Comma, semicolon or vertical bar: the one that cuts most of the first rows into equally many fields."""
+    """Comma, semicolon or vertical bar: the first one that cuts the first row, and nearly all others alike."""
 
-    def rows_alike(delimiter: str) -> int:
-        counts: Counter[int] = Counter()
-        with contextlib.suppress(csv.Error):  # the last row may be cut
-            counts.update(len(row) for row in csv.reader(lines, delimiter=delimiter, strict=True) if row)
-        counts.pop(1, None)
-        return max(counts.values(), default=0)
+    def fits(delimiter: str) -> bool:
+        sizes: list[int] = []
+        with contextlib.suppress(csv.Error):  # a quotation that is cut at the end of these lines
+            sizes.extend(len(row) for row in csv.reader(lines, delimiter=delimiter, strict=True) if row)
+        return bool(sizes) and sizes[0] > 1 and sizes.count(sizes[0]) >= 0.9 * len(sizes)
 
-    return max(",;|", key=rows_alike)
+    return next((delimiter for delimiter in ",;|" if fits(delimiter)), ",")
 
 
 def _parquet(source: Source) -> Table:
@@ -185,6 +191,7 @@ def _parquet(source: Source) -> Table:
             with seekable(source) as handle:
                 file = pyarrow.parquet.ParquetFile(handle, pre_buffer=False, buffer_size=1 << 20)
                 names.extend(file.schema_arrow.names)
+                types.update({one.name: one.type for one in file.schema_arrow})
                 for batch in file.iter_batches(batch_size=256):
                     yield map(list, zip(*(column.to_pylist() for column in batch.columns), strict=True))
         except (pyarrow.ArrowInvalid, OSError) as error:
@@ -193,7 +200,8 @@ def _parquet(source: Source) -> Table:
             raise FirthError(f"{source.name}: not a complete parquet file ({error}); copy it again") from None
 
     names: list[str] = []
-    return _peeked(source, names, enumerate(itertools.chain.from_iterable(batches()), 1))
+    types: dict[str, pyarrow.DataType] = {}
+    return _peeked(source, names, enumerate(itertools.chain.from_iterable(batches()), 1), types)
 
 
 # -- writing
@@ -212,28 +220,32 @@ def output_format(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def table_writer(path: Path, names: Sequence[str]) -> Iterator[WriteRow]:
-    """A function that writes one row of the table at ``path``; the file appears when the block ends."""
+def table_writer(path: Path, names: Sequence[str], types: Mapping[str, "pyarrow.DataType"]) -> Iterator[WriteRow]:
+    """A function that writes one row of the table at ``path``; the file appears when the block ends. ``types`` are those of
+    columns that come from a parquet file."""
+    if not path.absolute().parent.is_dir():
+        raise FirthError(f"{path.parent}: no such folder; make it first, or write somewhere else")
     twice = next((name for name in names if list(names).count(name) > 1), None)
     if twice is not None:
         raise FirthError(f"{path}: there would be two columns '{twice}'; rename the column in the input")
     format = output_format(path)
     with atomic_file(path) as handle:
         if format == "parquet":
-            with _parquet_writer(handle, names) as write:
+            with _parquet_writer(handle, names, types) as write:
                 yield write
         else:
             yield _text_writer(handle, names, format)
 
 
 def _text_writer(handle: BinaryIO, names: Sequence[str], format: str) -> WriteRow:
-    """One line a row."""
+    """One line per row."""
     buffer = io.StringIO()
     rows = csv.writer(buffer, lineterminator="\n")
 
     def write(row: Sequence[object]) -> None:
         if format == "jsonl":
-            buffer.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, default=str) + "\n")
+            values = {name: _finite(value) for name, value in zip(names, row, strict=True)}
+            buffer.write(whole_characters(json.dumps(values, ensure_ascii=False, default=str)) + "\n")
         elif format == "csv":
             rows.writerow([_cell(value) for value in row])
         else:
@@ -247,12 +259,18 @@ def _text_writer(handle: BinaryIO, names: Sequence[str], format: str) -> WriteRo
     return write
 
 
+def _finite(value: object) -> object:
+    """JSON has no NaN and no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _cell(value: object) -> str:
+    """A value as text that reads back as the same value."""
     if value is None:
         return ""
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, list | dict | bool):
+        return whole_characters(json.dumps(value, ensure_ascii=False, default=str))
+    return whole_characters(str(value))
 
 
 def _flat(cell: str) -> str:
@@ -261,12 +279,15 @@ def _flat(cell: str) -> str:
 
 
 @contextlib.contextmanager
-def _parquet_writer(handle: BinaryIO, names: Sequence[str]) -> Iterator[WriteRow]:
-    """The types of the columns are those of the first rows."""
+def _parquet_writer(
+    handle: BinaryIO, names: Sequence[str], types: Mapping[str, "pyarrow.DataType"]
+) -> Iterator[WriteRow]:
+    """Types that are not given are those of the first rows."""
     import pyarrow
     import pyarrow.parquet
 
     held: list[Sequence[object]] = []
+    known = dict(types)
     writer: pyarrow.parquet.ParquetWriter | None = None
 
     def flush() -> None:
@@ -274,8 +295,9 @@ def _parquet_writer(handle: BinaryIO, names: Sequence[str]) -> Iterator[WriteRow
         if not held and writer is not None:
             return
         columns = list(zip(*held, strict=True)) if held else [() for _ in names]
-        schema = None if writer is None else writer.schema
-        batch = _batch(names, columns, schema)
+        arrays = [_column(name, column, known.get(name)) for name, column in zip(names, columns, strict=True)]
+        known.update(zip(names, (array.type for array in arrays), strict=True))
+        batch = pyarrow.Table.from_arrays(arrays, list(names))
         if writer is None:
             writer = pyarrow.parquet.ParquetWriter(handle, batch.schema)
         writer.write_table(batch)
@@ -294,17 +316,25 @@ def _parquet_writer(handle: BinaryIO, names: Sequence[str]) -> Iterator[WriteRow
             writer.close()
 
 
-def _batch(
-    names: Sequence[str], columns: Sequence[Sequence[object]], schema: "pyarrow.Schema | None"
-) -> "pyarrow.Table":
+def _column(name: str, values: Sequence[object], wanted: "pyarrow.DataType | None") -> "pyarrow.Array":
+    """The values of a column without loss: as ``wanted``, or by what they are; values of several types become text."""
     import pyarrow
 
+    cells = [whole_characters(value) if isinstance(value, str) else value for value in values]
+    errors = (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError, OverflowError)
+    if wanted is None:
+        try:
+            found = pyarrow.array([_cell(value) if isinstance(value, dict) else value for value in cells])
+        except errors:
+            found = pyarrow.array([None if value is None else _cell(value) for value in cells], pyarrow.string())
+        return found.cast(pyarrow.string()) if pyarrow.types.is_null(found.type) else found
     try:
-        return pyarrow.Table.from_pydict(
-            {name: list(column) for name, column in zip(names, columns, strict=True)}, schema=schema
-        )
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):  # a column that holds values of several types
-        texts = {name: [_cell(value) for value in column] for name, column in zip(names, columns, strict=True)}
-        if schema is not None:
-            raise FirthError("a column changes its type on the way: write the result as .jsonl or .csv") from None
-        return pyarrow.Table.from_pydict(texts)
+        if pyarrow.types.is_string(wanted):
+            return pyarrow.array([None if value is None else _cell(value) for value in cells], wanted)
+        if pyarrow.types.is_integer(wanted):  # a fraction must not be cut off
+            return pyarrow.array(cells).cast(wanted, safe=True)
+        return pyarrow.array(cells, wanted)
+    except errors:
+        raise FirthError(
+            f"the column '{name}' changes its type on the way ({wanted}): write the result as .jsonl or .csv"
+        ) from None

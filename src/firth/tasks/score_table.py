@@ -1,6 +1,5 @@
 """Predictions into the user's table: every column and every row in its order, and what the model says after them."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from firth.data.sources import find_sources
 from firth.data.tables import Table, open_table, output_format, table_writer
 from firth.tasks.model import TaskModel
 from firth.tasks.predict import check_pair, stored_reading
+from firth.tokenizers.words import whole_characters
 
 PREFIX = "predicted_"
 
@@ -48,7 +48,7 @@ def score_table(
     names = _names(table, chosen)
     added = _added(model)
     count = 0
-    with table_writer(out, [*names, *added]) as write:
+    with table_writer(out, [*names, *added], table.types) as write:
         rows: list[list[object]] = []  # of the examples that are being predicted
 
         def examples() -> Iterator[TextExample]:
@@ -73,7 +73,8 @@ def _choose(table: Table, columns: Columns, label: str | None) -> Chosen:
         except FirthError:
             pass  # the table has no labels
     found = choose_columns(table, columns, labelled=False)
-    if table.names is None and not found.header and columns.text is None and len(table.head[0][1]) > 1:
+    single = table.source.format == "txt" and len(table.head[0][1]) == 1  # a text per line
+    if table.names is None and not found.header and columns.text is None and not single:
         first = ", ".join(str(field) for field in table.head[0][1])
         raise FirthError(
             f"{table.where(1)}: which column holds the text ({first[:80]})? Name it with --text, or its number from 1 where there is no header"
@@ -104,7 +105,11 @@ def _example(row: Sequence[object], chosen: Chosen, where: str) -> TextExample:
 
     def cell(place: int) -> str:
         value = row[place]
-        return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if value is not None and not isinstance(value, str):
+            raise FirthError(
+                f"{where}: the text is not a string but {type(value).__name__}; fix this line or choose another column"
+            )
+        return whole_characters(value or "")
 
     return TextExample(cell(chosen.text), None if chosen.second is None else cell(chosen.second), None, where)
 
@@ -119,4 +124,4 @@ def _values(model: TaskModel, found: Prediction) -> list[object]:
     if model.config.task == "score":
         return [found["score"]]
     probabilities, label = found["probabilities"], str(found["label"])
-    return [label, probabilities[label], *(probabilities[one] for one in model.config.labels)]
+    return [label, round(probabilities[label], 6), *(round(probabilities[one], 6) for one in model.config.labels)]

@@ -43,10 +43,15 @@ PATTERN = re.compile(r"<extra_id_(\d+)>")
 
 
 def bert_tokenizer(
-    vocab: dict[str, int], lowercase: bool, strip_accents: bool | None = None, split_han: bool = True
+    vocab: dict[str, int],
+    lowercase: bool,
+    strip_accents: bool | None = None,
+    split_han: bool = True,
+    max_word: int = 100,
 ) -> Tokenizer:
-    """BERT's own pipeline: clean, split Chinese characters, fold case and accents, longest match."""
-    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100))
+    """BERT's own pipeline: clean, split Chinese characters, fold case, strip accents (``None``: where case is folded),
+    longest match in words of up to ``max_word`` letters."""
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=max_word))
     tokenizer.normalizer = normalizers.BertNormalizer(
         clean_text=True, handle_chinese_chars=split_han, strip_accents=strip_accents, lowercase=lowercase
     )
@@ -108,6 +113,16 @@ class Pieces:
         normalizer = self.description.get("normalizer") or {}
         steps = normalizer.get("normalizers", [normalizer])
         return any(step.get("lowercase", False) or step.get("type") == "Lowercase" for step in steps)
+
+    @property
+    def strip_accents(self) -> bool:
+        """Whether marks are taken off letters; BERT's normaliser does so wherever it folds case, unless told."""
+        normalizer = self.description.get("normalizer") or {}
+        for step in normalizer.get("normalizers", [normalizer]):
+            told = step.get("strip_accents")
+            if step.get("type") == "StripAccents" or (bool(step.get("lowercase")) if told is None else told):
+                return True
+        return False
 
     @property
     def _class_first(self) -> bool:
@@ -213,8 +228,8 @@ class Pieces:
         normalizer = self.backend.normalizer
         return text if normalizer is None else cast(str, normalizer.normalize_str(text)).strip()
 
-    def save(self, folder: Path) -> None:
-        """``tokenizer.json`` and what transformers looks for beside it."""
+    def save(self, folder: Path, segments: bool = True) -> None:
+        """``tokenizer.json`` and what transformers looks for beside it; ``segments=False`` for a model that knows none."""
         write_text(folder / "tokenizer.json", self.backend.to_str(pretty=False))
         named = {
             f"{role}_token": self.token(number)
@@ -237,6 +252,8 @@ class Pieces:
             config["tokenizer_class"] = "PreTrainedTokenizerFast"
         if self.id("<extra_id_0>") is not None:  # T5's: texts end with a token of their own, no segment ids
             config |= {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": named["eos_token"]}
+            config["model_input_names"] = ["input_ids", "attention_mask"]
+        elif not segments:
             config["model_input_names"] = ["input_ids", "attention_mask"]
         elif not self._class_first:
             config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]

@@ -20,6 +20,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from firth.core.errors import FirthError
 from firth.core.registry import TokensConfig
 from firth.tokenizers.pieces import BYTE_TOKENS, SPECIALS, Pieces, bert_tokenizer
+from firth.tokenizers.scripts import has_unspaced
 from firth.tokenizers.words import joins
 
 SPACE = "\u2581"
@@ -36,6 +37,7 @@ _STRETCH = re.compile(f"[^{_STOPS}]{{1,29}}[{_STOPS}]?|[{_STOPS}]")
 # The trie of pieces as the kernels build it (``unigram_kernels``, imported late: Numba takes a second to load).
 _Trie = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 _ALPHABET_SHARE = 0.9
+_LONG_STRETCH = 400  # letters; what BERT takes for a word is half a sentence where no spaces are written
 Texts = Callable[[], Iterable[str]]
 
 
@@ -236,7 +238,7 @@ def count_characters(texts: Iterable[str], normalizer: normalizers.Normalizer) -
 def _wordpiece(texts: Texts, config: TokensConfig) -> Tokenizer:
     """The trainer numbers inner pieces (##a) in the order of a hash table, which changes from
     run to run and decides ties. Naming all of them beforehand fixes the order."""
-    normalizer = bert_tokenizer({"[UNK]": 0}, config.lowercase).normalizer
+    normalizer = bert_tokenizer({"[UNK]": 0}, config.lowercase, config.strip_accents).normalizer
     counts = count_characters(texts(), normalizer)
     specials = SPECIALS["wordpiece"] + (BYTE_TOKENS if config.byte_fallback else [])
     alphabet, inner = _alphabet(counts, int((config.vocab_size - len(specials)) * _ALPHABET_SHARE))
@@ -254,7 +256,10 @@ def _wordpiece(texts: Texts, config: TokensConfig) -> Tokenizer:
     tokenizer.train_from_iterator(texts(), trainer)
     vocab: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
     ordered = sorted(vocab, key=vocab.__getitem__)[: config.vocab_size]
-    return bert_tokenizer({token: number for number, token in enumerate(ordered)}, config.lowercase)
+    numbered = {token: number for number, token in enumerate(ordered)}
+    if not has_unspaced("".join(alphabet)):
+        return bert_tokenizer(numbered, config.lowercase, config.strip_accents)
+    return bert_tokenizer(numbered, config.lowercase, config.strip_accents, max_word=_LONG_STRETCH)
 
 
 def _alphabet(counts: dict[str, int], room: int) -> tuple[list[str], list[str]]:

@@ -14,6 +14,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json, write_text
 from firth.core.types import Encoding
 from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.scripts import has_unspaced
 from firth.tokenizers.words import has_han, split_words
 
 MARKS = ["<unk>", "<eos>"]
@@ -72,7 +73,7 @@ class WordTokens:
         return Encoding(ids, offsets, np.arange(len(ids)), tokens, np.zeros(len(ids), np.int64))
 
     def decode(self, ids: list[int]) -> str:
-        """The words with spaces between them, but not between Chinese ones; ``<eos>`` is left out."""
+        """The words with spaces between them, but not in scripts that have none; ``<eos>`` is left out."""
         return join_words([self.tokens[number] for number in ids if number != self.eos_id])
 
     def save(self, folder: Path) -> None:
@@ -101,11 +102,11 @@ def join_words(words: list[str]) -> str:
     parts: list[str] = []
     before = False
     for word in words:
-        chinese = has_han(word) or (not word.isascii() and not any(letter.isalnum() for letter in word))
-        if parts and not (before and chinese):
+        wide = has_han(word) or has_unspaced(word) or (not word.isascii() and not any(map(str.isalnum, word)))
+        if parts and not (before and wide):
             parts.append(" ")
         parts.append(word)
-        before = chinese
+        before = wide
     return "".join(parts)
 
 

@@ -17,6 +17,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.tokenizers.scripts import ENDS, find_word_spans, has_unspaced, mostly_ideographs
+
 _HAN = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
@@ -30,7 +32,7 @@ _HAN = (
 HAN_CLASS = "".join(f"{chr(first)}-{chr(last)}" for first, last in _HAN)
 # White space for Python's str.split() that BERT deletes as control characters instead.
 DELETED_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
-_WIDE = f"{HAN_CLASS}\u3001-\u303f\uff01-\uff65"
+_WIDE = f"{HAN_CLASS}\u3001-\u30ff\uff01-\uff9f"
 _GAP = re.compile(rf"(?<=[{_WIDE}])[ ]+(?=[{_WIDE}])")
 MAX_CHARS = 50
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = range(256, 261)
@@ -38,10 +40,9 @@ Integer = TypeVar("Integer", bound=np.integer)
 _JOINER = "\u200d"
 _HAN_RE = re.compile(f"[{HAN_CLASS}]")
 _LEADS = re.compile(rb"[\xe3-\xe9\xef\xf0]")
-WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
-_WIDE_ENDS = frozenset("。！？｡")
-_CLOSERS = "\"'”’」』】》）)]"
-_BORDER = re.compile(rf"([.!?…。！？｡]+|\n)(?:(?<!\n)[{re.escape(_CLOSERS)}]+)?(\s*)")
+_WIDE_ENDS = frozenset(ENDS)
+_CLOSERS = "\"'”’»›」』】》）)]"
+_BORDER = re.compile(rf"([.!?…{ENDS}]+|\n)(?:(?<!\n)[{re.escape(_CLOSERS)}]+)?(\s*)")
 _ABBREVIATIONS = frozenset(
     """mr mrs ms mx dr prof rev hon st sr jr gen col lt capt sgt cpl maj cmdr adm gov sen rep pres vs etc eg ie viz cf al
     ca approx inc ltd co corp plc dept univ assn bros est ed eds jan feb apr jun jul aug sep sept oct nov dec mon tue
@@ -74,7 +75,7 @@ def spaced(words: Iterable[str]) -> str:
 
 
 def close_gaps(text: str) -> str:
-    """Chinese without the spaces between its characters that pieces put there."""
+    """Chinese and Japanese without the spaces between characters that pieces put there."""
     return _GAP.sub("", text)
 
 
@@ -179,6 +180,17 @@ def has_han(text: str) -> bool:
     )
 
 
+def is_chinese(text: str) -> bool:
+    """Whether words are sought by the Chinese dictionary: an ideograph occurs, and the text is not of another script
+    that uses or cites some (Japanese, Korean, Thai...)."""
+    return has_han(text) and mostly_ideographs(text)
+
+
+def lacks_spaces(text: str) -> bool:
+    """Whether a text that is not Chinese has words that no space parts."""
+    return has_unspaced(text) and not is_chinese(text)
+
+
 def cut(text: str) -> list[str]:
     """Chinese words in order; joined they are the text again."""
     import rjieba
@@ -189,8 +201,8 @@ def cut(text: str) -> list[str]:
 
 def split_words(text: str, chinese: bool | None = None) -> list[tuple[int, int]]:
     """(start, end) of each word; white space belongs to none. ``chinese`` says so of a part of a longer text."""
-    if not (has_han(text) if chinese is None else chinese):
-        return [match.span() for match in WORD.finditer(text)]
+    if not (is_chinese(text) if chinese is None else chinese):
+        return find_word_spans(text)
     spans, start = [], 0
     for word in cut(text):
         end = start + len(word)
@@ -202,13 +214,13 @@ def split_words(text: str, chinese: bool | None = None) -> list[tuple[int, int]]
 
 @cache
 def _kinds() -> NDArray[np.uint8]:
-    """What each character below U+10000 is to a border."""
-    kinds = np.zeros(0x10000, np.uint8)
+    """What each character below U+20000 is to a border."""
+    kinds = np.zeros(0x20000, np.uint8)
     for kind, chars in (
         (_BLANK, [chr(code) for code in range(0x3001) if chr(code).isspace()]),
         (_CLOSER, _CLOSERS),
         (_NARROW, ".!?"),
-        (_WIDE_MARK, "…。！？｡"),
+        (_WIDE_MARK, f"…{ENDS}"),
         (_BREAK, "\n"),
     ):
         kinds[[ord(char) for char in chars]] = kind
@@ -222,7 +234,7 @@ def _candidates(text: str) -> list[int]:
         kind = _kinds()[np.frombuffer(text.encode(), np.uint8)]
     else:
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-        kind = _kinds()[np.minimum(codes, 0xFFFF)]
+        kind = _kinds()[np.minimum(codes, 0x1FFFF)]
     places = np.flatnonzero((kind > 0) & (kind <= _BREAK))
     here = kind[places]
     after = np.append(kind, np.uint8(0))[places + 1]

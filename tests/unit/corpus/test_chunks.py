@@ -11,9 +11,11 @@ from firth.corpus.chunks import ChunkEncoder, block_encoder
 from firth.corpus.encoded import PlainEncoder
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
+from language_text import TEXTS, natural
 from piece_samples import build_pieces, hard_text
 
 PIECES = {(lower, byte): build_pieces(lower, byte) for lower in (True, False) for byte in (True, False)}
+PIECES |= {("marks", byte): build_pieces(True, byte, strip_accents=False) for byte in (True, False)}
 ENCODERS = {key: ChunkEncoder(pieces) for key, pieces in PIECES.items()}
 
 
@@ -22,8 +24,8 @@ def tokenized(pieces: Pieces, text: str) -> list[int]:
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.lists(hard_text, max_size=4), st.booleans(), st.booleans())
-def test_three_ways_give_the_same(texts: list[str], lower: bool, byte_fallback: bool) -> None:
+@given(st.lists(hard_text, max_size=4), st.sampled_from((True, False, "marks")), st.booleans())
+def test_three_ways_give_the_same(texts: list[str], lower: bool | str, byte_fallback: bool) -> None:
     texts = [text.encode("utf-8", "replace").decode() for text in texts]
     pieces = PIECES[lower, byte_fallback]
     documents = [Document(text) for text in texts]
@@ -70,6 +72,19 @@ def test_word_starts() -> None:
     assert starts_of("The dogs barked.") == ["the", "dog", "bark", "."]
     assert starts_of("zebra dog", byte_fallback=True) == ["<0x7A>", "dog"]
     assert starts_of("他说中国。") == ["[UNK]", "说", "中", "。"]
+
+
+@pytest.mark.parametrize("kind", [True, False, "marks"])
+def test_word_starts_of_every_script(kind: bool | str) -> None:
+    """Where words are not parted by spaces a piece starts one wherever the plain way says so."""
+    documents = [Document(natural(language)) for language in TEXTS] + [
+        Document("他说中国。の"),
+        Document("他说 dogs 中国。"),
+    ]
+    fast, plain = ENCODERS[kind, True].encode(documents), PlainEncoder(PIECES[kind, True]).encode(documents)
+    assert fast.ids.tolist() == plain.ids.tolist()
+    assert fast.word_starts.tolist() == plain.word_starts.tolist()
+    assert fast.sentence_lens.tolist() == plain.sentence_lens.tolist()
 
 
 def test_forgetting_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from firth.core.registry import TokensConfig
 from firth.corpus import prepare as module
 from firth.corpus.format import Corpus
 from firth.corpus.prepare import prepare
-from firth.tokenizers.words import has_han, split_words
+from firth.tokenizers.words import is_chinese, split_words
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_word_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     starts = corpus.train.document_starts
     for number, text in enumerate(texts):
         encoding = corpus.pieces.encode(text, add_special=False)
-        if has_han(text):
+        if is_chinese(text):
             words = [start for start, _ in split_words(text)]
             wanted = [bool(start in words) for start, _ in encoding.offsets.tolist()]
         else:

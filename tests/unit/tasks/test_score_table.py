@@ -134,3 +134,68 @@ def test_a_text_on_the_command_line(classifier: Path, run_folder: Path, capsys: 
     with pytest.raises(SystemExit):
         main(["predict", str(classifier), "missing.txt"])
     assert "no such file" in capsys.readouterr().err
+
+
+def test_values_are_kept_without_loss(classifier: Path, tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"text": "A map.", "x": 3.14159265358979, "n": 1, "big": 2**70, "mixed": 1, "when": None, "s": {}},
+        {"text": "A boat.", "x": 1234567.891, "n": 2, "big": 1, "mixed": "one", "when": None, "s": {"a": 1}},
+    ]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for out in ("out.csv", "out.jsonl", "out.parquet"):
+        firth.predict(classifier, file=tmp_path / "in.jsonl", out=tmp_path / out)
+        found = read_rows(tmp_path / out)
+        assert [float(str(row["x"])) for row in found] == [3.14159265358979, 1234567.891]
+        assert [str(row["big"]) for row in found] == [str(2**70), "1"]
+        assert [str(row["mixed"]) for row in found] == ["1", "one"]
+    assert [row["n"] for row in read_rows(tmp_path / "out.parquet")] == [1, 2]
+    assert isinstance(read_rows(tmp_path / "out.parquet")[0]["predicted_probability"], float)
+
+
+def test_a_column_that_changes_its_type_is_refused_in_parquet(classifier: Path, tmp_path: Path) -> None:
+    lines = ['{"text": "A map.", "n": 1}'] * 1000 + ['{"text": "A map.", "n": 1.5}'] * 3
+    (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(firth.FirthError, match="the column 'n' changes its type"):
+        firth.predict(classifier, file=tmp_path / "in.jsonl", out=tmp_path / "out.parquet")
+    assert not (tmp_path / "out.parquet").exists()
+    firth.predict(classifier, file=tmp_path / "in.jsonl", out=tmp_path / "out.csv")
+    assert [row["n"] for row in read_rows(tmp_path / "out.csv")][-1] == "1.5"
+
+
+def test_types_of_parquet_columns_are_kept(classifier: Path, tmp_path: Path) -> None:
+    schema = pyarrow.schema([("text", pyarrow.string()), ("n", pyarrow.int16()), ("late", pyarrow.string())])
+    rows = [{"text": "A map.", "n": 3, "late": None}] * 1000 + [{"text": "A boat.", "n": 4, "late": "x"}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema), tmp_path / "in.parquet")
+    firth.predict(classifier, file=tmp_path / "in.parquet", out=tmp_path / "out.parquet")
+    table = pyarrow.parquet.read_table(tmp_path / "out.parquet")
+    assert [table.schema.field(name).type for name in schema.names] == list(schema.types)
+    assert table.select(schema.names).to_pylist() == rows
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'text\n"I liked it, really"\nIt was good; I loved it\nNice\n',
+        "text\nred | blue\ngreen\n",
+        'label,text\nx,"int a;\nint b;\nint c;"\ny,"return a;\nreturn b;"\n',
+        'label,text\nx,"a | b | c\nd | e | f\ng | h | i"\n',
+    ],
+)
+def test_other_marks_inside_a_csv_are_no_delimiters(classifier: Path, tmp_path: Path, content: str) -> None:
+    (tmp_path / "in.csv").write_text(content, encoding="utf-8")
+    firth.predict(classifier, file=tmp_path / "in.csv", out=tmp_path / "out.csv")
+    with open(tmp_path / "in.csv", encoding="utf-8", newline="") as handle:
+        wanted = [row["text"] for row in csv.DictReader(handle)]
+    assert [row["text"] for row in read_rows(tmp_path / "out.csv")] == wanted
+
+
+def test_half_characters_and_long_texts(classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "good \\ud83d", "note": "\\ud83d"}\n', encoding="utf-8")
+    for out in ("out.csv", "out.jsonl", "out.parquet"):
+        assert firth.predict(classifier, file=tmp_path / "in.jsonl", out=tmp_path / out).rows == 1
+    main(["predict", str(classifier), "好" * 200])
+    assert json.loads(capsys.readouterr().out)["label"]
+    for name in ("评论.csv", "my reviews.tsv"):
+        with pytest.raises(SystemExit):
+            main(["predict", str(classifier), name])
+        assert "no such file" in capsys.readouterr().err

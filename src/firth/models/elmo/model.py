@@ -28,7 +28,7 @@ from firth.models.elmo.scoring import WordOutput, require_output
 from firth.models.shared.model import Found, Model, TextLayers
 from firth.models.shared.scoring import BOTH_DIRECTIONS, ScoredText, choose_method
 from firth.tokenizers.words import PADDING as CHARACTER_PADDING
-from firth.tokenizers.words import border_ids, character_ids, has_han, split_sentences, split_words, trimmed
+from firth.tokenizers.words import border_ids, character_ids, is_chinese, split_sentences, split_words, trimmed
 from firth.vectors.vocabulary import read_words
 
 _BATCH_CELLS = 1 << 22  # words of a batch times cells: what is held at a time grows with both
@@ -121,7 +121,7 @@ class ElmoModel(Model):
             ends = np.cumsum([len(word) + 1 for word in text]) - 1
             spans = [(int(end) - len(word), int(end)) for word, end in zip(text, ends, strict=True)]
             return [[self._fold(word) for word in text]] if text else [], spans
-        chinese = has_han(text)
+        chinese = is_chinese(text)
         spans, sentences = [], []
         for start, end in split_sentences(text):
             found = [(start + first, start + last) for first, last in self._split(text[start:end], chinese)]
