@@ -87,10 +87,10 @@ class Bench:
             else Word2VecConfig(**common, learning_rate=job["rate"])
         )
         vocabulary = view_vocabulary(self.corpus, config.min_count, None)
-        learner = WordLearner(self.corpus, vocabulary, config, self.threads)
+        learner = WordLearner(self.corpus.train, vocabulary, config, self.threads)
         with ThreadPoolExecutor(self.threads) as pool:
             if (job["subwords"], reproducible) not in self.setup_s:
-                spare = WordLearner(self.corpus, vocabulary, config.replace(dim=8), self.threads)
+                spare = WordLearner(self.corpus.train, vocabulary, config.replace(dim=8), self.threads)
                 spare.run_step(0, pool)  # compiles
                 self.setup_s[job["subwords"], reproducible] = 0.0
             started = time.perf_counter()

@@ -54,14 +54,16 @@ def finetune(
         task: ``classify``, ``score``, ``tag``, ``answer`` or (T5, UniLM) ``write``.
         train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.
         out: The run folder to make.
-        base: A run, a Hugging Face directory, a file of word vectors, ``"counts"`` (TF-IDF), or ``"scratch"``.
+        base: A run, a Hugging Face directory, a file of word vectors, ``"counts"`` (TF-IDF), ``"fasttext"`` (fastText's
+            classifier), or ``"scratch"`` for no pre-training.
         dev: Labelled examples for choosing the best epoch.
         epochs, learning_rate, batch_size: By default chosen by the base and the number of examples; if one is given,
             only that training runs and no other candidate is tried.
-        budget: Time for all candidates of a training, such as ``"90s"``; by default 10 minutes.
+        budget: Time for all candidates of a training, such as ``"90s"``; by default 10 minutes. With ``"fasttext"``: how long
+            settings are searched (autotune).
         folds: Without ``dev``: judge by cross-validation in so many folds, with the spread.
         seed: The same seed gives the same result.
-        extra_vectors: Frozen word vectors as additional input.
+        extra_vectors: Frozen word vectors as additional input; with ``"fasttext"`` the initial word vectors.
         teacher: A run of the same task for knowledge distillation into the new model.
         seeds: The number of trainings with different seeds; the best is kept. By default 1, with ``shares`` 3.
         sweep: Whether to try BERT's published grid of settings.
@@ -97,6 +99,10 @@ def finetune(
     source = Source(
         str(base), Path(train), optional_path(dev), reading, optional_path(extra_vectors), optional_path(teacher)
     )
+    if str(base) == "fasttext":
+        if sweep or teacher is not None or folds is not None:
+            raise FirthError("fasttext searches its settings with --budget: leave out --sweep, --teacher and --folds")
+        return _finetune_fasttext(task, given, source, Path(out), seeds, shares, overwrite, progress)
     if task != "write":
         return _finetune(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress)
     if (seeds or 1) > 1 or sweep or shares or extra_vectors is not None or teacher is not None:
@@ -125,6 +131,22 @@ def _finetune(
     teacher = None if source.teacher is None else load(source.teacher)
     run = start_finetune(config, set(given), source, out, count, sweep, shares, overwrite, progress, teacher)
     return load(run.folder)
+
+
+def _finetune_fasttext(
+    task: str,
+    given: Settings,
+    source: Source,
+    out: Path,
+    seeds: int | None,
+    shares: Sequence[float],
+    overwrite: bool,
+    progress: Progress | None,
+) -> Model:
+    from firth.tasks.fasttext_run import start_fasttext
+
+    count = seeds if seeds is not None else 3 if shares else 1
+    return load(start_fasttext(task, given, source, out, count, shares, overwrite, progress).folder)
 
 
 def _finetune_writing(given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Model:

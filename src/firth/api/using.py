@@ -315,10 +315,10 @@ def export(
     verify: bool = False,
     data: AnyPath | None = None,
 ) -> PlainData:
-    """Writes a model for other programs: ONNX, CTranslate2, or a format of word vectors.
+    """Writes a model for other programs: ONNX, CTranslate2, fastText, or a format of word vectors.
 
     Args:
-        model: A run or file of static vectors, an encoder, a task on one, or a translator.
+        model: A run or file of static vectors, a fastText classifier, an encoder, a task on one, or a translator.
         out: The file to write (.bin, .vec, .txt, .tsv, .safetensors), or for onnx and ctranslate2 the folder.
         to: ``onnx``, ``ctranslate2``, or a vector format where the suffix of ``out`` does not name it.
         int8: Whether to store 8-bit weights.
@@ -351,12 +351,19 @@ def export(
 
 def _export_vectors(model: AnyPath, out: Path, to: str | None, int8: bool) -> PlainData:
     from firth.models.shared.static import StaticModel
+    from firth.tasks.fasttext import FastTextTask
     from firth.vectors.formats import save_vectors
 
     loaded = load(model)
-    if not isinstance(loaded, StaticModel):
+    if not isinstance(loaded, StaticModel | FastTextTask):
         raise FirthError(f"{model}: an {loaded.kind}, not static vectors; write it with --to onnx or --to ctranslate2")
+    if isinstance(loaded, FastTextTask) and (int8 or (to or out.suffix) not in ("fasttext", ".bin")):
+        raise FirthError(f"{out}: a fastText classifier is written as a whole .bin; choose such a name, without --int8")
     if out.exists():
         raise FirthError(f"{out}: exists already; choose another name")
+    if isinstance(loaded, FastTextTask):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        loaded.base.write(out)
+        return {"bytes": out.stat().st_size}
     save_vectors(loaded.vectors.quantized() if int8 else loaded.vectors, out, to)
     return {"bytes": out.stat().st_size}

@@ -173,6 +173,7 @@ def task_rows(record: RunRecord, task: TaskRecord) -> Rows:
         (f"layers at the {place}", f"{' '.join(f'{weight:.3f}' for weight in mix.weights)}, γ {mix.gamma:.3f}")
         for place, mix in task.mixes.items()
     ]
+    rows += [(name.replace("_", " "), value) for name, value in record.notes.items()]
     rows += [("parameters", show_count(record.parameters)), ("training", show_duration(record.seconds))]
     return rows
 

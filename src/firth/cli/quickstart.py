@@ -14,7 +14,7 @@ from firth.core.files import atomic_file
 if TYPE_CHECKING:
     from firth.evaluation.compare.ranking import ComparisonTable
 
-RECIPES = ("word2vec", "fasttext", "elmo-tiny", "bert-tiny-modern", "scratch")
+RECIPES = ("word2vec", "fasttext", "elmo-tiny", "modernbert-1m", "scratch")
 _SENTENCES = {
     "en": [
         "This is one of the best [MASK] I have ever seen.",
@@ -105,11 +105,11 @@ def _fill(found: "ComparisonTable", out: Path, lang: str) -> None:
     import firth
     from firth.core.run import Run
 
-    row = next(row for row in found["rows"] if row["name"].startswith("bert"))
+    row = next(row for row in found["rows"] if "bert" in row["name"])
     model = firth.load(str(Run.open(out / row["folder"]).record.base))
     say(_WORDS[lang]["fill"].format(name=row["name"]))
     for sentence in _SENTENCES[lang]:
-        guesses = model.fill(sentence, 4)[0]
+        guesses = model.fill(sentence, 5)[0]
         say(f"   {sentence}  " + "  ".join(f"{guess.token} {guess.probability:.0%}" for guess in guesses))
 
 

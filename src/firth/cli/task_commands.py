@@ -30,11 +30,15 @@ from firth.cli.main import (
 
 TaskBase = Annotated[
     str,
-    typer.Option(help="A run, a Hugging Face directory, a file of vectors, 'counts' (TF-IDF), or 'scratch' for none."),
+    typer.Option(
+        help="A run, a Hugging Face directory, a file of vectors, 'counts' (TF-IDF), 'fasttext' (its classifier), or 'scratch' for none."
+    ),
 ]
 ExtraVectors = Annotated[
     Path | None,
-    typer.Option(help="Frozen word vectors (a file or a run) as additional input."),
+    typer.Option(
+        help="Frozen word vectors (a file or a run) as additional input; with --base fasttext the initial word vectors."
+    ),
 ]
 Teacher = Annotated[
     Path | None, typer.Option(help="A run of the same task for knowledge distillation into the new, smaller model.")
@@ -60,7 +64,12 @@ Folds = Annotated[
     int | None, typer.Option(min=2, help="Without --dev: judge by cross-validation in so many folds, with the spread.")
 ]
 RepairTags = Annotated[bool, typer.Option("--repair-tags", help="Repair tag sequences that violate their scheme.")]
-TaskRun = Annotated[Path, typer.Argument(help="A run of firth finetune, or a Hugging Face directory with a task head.")]
+TaskRun = Annotated[
+    Path,
+    typer.Argument(
+        help="A run of firth finetune, a Hugging Face directory with a task head, or a fastText classifier (.bin, .ftz)."
+    ),
+]
 File = Annotated[
     str,
     typer.Argument(

@@ -20,6 +20,15 @@ class CorpusRecord(Record):
     dev: str | None = None  # labelled examples on which the best epoch was chosen
 
 
+class EmbeddingsRecord(Record):
+    """The vectors that a token table began with: what decides them, and what they took."""
+
+    tokens: int  # read
+    threads: int
+    seconds: float = 0.0
+    rows: int = 0  # of the table that have one
+
+
 class MadeFrom(Record):
     """What the same result needs beside the settings: the content of the files, and how they were read."""
 

@@ -43,6 +43,7 @@ MODELS = (
     "transformer",
     "gpt",
     "bert",
+    "modernbert",
     "ernie",
     "unilm",
     "xlnet",
@@ -180,7 +181,7 @@ class TrainingConfig(Config):
     steps: Annotated[int, Field(gt=0)] | None = None
     epochs: Annotated[float, Field(gt=0)] | None = None
     budget: str | None = None
-    optimizer: Literal["adamw", "averaged_sgd"] = "adamw"
+    optimizer: Literal["adamw", "muon", "averaged_sgd"] = "adamw"
     learning_rate: Annotated[float, Field(gt=0)] = 5e-4
     schedule: Literal["linear", "cosine", "inverse_sqrt", "constant"] = "linear"
     warmup_ratio: Annotated[float, Field(ge=0, le=1)] = 0.06
@@ -188,6 +189,12 @@ class TrainingConfig(Config):
     beta1: Probability = 0.9
     beta2: Probability = 0.98
     adam_eps: Annotated[float, Field(gt=0)] = 1e-6
+    embeddings: str = (
+        "none"  # what the token table begins with; auto: skip-gram vectors of the corpus, or a run or file of vectors
+    )
+    embeddings_share: Annotated[float, Field(gt=0, lt=1)] = 0.15  # of the budget, for embeddings=auto
+    momentum: Probability = 0.95  # of muon
+    muon_rate: Annotated[float, Field(gt=0)] = 4.0  # of muon: its matrices learn so much faster than everything else
     clip_norm: Annotated[float, Field(ge=0)] = 1.0
     evaluations: Annotated[int, Field(ge=0)] = 8
     evaluation_batches: Positive = 16

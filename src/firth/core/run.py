@@ -20,7 +20,7 @@ from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from firth.core.errors import FirthError
 from firth.core.files import disk_errors, read_json, write_json
-from firth.core.records import Chart, CorpusRecord, ExportRecord, MadeFrom, Record, TaskRecord
+from firth.core.records import Chart, CorpusRecord, EmbeddingsRecord, ExportRecord, MadeFrom, Record, TaskRecord
 
 FORMAT: Final = 2
 RECORD = "firth.json"
@@ -54,6 +54,7 @@ class RunRecord(Record):
 
     # training
     processes: int = 1
+    embeddings: EmbeddingsRecord | None = None  # none: the token table began at random, or it is not decided yet
     steps: int | None = None  # none: not decided yet
     evaluations: int | None = None
     seconds: float = 0.0

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from firth.core.errors import FirthError, nearest
-from firth.data.sources import Source, find_sources
+from firth.data.sources import Source, find_sources, numbered_lines
 from firth.data.tables import Table, open_table
 from firth.tokenizers.words import whole_characters
 
@@ -286,6 +286,9 @@ def read_texts(
     found: list[TextExample] = []
     named = False
     for source in find_sources([path]):
+        if columns in (None, Columns()) and _has_prefixes(source, encoding):
+            found += _prefixed(source, encoding)
+            continue
         table, chosen = _opened(source, columns, encoding, labelled)
         found += _examples(table, chosen)
         named = named or chosen.label_name in SCORES
@@ -298,6 +301,29 @@ def stream_texts(path: str, columns: Columns | None = None, encoding: str = "utf
     """Streams examples in constant memory; labels, if any, are the strings of the file."""
     for source in find_sources([path]):
         yield from _examples(*_opened(source, columns, encoding, labelled=False))
+
+
+_PREFIX = "__label__"
+
+
+def _has_prefixes(source: Source, encoding: str) -> bool:
+    """Whether a text file is written as fastText reads it: ``__label__NAME`` and the text."""
+    if source.format != "txt":
+        return False
+    first = next((line for _, line in numbered_lines(source, encoding) if line.strip()), "")
+    return first.lstrip().startswith(_PREFIX)
+
+
+def _prefixed(source: Source, encoding: str) -> Iterator[TextExample]:
+    for number, line in numbered_lines(source, encoding):
+        where, words = f"{source.name}:{number}", line.split()
+        labels = [word.removeprefix(_PREFIX) for word in words if word.startswith(_PREFIX)]
+        if not words:
+            continue
+        if len(labels) != 1 or not labels[0]:
+            raise FirthError(f"{where}: {len(labels)} labels where one is expected; write __label__NAME and the text")
+        text = " ".join(word for word in words if not word.startswith(_PREFIX))
+        yield TextExample(whole_characters(text), None, labels[0], where)
 
 
 def _opened(source: Source, columns: Columns | None, encoding: str, labelled: bool) -> tuple[Table, Chosen]:

@@ -19,6 +19,7 @@ from firth.core.errors import FirthError, nearest
 from firth.core.types import Prediction
 from firth.data.labelled import TextExample
 from firth.models.shared.model import Model
+from firth.tasks.counts import CountsTask
 from firth.tasks.model import TaskModel
 from firth.tasks.scores import spearman
 from firth.tokenizers.words import split_words
@@ -152,7 +153,7 @@ class _Unavailable(Exception):
 def _gradient(
     model: Model, text: str, second: str | None, units: Sequence[WordImportance], label: str | None
 ) -> Floats:
-    if not isinstance(model, TaskModel):
+    if not isinstance(model, TaskModel) or isinstance(model, CountsTask):
         raise _Unavailable("this model has no network of PyTorch")
     if second is not None:
         raise _Unavailable("it reads one text, not a pair")

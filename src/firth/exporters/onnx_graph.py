@@ -264,7 +264,9 @@ class EncoderWriter:
         """cos and sin [T, K] of rotary positions (Su et al. 2021)."""
         if self.config.positions != "rotary":
             return None
-        frequencies = 10000.0 ** (-torch.arange(0, self.head_dim, 2, dtype=torch.float32) / self.head_dim)
+        frequencies = self.config.rotary_base ** (
+            -torch.arange(0, self.head_dim, 2, dtype=torch.float32) / self.head_dim
+        )
         angles = torch.arange(self.config.max_positions)[:, None].float() * frequencies
         angles = torch.cat((angles, angles), 1)
         return self._table("cos", angles.cos().numpy()), self._table("sin", angles.sin().numpy())
@@ -291,8 +293,9 @@ class EncoderWriter:
     def _embed(self) -> str:
         graph, weights = self.graph, self.weights
         hidden = graph.lookup(weights["embeddings.tokens.weight"], "embeddings.tokens.weight", IDS)
-        segments = graph.constant("embeddings.segments.weight", weights["embeddings.segments.weight"])
-        hidden = graph.op("Add", hidden, graph.op("Gather", segments, SEGMENTS, axis=0))
+        if "embeddings.segments.weight" in weights:
+            segments = graph.constant("embeddings.segments.weight", weights["embeddings.segments.weight"])
+            hidden = graph.op("Add", hidden, graph.op("Gather", segments, SEGMENTS, axis=0))
         if "embeddings.positions.weight" in weights:
             positions = self._table("embeddings.positions.weight", weights["embeddings.positions.weight"])
             hidden = graph.op("Add", hidden, positions)
@@ -309,7 +312,8 @@ class EncoderWriter:
 
     def _block(self, number: int, hidden: str, first_only: bool = False) -> str:
         graph, name = self.graph, f"blocks.{number}"
-        read = self._norm(hidden, f"{name}.attention_norm") if self.config.norm_first else hidden
+        normed = self.config.norm_first and (number > 0 or self.config.first_norm)
+        read = self._norm(hidden, f"{name}.attention_norm") if normed else hidden
         mixed = self._attention(read, f"{name}.attention", first_only)
         if first_only:
             hidden = graph.op("Slice", hidden, graph.ints(0), graph.ints(1), graph.ints(1))

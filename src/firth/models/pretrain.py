@@ -12,11 +12,12 @@ import numpy as np
 from firth.core.config import parse_duration, show_count, show_duration
 from firth.core.errors import FirthError
 from firth.core.files import checksum, write_text
-from firth.core.records import CorpusRecord, MadeFrom
+from firth.core.records import CorpusRecord, EmbeddingsRecord, MadeFrom
 from firth.core.registry import RunConfig, find_spec
 from firth.core.run import Run, RunRecord, versions
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
+from firth.models.shared.embeddings import AUTO, check_start, start_table
 from firth.models.shared.pretraining import PairScorer, Pretraining, find_pretraining
 from firth.nn.attention import repeat_positions
 from firth.reports.page import cards, page, principal_plane, settings_table, write_report
@@ -59,6 +60,8 @@ def start_run(
     trainable.score_pairs = score_pairs
     if base is not None:
         trainable.start_from(base)
+    if base is None:
+        check_start(trainable)
     loop = Loop(trainable, config.training, out, progress)  # refuses what cannot be before anything is written
     record = RunRecord(
         kind="pretrain",
@@ -107,9 +110,10 @@ def resume_run(folder: Path, progress: Progress | None = None, score_pairs: Pair
 def _train(run: Run, trainable: Pretraining, loop: Loop) -> Run:
     with run.lock() if loop.ranks.first else nullcontext():
         loop.ranks.wait()
-        loop.resume()
+        if not loop.resume() and run.record.base is None:
+            start_table(run, trainable, loop)
         if run.record.steps is None:
-            steps, evaluations = _length(trainable, loop)
+            steps, evaluations = _length(trainable, loop, run.record.embeddings)
             (run.save if loop.ranks.first else run.change)(steps=steps, evaluations=evaluations)
         assert run.record.steps is not None
         metrics = loop.run(run.record.steps, f"firth pretrain --resume {run.folder}", run.record.evaluations)
@@ -119,11 +123,11 @@ def _train(run: Run, trainable: Pretraining, loop: Loop) -> Run:
     return run
 
 
-def _length(trainable: Pretraining, loop: Loop) -> tuple[int, int]:
+def _length(trainable: Pretraining, loop: Loop, embeddings: EmbeddingsRecord | None) -> tuple[int, int]:
     """How many steps, and how many tests on held-out text."""
     config = trainable.config.training
     if config.budget is not None:
-        return loop.measure(parse_duration(config.budget))
+        return loop.measure(parse_duration(config.budget) - (embeddings.seconds if embeddings else 0.0))
     if config.epochs is not None:
         per_step = trainable.rows_per_step * loop.ranks.size
         return max(1, round(config.epochs * len(trainable.rows) / per_step)), config.evaluations
@@ -150,7 +154,7 @@ def _finish(run: Run, trainable: Pretraining, loop: Loop, metrics: dict[str, flo
         metrics=metrics | {name: value for name, value in scores.items() if not isinstance(value, str)},
         notes={name: value for name, value in scores.items() if isinstance(value, str)},
         parameters=sum(parameter.numel() for parameter in trainable.module.parameters()),
-        seconds=loop.seconds,
+        seconds=loop.seconds + (run.record.embeddings.seconds if run.record.embeddings else 0.0),
         tokens=loop.tokens,
         epochs=rows / len(trainable.rows),
         charts=trainable.charts(),
@@ -174,6 +178,8 @@ def plan_run(config: RunConfig, corpus_path: Path, budget: str) -> dict[str, flo
     batch = trainable.batch(0)
     with tempfile.TemporaryDirectory() as folder:
         timing = Loop(trainable, config.training, Path(folder)).time_steps(_TIMED_S)
+    if config.training.embeddings == AUTO:
+        seconds *= 1 - config.training.embeddings_share
     steps, _ = timing.fit(seconds, config.training.evaluations)
     rows = steps * trainable.rows_per_step
     weights = 4 * parameters
@@ -212,7 +218,7 @@ def evaluate_run(
 
 
 _SHOWN = 120
-_PUBLISHED = ("vectors.bin", "model.bin", "state.safetensors")
+_PUBLISHED = ("vectors.bin", "model.bin", "state.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
 
 def start_vectors(
@@ -225,10 +231,7 @@ def start_vectors(
     progress: Progress | None = None,
 ) -> Run:
     """A new run; with ``base`` it goes on from an older run of the same kind, with a grown vocabulary."""
-    opened = Corpus.open(corpus)
-    if opened.info.tokens.kind != "words":
-        raise FirthError(f"{corpus}: a corpus of {opened.info.tokens.kind}; static vectors need --tokens words")
-    train_vectors(opened, config, out, progress, start=base, recipe=name, overwrite=overwrite)
+    train_vectors(Corpus.open(corpus), config, out, progress, start=base, recipe=name, overwrite=overwrite)
     return _finish_vectors(out)
 
 

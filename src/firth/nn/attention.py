@@ -288,6 +288,10 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(hidden_dim, 3 * inner_dim, bias=bias)
         self.out = nn.Linear(inner_dim, hidden_dim, bias=bias)
 
+    def matrices(self) -> dict[str, int]:
+        """For Muon: weights, and how many maps are kept in each."""
+        return {"qkv.weight": 3, "out.weight": 1}
+
     def _heads(self, hidden_BTD: torch.Tensor) -> torch.Tensor:
         return hidden_BTD.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 

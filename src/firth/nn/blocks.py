@@ -75,6 +75,10 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(hidden_dim, 2 * ffn_dim if gated else ffn_dim, bias=bias)
         self.outer = nn.Linear(ffn_dim, hidden_dim, bias=bias)
 
+    def matrices(self) -> dict[str, int]:
+        """For Muon: weights, and how many maps are kept in each."""
+        return {"inner.weight": 2 if self.gated else 1, "outer.weight": 1}
+
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         inner = self.inner(hidden)
         if self.gated:
@@ -188,6 +192,10 @@ class CrossAttention(nn.Module):
         self.query = nn.Linear(hidden_dim, inner_dim, bias=bias)
         self.kv = nn.Linear(hidden_dim, 2 * inner_dim, bias=bias)
         self.out = nn.Linear(inner_dim, hidden_dim, bias=bias)
+
+    def matrices(self) -> dict[str, int]:
+        """For Muon: weights, and how many maps are kept in each."""
+        return {"query.weight": 1, "kv.weight": 2, "out.weight": 1}
 
     def _heads(self, hidden_BTD: torch.Tensor) -> torch.Tensor:
         return hidden_BTD.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)

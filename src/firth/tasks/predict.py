@@ -26,6 +26,7 @@ from firth.models.shared.model import Model
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.counts import CountsTask, is_counts
 from firth.tasks.data import Reading, build_data, read_examples, tag_columns
+from firth.tasks.fasttext import FastTextTask, is_fasttext
 from firth.tasks.model import SETTINGS, TaskModel, load_published, tag_example
 from firth.tasks.scores import accuracy, classify_scores, confusion_interval
 from firth.tasks.write.data import WritingExample, read_writing
@@ -36,8 +37,8 @@ _PRETRAINED = ("Model", "ForPreTraining", "ForMaskedLM", "ForNextSentencePredict
 
 
 def is_task(path: Path) -> bool:
-    """Whether a task was learned here: by Firth, or by the head of a published directory."""
-    if (path / SETTINGS).is_file() or (path / WRITING).is_file():
+    """Whether a task was learned here: by Firth, by the head of a published directory, or by fastText."""
+    if (path / SETTINGS).is_file() or (path / WRITING).is_file() or is_fasttext(path):
         return True
     return not is_run(path) and (path / "config.json").is_file() and _has_head(path)
 
@@ -54,9 +55,11 @@ def _has_head(path: Path) -> bool:
 
 
 def load_task(path: Path) -> TaskModel | WritingModel:
-    """A run of ``firth finetune``, or a published directory with the head of a task."""
+    """A run of ``firth finetune``, a published directory with the head of a task, or a classifier of fastText."""
     if is_counts(path):
         return CountsTask.load(path)
+    if is_fasttext(path):
+        return FastTextTask.load(path)
     if (path / SETTINGS).is_file():
         return TaskModel.load(path)
     if (path / WRITING).is_file():

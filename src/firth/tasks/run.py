@@ -224,7 +224,7 @@ def start_finetune(
     rehearse(config, base, data, extra, context.teacher)
     record = task_record(config, source, base, source.fingerprints(), len(cells), sweep, shares)
     del base  # the context hands it out; a tuned one may go before the next is read
-    return _train(_open_or_create(out, record, overwrite), config, cells, context, progress)
+    return _train(open_or_create(out, record, overwrite), config, cells, context, progress)
 
 
 def _read_data(task: str, source: Source, judged: bool) -> TaskData:
@@ -255,7 +255,7 @@ def _plan_cells(
     ]
 
 
-def _open_or_create(out: Path, wanted: RunRecord, overwrite: bool) -> Run:
+def open_or_create(out: Path, wanted: RunRecord, overwrite: bool) -> Run:
     """A started run with the same settings is gone on with."""
     run = None if overwrite else Run.find(out)
     if run is None:
@@ -301,7 +301,7 @@ def finish_run(run: Run, results: Sequence[TaskResult], context: TaskContext) ->
     assert run.record.task is not None
     best = max(range(len(results)), key=lambda number: (results[number].share, results[number].score))
     chosen, data = run.folder / _SEEDS / str(best), context.data
-    _move_model(chosen, run.folder)
+    move_model(chosen, run.folder)
     config = TaskConfig.build(read_json(run.folder / SETTINGS)["config"], run.folder / SETTINGS)
     asked = TaskConfig.build(run.record.config, run.path).replace(null_threshold=config.null_threshold)
     run.change(
@@ -309,21 +309,21 @@ def finish_run(run: Run, results: Sequence[TaskResult], context: TaskContext) ->
         metrics={name: value for name, value in results[best].scores.items() if name != "null_threshold"},
         parameters=results[best].parameters,
         seconds=sum(result.train_s for result in results),
-        task=_finished(run.record.task, results, best),
+        task=finished_task(run.record.task, results, best),
     )
     if data.dev:
         write_task_report(run, config, data, _predictions(run.folder, chosen, context))
     if (run.folder / _TUNED).is_dir():
         shutil.rmtree(run.folder / _TUNED)  # a copy of it went into the model
-    run.save(status="finished", checksums=_checksums(run.folder))
-    _drop_weights(run.folder / _SEEDS)
+    run.save(status="finished", checksums=model_checksums(run.folder))
+    drop_weights(run.folder / _SEEDS)
 
 
 _KEPT = (RESULT, HISTORY, PREDICTIONS)
 """Of every training."""
 
 
-def _move_model(chosen: Path, goal: Path) -> None:
+def move_model(chosen: Path, goal: Path) -> None:
     """From the folder of its training to that of the run: what was moved before a kill stays moved."""
     for path in sorted(chosen.iterdir()):
         if path.name not in _KEPT:
@@ -342,7 +342,7 @@ def _predictions(folder: Path, chosen: Path, context: TaskContext) -> Prediction
     return model.predict_examples(context.data.dev)
 
 
-def _finished(task: TaskRecord, results: Sequence[TaskResult], best: int) -> TaskRecord:
+def finished_task(task: TaskRecord, results: Sequence[TaskResult], best: int) -> TaskRecord:
     alike = [result.score for result in results if result.share == results[best].share]
     spread = None
     if len(alike) > 1:
@@ -351,7 +351,7 @@ def _finished(task: TaskRecord, results: Sequence[TaskResult], best: int) -> Tas
     return task.replace(results=tuple(results), best=best, spread=spread, efficiency=tuple(points_of(points)))
 
 
-def _checksums(folder: Path) -> dict[str, str]:
+def model_checksums(folder: Path) -> dict[str, str]:
     """Of the files of the model."""
     found = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
     return {
@@ -363,7 +363,7 @@ def _checksums(folder: Path) -> dict[str, str]:
     }
 
 
-def _drop_weights(seeds: Path) -> None:
+def drop_weights(seeds: Path) -> None:
     """The models of the trainings that were not the best."""
     for folder in seeds.iterdir():
         for path in folder.iterdir():

@@ -228,8 +228,8 @@ class Pieces:
         normalizer = self.backend.normalizer
         return text if normalizer is None else cast(str, normalizer.normalize_str(text)).strip()
 
-    def save(self, folder: Path) -> None:
-        """``tokenizer.json`` and what transformers looks for beside it."""
+    def save(self, folder: Path, segments: bool = True) -> None:
+        """``tokenizer.json`` and what transformers looks for beside it; ``segments=False`` for a model that knows none."""
         write_text(folder / "tokenizer.json", self.backend.to_str(pretty=False))
         named = {
             f"{role}_token": self.token(number)
@@ -252,6 +252,8 @@ class Pieces:
             config["tokenizer_class"] = "PreTrainedTokenizerFast"
         if self.id("<extra_id_0>") is not None:  # T5's: texts end with a token of their own, no segment ids
             config |= {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": named["eos_token"]}
+            config["model_input_names"] = ["input_ids", "attention_mask"]
+        elif not segments:
             config["model_input_names"] = ["input_ids", "attention_mask"]
         elif not self._class_first:
             config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]

@@ -209,7 +209,7 @@ class Loop:
         self.averaged = self.averaged_steps(steps)
         saved = time.perf_counter()
         window = Window()
-        with _stop_signals() as stop, prefetched(self.trainable.batch, self._numbers(self.step, steps)) as batches:
+        with stop_signals() as stop, prefetched(self.trainable.batch, self._numbers(self.step, steps)) as batches:
             while self.step < steps:
                 begun = time.perf_counter()
                 result = self._step(batches, self.step, steps)
@@ -358,7 +358,7 @@ class Loop:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[list[int]]:
+def stop_signals() -> Iterator[list[int]]:
     """Collects SIGINT and SIGTERM: the step is finished first. A second one stops at once."""
     caught: list[int] = []
 

@@ -1,5 +1,5 @@
-"""The optimizer: AdamW or averaged SGD with weight-decay groups, learning-rate schedules, and checkpoints of a
-network with its optimizer (``model.safetensors``, ``optimizer.safetensors``).
+"""The optimizer: AdamW, Muon (``muon.py``) or averaged SGD with weight-decay groups, learning-rate schedules, and
+checkpoints of a network with its optimizer (``model.safetensors``, ``optimizer.safetensors``).
 
 Averaged SGD has a non-monotone trigger (Merity et al. 2018, "NT-ASGD", algorithm 1): plain SGD until the
 evaluations stop improving; from then on the mean of all iterates is kept as well (Polyak and Juditsky 1992), is
@@ -20,6 +20,7 @@ from firth.core.errors import FirthError
 from firth.core.files import load_tensors, save_tensors
 from firth.core.registry import TrainingConfig
 from firth.training.checkpoints import read_state, write_checkpoint
+from firth.training.muon import Muon, find_matrices
 
 _MEAN, _COUNT = "mean", "count"
 _MODEL, _OPTIMIZER = "model.safetensors", "optimizer.safetensors"
@@ -144,18 +145,29 @@ def build_optimizer(
 
     ``factors`` by name of a parameter make it learn slower or faster than the rest.
     """
-    groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
+    maps = find_matrices(module) if config.optimizer == "muon" else {}
+    if config.optimizer == "muon" and not maps:
+        raise FirthError("optimizer=muon is for Transformers, whose blocks are matrices: use optimizer=adamw here")
+    groups: dict[tuple[bool, float, int], list[nn.Parameter]] = {}
     for decays in (True, False):
         for name, parameter in module.named_parameters():
             if parameter.requires_grad and _decays(name, parameter) == decays:
-                groups.setdefault((decays, (factors or {}).get(name, 1.0)), []).append(parameter)
-    described = [
-        {"params": some, "weight_decay": config.weight_decay if decays else 0.0, "rate_factor": factor}
-        for (decays, factor), some in groups.items()
+                key = (decays, (factors or {}).get(name, 1.0), maps.get(name, 0))
+                groups.setdefault(key, []).append(parameter)
+    described: list[dict[str, object]] = [
+        {
+            "params": some,
+            "weight_decay": config.weight_decay if decays else 0.0,
+            "rate_factor": factor * (config.muon_rate if num_maps else 1.0),
+            "maps": num_maps,
+        }
+        for (decays, factor, num_maps), some in groups.items()
     ]
     if config.optimizer == "averaged_sgd":
         return AveragedSGD(described, config.learning_rate)
     betas = (config.beta1, config.beta2)
+    if config.optimizer == "muon":
+        return Muon(described, config.learning_rate, betas, config.adam_eps, config.momentum)
     return torch.optim.AdamW(described, config.learning_rate, betas, config.adam_eps, fused=True)
 
 

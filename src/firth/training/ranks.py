@@ -56,6 +56,11 @@ class Ranks:
         for gradient, part in zip(gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
 
+    def share(self, tensor: torch.Tensor) -> None:
+        """What the first rank holds, on all of them."""
+        if self.size > 1:
+            distributed.broadcast(tensor, 0)
+
     def any(self, flag: bool) -> bool:
         """Whether it is so on any rank."""
         return self.sum_counts({"flag": int(flag)})["flag"] > 0

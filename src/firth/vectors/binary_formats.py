@@ -7,7 +7,6 @@ V words, D dimensions, K buckets: a matrix is [V, D], that of fastText [V + K, D
 """
 
 import json
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict
@@ -18,6 +17,8 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file
 from firth.core.types import Array, Arrays
+from firth.vectors.classifier import DenseTable
+from firth.vectors.fasttext_format import Entries, Settings, read_file, write_file
 from firth.vectors.text_formats import check_rows, check_words
 from firth.vectors.vocabulary import all_buckets
 from firth.vectors.word_vectors import Matrix, Subwords, WordVectors
@@ -25,9 +26,6 @@ from firth.vectors.word_vectors import Matrix, Subwords, WordVectors
 _TYPES = {"F32": "<f4", "F64": "<f8", "I8": "i1", "U8": "u1", "I32": "<i4", "I64": "<i8"}
 _NAMES = {np.dtype(code): name for name, code in _TYPES.items()}
 _COPY_BYTES = 1 << 24
-FASTTEXT_MAGIC = 793712314
-FASTTEXT_VERSION = 12
-_FASTTEXT_ARGS = struct.Struct("<12id")
 _BLOCK = 16_384
 
 
@@ -204,59 +202,22 @@ def write_safetensors(vectors: WordVectors, path: Path) -> None:
     save_arrays(path, arrays, metadata)
 
 
-# -- fastText's model: settings, dictionary, input matrix (words, then buckets), output matrix
+# -- fastText's model of words; the file itself is read and written by ``fasttext_format``
 
 
 def read_fasttext(path: Path) -> WordVectors:
     """Words get the mean of their rows, as the original answers; buckets stay memory-mapped."""
-    size = path.stat().st_size
-    with open(path, "rb") as handle:
-        raw = handle.read(8 + _FASTTEXT_ARGS.size + 28)
-        try:
-            magic, version = struct.unpack_from("<2i", raw)
-            _dim, _, _, _, _, _, _, model, bucket, shortest, longest, _, _ = _FASTTEXT_ARGS.unpack_from(raw, 8)
-            entries, num_words, _, _, pruned = struct.unpack_from("<3i2q", raw, 8 + _FASTTEXT_ARGS.size)
-        except struct.error:
-            raise FirthError(f"{path}: cut off within its header; copy it again") from None
-        if magic != FASTTEXT_MAGIC or version > FASTTEXT_VERSION:
-            raise FirthError(f"{path}: fastText format {version}; up to {FASTTEXT_VERSION} is known")
-        if version == 11 and model == 3:
-            longest = 0
-        words, counts, place = _read_dictionary(path, entries)
-        words, counts = words[:num_words], counts[:num_words]
-        handle.seek(place)
-        tail = handle.read(17)
-        if len(tail) < 17:
-            raise FirthError(f"{path}: cut off behind its dictionary; copy it again")
-        if tail[0] or pruned > 0:
-            raise FirthError(f"{path}: a quantized fastText model; only whole ones (.bin) can be read")
-        rows, dim = struct.unpack("<2q", tail[1:])
-    place += 17
-    if place + rows * dim * 4 > size or rows < num_words or dim < 1:
-        raise FirthError(f"{path}: cut off within its matrix of {rows} x {dim}; copy it again")
-    table = np.memmap(path, "<f4", "r", place, (rows, dim))
+    found = read_file(path, with_outputs=False)
+    if not isinstance(found.inputs, DenseTable):
+        raise FirthError(f"{path}: a quantized fastText model; of word vectors only whole ones (.bin) can be read")
+    settings, table = found.settings, found.inputs.matrix
+    words = [word.decode("utf-8", "surrogateescape") for word in found.words]
     subwords = None
-    if longest and rows > num_words:
-        subwords = Subwords(table[num_words:], shortest, longest, bucket)
+    if settings.maxn and len(table) > len(words):
+        subwords = Subwords(table[len(words) :], settings.minn, settings.maxn, settings.bucket)
     matrix = _word_means(words, table, subwords)
     check_rows(path, words, matrix, None)
-    return WordVectors(words, matrix, None, subwords, counts)
-
-
-def _read_dictionary(path: Path, entries: int) -> tuple[list[str], NDArray[np.int64], int]:
-    import mmap
-
-    words, counts = [], np.empty(entries, np.int64)
-    with open(path, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as view:
-        place = 8 + _FASTTEXT_ARGS.size + 28
-        for number in range(entries):
-            end = view.find(b"\0", place)
-            if end < 0 or end + 10 > len(view):
-                raise FirthError(f"{path}, word {number + 1}: cut off within its dictionary; copy it again")
-            words.append(view[place:end].decode("utf-8", "surrogateescape"))
-            counts[number] = int.from_bytes(view[end + 1 : end + 9], "little")
-            place = end + 10
-    return words, counts, place
+    return WordVectors(words, matrix, None, subwords, found.counts)
 
 
 def _word_means(words: list[str], table: Matrix, subwords: Subwords | None) -> NDArray[np.float32]:
@@ -284,41 +245,21 @@ def write_fasttext(
     outputs: NDArray[np.float32],
     settings: dict[str, Any],
 ) -> None:
-    """The published .bin (version 12). ``inputs`` has the words, then the buckets ``used``; all other
-    buckets are zero and take no space on a file system with sparse files (the original has noise there)."""
+    """The published .bin (version 12) of word vectors; see ``write_file``."""
     check_words(words, path)
-    dim, bucket = inputs.shape[1], settings["bucket"]
-    width = dim * 4
-    with atomic_file(path) as handle:
-        handle.write(struct.pack("<2i", FASTTEXT_MAGIC, FASTTEXT_VERSION))
-        handle.write(
-            _FASTTEXT_ARGS.pack(
-                dim,
-                settings["window"],
-                settings["epochs"],
-                settings["min_count"],
-                settings["negatives"],
-                1,
-                {"hierarchical": 1, "negative": 2}[settings["loss"]],
-                {"cbow": 1, "skipgram": 2}[settings["architecture"]],
-                bucket,
-                settings["min_n"],
-                settings["max_n"],
-                100,
-                settings["sample"],
-            )
-        )
-        handle.write(struct.pack("<3i2q", len(words), len(words), 0, int(counts.sum()), -1))
-        for word, count in zip(words, counts.tolist(), strict=True):
-            handle.write(word.encode("utf-8", "surrogateescape") + b"\0" + struct.pack("<qb", count, 0))
-        handle.write(b"\0" + struct.pack("<2q", len(words) + bucket, dim))
-        handle.write(np.ascontiguousarray(inputs[: len(words)], "<f4").data)
-        start = handle.tell()
-        breaks = np.flatnonzero(np.diff(used) != 1) + 1
-        for some, rows in zip(np.split(used, breaks), np.split(inputs[len(words) :], breaks), strict=True):
-            if len(some):
-                handle.seek(start + int(some[0]) * width)
-                handle.write(np.ascontiguousarray(rows, "<f4").data)
-        handle.seek(start + bucket * width)
-        handle.write(b"\0" + struct.pack("<2q", len(outputs), dim))
-        handle.write(np.ascontiguousarray(outputs, "<f4").data)
+    given = Settings(
+        dim=inputs.shape[1],
+        ws=settings["window"],
+        epoch=settings["epochs"],
+        min_count=settings["min_count"],
+        neg=settings["negatives"],
+        word_ngrams=1,
+        loss={"hierarchical": 1, "negative": 2}[settings["loss"]],
+        model={"cbow": 1, "skipgram": 2}[settings["architecture"]],
+        bucket=settings["bucket"],
+        minn=settings["min_n"],
+        maxn=settings["max_n"],
+        t=settings["sample"],
+    )
+    spellings = [word.encode("utf-8", "surrogateescape") for word in words]
+    write_file(path, given, Entries(spellings, counts, num_tokens=int(counts.sum())), inputs, used, outputs)

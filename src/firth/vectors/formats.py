@@ -15,7 +15,6 @@ from pathlib import Path
 
 from firth.core.errors import FirthError, nearest
 from firth.vectors.binary_formats import (
-    FASTTEXT_MAGIC,
     is_arrays,
     read_fasttext,
     read_safetensors,
@@ -23,6 +22,7 @@ from firth.vectors.binary_formats import (
     write_safetensors,
     write_word2vec,
 )
+from firth.vectors.fasttext_format import FASTTEXT_MAGIC
 from firth.vectors.text_formats import read_projector, read_text, write_projector, write_text
 from firth.vectors.word_vectors import WordVectors
 

@@ -25,7 +25,7 @@ from firth.core.types import Array, Arrays
 from firth.corpus.format import Corpus
 from firth.vectors.configs import GloveConfig
 from firth.vectors.learners import Plan, padded, unit_starts
-from firth.vectors.vocabulary import Vocabulary
+from firth.vectors.vocabulary import Vocabulary, number_types
 
 _STEPS = 10  # per epoch
 _CHUNK = 65_536
@@ -59,9 +59,10 @@ class GloveLearner:
     def __init__(self, corpus: Corpus, vocabulary: Vocabulary, config: GloveConfig, threads: int, out: Path) -> None:
         self.config, self.vocabulary, self.threads = config, vocabulary, threads
         self.folder = out / "cooccurrence"
-        plan = Plan(unit_starts(corpus, config.unit), _CHUNK, threads, 1)
+        plan = Plan(unit_starts(corpus.train, config.unit), _CHUNK, threads, 1)
+        remap = number_types(corpus, vocabulary)
         self.counting = Counting(
-            corpus.train.tokens,
+            corpus.train.tokens if remap is None else remap[corpus.train.tokens],
             len(vocabulary),
             plan,
             config.window,

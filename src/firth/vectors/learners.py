@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from firth.core.batching import generator, hashed
 from firth.core.types import Array, Arrays
-from firth.corpus.format import Corpus
 from firth.vectors.configs import FastTextConfig, Word2VecConfig
 from firth.vectors.vocabulary import Bags, Vocabulary, huffman_paths, keep_table, no_paths, noise_table
 
@@ -33,10 +32,20 @@ _OWN_STEP = 49_152  # tokens that all threads together read on their own copies 
 _LEAST_STEPS = 40  # an epoch of a small text is cut finer than that
 
 
-def unit_starts(corpus: Corpus, unit: str) -> NDArray[np.int64]:
+class Text(Protocol):
+    """Token ids, and where documents and sentences begin among them: a split of a corpus, or a sample of one."""
+
+    @property
+    def tokens(self) -> NDArray[np.integer]: ...
+    @property
+    def document_starts(self) -> NDArray[np.int64]: ...
+    @property
+    def sentences(self) -> NDArray[np.int64]: ...
+
+
+def unit_starts(text: Text, unit: str) -> NDArray[np.int64]:
     """Where each document or sentence begins among the tokens, long ones cut; the end comes last."""
-    split = corpus.train
-    starts = np.asarray(split.document_starts if unit == "document" else split.sentences, np.int64)
+    starts = np.asarray(text.document_starts if unit == "document" else text.sentences, np.int64)
     long = np.flatnonzero(np.diff(starts) > MAX_UNIT)
     cuts = [np.arange(starts[one] + MAX_UNIT, starts[one + 1], MAX_UNIT) for one in long]
     return np.unique(np.concatenate([starts, *cuts])) if cuts else np.unique(starts)
@@ -123,16 +132,16 @@ class WordLearner:
 
     def __init__(
         self,
-        corpus: Corpus,
+        text: Text,
         vocabulary: Vocabulary,
         config: Word2VecConfig | FastTextConfig,
         threads: int,
         remap: NDArray[np.int32] | None = None,
     ) -> None:
         self.config, self.vocabulary, self.threads, self.remap = config, vocabulary, threads, remap
-        self.tokens = corpus.train.tokens
+        self.tokens = text.tokens
         self.apart = config.reproducible and threads > 1
-        starts = unit_starts(corpus, config.unit)
+        starts = unit_starts(text, config.unit)
         most = max(1, int(starts[-1]) // (_LEAST_STEPS * threads))
         self.plan = (
             Plan(starts, min(_OWN_STEP // threads, most), threads, config.epochs)

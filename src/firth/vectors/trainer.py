@@ -48,7 +48,7 @@ from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig,
 from firth.vectors.formats import load_vectors
 from firth.vectors.glove import GloveLearner
 from firth.vectors.learners import Learner, WordLearner
-from firth.vectors.vocabulary import Vocabulary, grow_vocabulary, view_vocabulary
+from firth.vectors.vocabulary import Vocabulary, grow_vocabulary, number_types, view_vocabulary
 from firth.vectors.word_vectors import WordVectors
 
 _REPORT_S = 0.5
@@ -91,6 +91,8 @@ def train_vectors(
             epochs=config.epochs,
             words=len(vocabulary),
         )
+        if corpus.info.tokens.kind != "words":
+            corpus.pieces.save(out)  # texts are cut into the same pieces when the vectors are used
         return _finish(run, vocabulary, learner, config)
 
 
@@ -113,7 +115,7 @@ def _begin(
         vocabulary = view_vocabulary(corpus, config.min_count, config.max_vocab)
         if isinstance(config, GloveConfig):
             return vocabulary, GloveLearner(corpus, vocabulary, config, threads, out)
-        return vocabulary, WordLearner(corpus, vocabulary, config, threads)
+        return vocabulary, WordLearner(corpus.train, vocabulary, config, threads, number_types(corpus, vocabulary))
     if isinstance(config, GloveConfig):
         raise FirthError(
             "GloVe learns from counts of the whole text, so it cannot go on from a run: count both texts together"
@@ -128,7 +130,7 @@ def _begin(
     words = list(load_vectors(start / "vectors.bin").words)
     arrays, _ = map_arrays(start / _STATE)
     vocabulary, remap = grow_vocabulary(corpus, config.min_count, config.max_vocab, words, np.asarray(arrays["counts"]))
-    learner = WordLearner(corpus, vocabulary, config, threads, remap)
+    learner = WordLearner(corpus.train, vocabulary, config, threads, remap)
     learner.inherit(words, arrays)
     return vocabulary, learner
 
@@ -149,7 +151,7 @@ def _reopen(out: Path, wanted: RunRecord) -> Run:
 
 
 @contextlib.contextmanager
-def _stop_requests() -> Iterator[threading.Event]:
+def stop_requests() -> Iterator[threading.Event]:
     """Set when the user or the system asks to stop, so that the current step is finished first."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -184,7 +186,7 @@ class _Training:
         started = reported = saved = time.perf_counter() - self.seconds
         first_tokens, before = learner.tokens_before(self.step), self.seconds
         loss, count, last = 0.0, 0, float("nan")
-        with _stop_requests() as stop, ThreadPoolExecutor(self.config.threads) as pool:
+        with stop_requests() as stop, ThreadPoolExecutor(self.config.threads) as pool:
             reported = saved = time.perf_counter()
             while self.step < learner.num_steps:
                 some_loss, some_count = learner.run_step(self.step, pool)

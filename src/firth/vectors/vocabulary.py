@@ -13,6 +13,7 @@ from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
 
 _FULL = 2**32 - 1
+_COUNTED = 1 << 24  # tokens at a time
 _MASK = 0xFFFFFFFF
 END_OF_SENTENCE = "</s>"
 
@@ -33,22 +34,45 @@ def read_words(path: Path) -> list[str]:
     return path.read_bytes().decode().split("\n")[:-1]
 
 
+def count_types(corpus: Corpus) -> tuple[list[str], NDArray[np.int64]]:
+    """The tokens of a corpus by their ids, words or pieces, and how often each occurs in its training text. Special tokens, and
+    pieces that files of vectors cannot hold (white space), count as absent."""
+    if corpus.info.tokens.kind == "words":
+        counts = np.fromfile(corpus.folder / "tokenizer" / "counts.bin", np.int64)
+        return read_words(corpus.folder / "tokenizer" / "words.txt"), counts
+    pieces, tokens = corpus.pieces, corpus.train.tokens
+    names = [pieces.token(number) for number in range(corpus.info.vocab_size)]
+    counts = np.zeros(len(names), np.int64)
+    for first in range(0, len(tokens), _COUNTED):
+        counts += np.bincount(tokens[first : first + _COUNTED], minlength=len(names))
+    counts[pieces.special_ids] = 0
+    counts[[not name or any(mark in name for mark in " \n\t\r") for name in names]] = 0
+    return names, counts
+
+
 def view_vocabulary(corpus: Corpus, min_count: int, max_vocab: int | None) -> Vocabulary:
-    """The words seen often enough: a prefix, since a corpus numbers its words by frequency."""
-    if corpus.info.tokens.kind != "words":
-        raise FirthError(
-            f"{corpus.folder}: a corpus of {corpus.info.tokens.kind} pieces; static vectors need words: firth prepare --tokens words"
-        )
-    counts = np.fromfile(corpus.folder / "tokenizer" / "counts.bin", np.int64)
-    size = int(np.searchsorted(-counts, -min_count, side="right"))
+    """The words or pieces seen often enough, by falling frequency."""
+    names, counts = count_types(corpus)
+    order = np.argsort(-counts, kind="stable")  # a corpus of words is in this order already
+    size = int(np.searchsorted(-counts[order], -min_count, side="right"))
     if max_vocab is not None:
         size = min(size, max_vocab)
     if not size:
-        most = int(counts[0]) if len(counts) else 0
+        most = int(counts.max()) if len(counts) else 0
         raise FirthError(
             f"{corpus.folder}: no word occurs {min_count} times (the most frequent one {most} times); lower min_count or give more text"
         )
-    return Vocabulary(read_words(corpus.folder / "tokenizer" / "words.txt")[:size], counts[:size])
+    return Vocabulary([names[number] for number in order[:size].tolist()], counts[order[:size]])
+
+
+def number_types(corpus: Corpus, vocabulary: Vocabulary) -> NDArray[np.int32] | None:
+    """For each type of the corpus its number in the vocabulary (the size means unknown). None: the same numbers, as of a corpus of
+    words, of which a vocabulary is the beginning."""
+    if corpus.info.tokens.kind == "words":
+        return None
+    place = {word: number for number, word in enumerate(vocabulary.words)}
+    names, _ = count_types(corpus)
+    return np.asarray([place.get(name, len(vocabulary)) for name in names], np.int32)
 
 
 def grow_vocabulary(
@@ -56,8 +80,7 @@ def grow_vocabulary(
 ) -> tuple[Vocabulary, NDArray[np.int32]]:
     """All old words, and the words of the corpus seen often enough (at most ``max_vocab`` in all),
     with added counts; and for each type of the corpus its number (the size means unknown)."""
-    here = np.fromfile(corpus.folder / "tokenizer" / "counts.bin", np.int64)
-    types = read_words(corpus.folder / "tokenizer" / "words.txt")
+    types, here = count_types(corpus)
     place = {word: number for number, word in enumerate(words)}
     often = view_vocabulary(corpus, min_count, None)
     room = max(0, max_vocab - len(words)) if max_vocab is not None else len(often)

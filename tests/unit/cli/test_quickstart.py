@@ -27,7 +27,7 @@ def test_the_whole_way_and_again(lang: str, work: Path, capsys: Capture, monkeyp
     words = ["quickstart", "--lang", lang, "--budget", "2s", "--folder", "first"]
     main(words)
     told = capsys.readouterr().out
-    for part in ("word2vec", "fasttext", "elmo-tiny", "bert-tiny-modern", "scratch", "majority", "tf-idf", "[MASK]"):
+    for part in ("word2vec", "fasttext", "elmo-tiny", "modernbert-1m", "scratch", "majority", "tf-idf", "[MASK]"):
         assert part in told
     assert ("nothing was trained" if lang == "en" else "没有重新训练") not in told
     assert f"firth serve --folder first/{lang}" in told
@@ -35,7 +35,7 @@ def test_the_whole_way_and_again(lang: str, work: Path, capsys: Capture, monkeyp
     main(words)
     assert ("nothing was trained" if lang == "en" else "没有重新训练") in capsys.readouterr().out
     runs = {path.parent.name for path in (work / "first").rglob("firth.json")}
-    assert {"word2vec", "fasttext", "elmo-tiny", "bert-tiny-modern", "scratch"} <= runs
+    assert {"word2vec", "fasttext", "elmo-tiny", "modernbert-1m", "scratch"} <= runs
 
 
 def test_parts_are_distinct_and_even() -> None:

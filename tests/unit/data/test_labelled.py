@@ -184,3 +184,17 @@ def test_parquet_that_breaks_off_later(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(pyarrow.parquet.ParquetFile, "iter_batches", broken)
     with pytest.raises(FirthError, match=r"a\.parquet: not a complete parquet file \(bad page\)"):
         read_texts(str(tmp_path / "a.parquet"))
+
+
+def test_lines_of_fasttext(tmp_path: Path) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text("__label__good a fine  film\n\nnot so fine __label__bad\n", encoding="utf-8")
+    found = read_texts(str(path))
+    assert [(example.text, example.label) for example in found] == [("a fine film", "good"), ("not so fine", "bad")]
+    assert found[1].where.endswith("train.txt:3")
+    path.write_text("__label__good a\n__label__a __label__b c\n", encoding="utf-8")
+    with pytest.raises(FirthError, match=r"train\.txt:2: 2 labels where one is expected"):
+        read_texts(str(path))
+    path.write_text("__label__good a\nno label\n", encoding="utf-8")
+    with pytest.raises(FirthError, match=r"train\.txt:2: 0 labels"):
+        read_texts(str(path))

@@ -27,6 +27,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "tasks": {"num_tasks": 3},
     "modern": {"positions": "rotary", "norm": "rms", "norm_first": True, "gated": True, "bias": False},
     "rotary": {"positions": "rotary", "norm_first": True},
+    "as ModernBERT": {
+        "positions": "rotary",
+        "rotary_base": 500.0,
+        "norm_first": True,
+        "first_norm": False,
+        "gated": True,
+        "bias": False,
+        "num_segments": 0,
+    },
     "relative": {"positions": "relative", "activation": "relu"},
     "no positions": {"positions": "none", "activation": "gelu_tanh", "gated": True},
     "no bias": {"bias": False},
@@ -82,7 +91,7 @@ def test_the_same_numbers(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(first[:, 0], wanted[-1][:, 0], atol=2e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["plain", "modern", "relative"])
+@pytest.mark.parametrize("name", ["plain", "modern", "as ModernBERT", "relative"])
 def test_int8_is_near(name: str, tmp_path: Path) -> None:
     encoder = build(**VARIANTS[name])
     layers, _ = run(tmp_path / "model.onnx", encoder, int8=True)

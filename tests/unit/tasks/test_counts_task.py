@@ -73,6 +73,7 @@ def test_counts_are_described_and_no_base(tmp_path: Path) -> None:
     trained = firth.finetune("classify", base="counts", **paths, out=tmp_path / "run")  # type: ignore[arg-type]
     assert trained.describe()["abilities"] == ["predict"]
     assert trained.describe()["labels"] == ["en", "zh"]
+    assert firth.explain(tmp_path / "run", "The map.") is not None  # by occlusion: there is no network
     with pytest.raises(FirthError, match="made of the texts of one task"):
         firth.finetune("classify", base=tmp_path / "run", **paths, out=tmp_path / "more")  # type: ignore[arg-type]
 

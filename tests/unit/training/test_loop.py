@@ -38,20 +38,22 @@ def train(loop: Loop, steps: int) -> list[float]:
     return losses
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize(("rows", "accumulation"), [(4, 2), (2, 4), (1, 8)])
 def test_accumulation_equals_the_big_batch(
-    tiny_config: RunConfig, corpus: Corpus, tmp_path: Path, rows: int, accumulation: int
+    tiny_config: RunConfig, corpus: Corpus, tmp_path: Path, rows: int, accumulation: int, optimizer: str
 ) -> None:
     """The rows, masks and weights of the sum are the same; only the order of float32 additions
     differs, so the numbers agree to rounding (not to the last bit)."""
-    big = build_loop(tiny_config, corpus, tmp_path, "batch_size=8", "learning_rate=1e-3")
+    usual = (f"optimizer={optimizer}", "learning_rate=1e-3")
+    big = build_loop(tiny_config, corpus, tmp_path, "batch_size=8", *usual)
     small = build_loop(
         tiny_config,
         corpus,
         tmp_path,
         f"batch_size={rows}",
         f"gradient_accumulation={accumulation}",
-        "learning_rate=1e-3",
+        *usual,
     )
     assert train(big, 3) == pytest.approx(train(small, 3), abs=1e-6)
     for name, value in big.module.state_dict().items():
@@ -183,6 +185,19 @@ def test_interrupted_and_resumed_is_the_same_run(
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if line["event"] == "train"] == [1, 2, 3, 4, 5, 6]
     assert [line["step"] for line in lines if line["event"] == "evaluate"] == [3, 6]
+
+
+def test_muon_goes_on_exactly(
+    tiny_config: RunConfig, corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_config.override(["optimizer=muon"])
+    firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "whole")
+    monkeypatch.setattr("firth.training.loop._REPORT_S", 0.0)
+    with pytest.raises(Interrupted):
+        firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "parts", progress=StopAt())
+    firth.pretrain(resume=tmp_path / "parts")
+    whole, parts = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts"))
+    assert whole == parts
 
 
 def test_budget_fixes_the_steps(

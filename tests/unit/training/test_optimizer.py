@@ -4,7 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from firth.core.registry import TrainingConfig
+from firth.core.errors import FirthError
+from firth.core.registry import RunConfig, TrainingConfig
+from firth.corpus.format import Corpus
+from firth.models.pretrain import configure
+from firth.models.shared.pretraining import find_pretraining
 from firth.models.xlnet.network import RelativeAttention
 from firth.nn.attention import RelativeBias
 from firth.training.optimizer import build_optimizer, learning_rate, set_rate
@@ -63,6 +67,31 @@ def test_decay_groups() -> None:
         matrix = value.ndim > 1 and not name.endswith("bias")
         factor = 0.95 if name in ("dense.weight", "table.weight") or (name.startswith("heads") and matrix) else 1.0
         torch.testing.assert_close(value, before[name] * factor)
+
+
+def test_muon_takes_the_matrices_of_blocks(corpus: Corpus, tiny_config: RunConfig) -> None:
+    """Tables, heads, norms and biases stay with AdamW, under the plain rate."""
+    config = configure(tiny_config, corpus)
+    module = find_pretraining(config)(config, corpus).module
+    optimizer = build_optimizer(module, TrainingConfig(optimizer="muon", muon_rate=3.0))
+    set_rate(optimizer, 0.1)
+    names = {parameter: name for name, parameter in module.named_parameters()}
+    found = {
+        (names[parameter], group["maps"], round(group["lr"], 6))
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    }
+    kinds = {"attention.qkv": 3, "attention.out": 1, "ffn.inner": 1, "ffn.outer": 1}
+    assert {one for one in found if one[1]} == {
+        (f"model.blocks.{layer}.{kind}.weight", maps, 0.3) for layer in range(2) for kind, maps in kinds.items()
+    }
+    assert {rate for _, maps, rate in found if not maps} == {0.1}
+    assert len(found) == len(names)
+
+
+def test_muon_needs_blocks() -> None:
+    with pytest.raises(FirthError, match="optimizer=muon is for Transformers"):
+        build_optimizer(nn.LSTM(3, 3), TrainingConfig(optimizer="muon"))
 
 
 def test_frozen_weights_are_left_out() -> None:

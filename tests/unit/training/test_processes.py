@@ -74,13 +74,17 @@ def test_two_ranks_agree_on_a_budget(tiny_settings: list[str], corpus_folder: Pa
     assert (out / "checkpoints" / f"step-{facts['steps']}").is_dir()
 
 
-@pytest.mark.parametrize("recipe", ["bert-tiny", "t5-tiny"])
+@pytest.mark.parametrize(
+    ("recipe", "more"),
+    [("bert-tiny", []), ("bert-tiny", ["optimizer=muon", "learning_rate=5e-4", "embeddings=auto"]), ("t5-tiny", [])],
+)
 def test_two_ranks_equal_accumulation(
-    recipe: str, tiny_settings: list[str], corpus_folder: Path, tmp_path: Path
+    recipe: str, more: list[str], tiny_settings: list[str], corpus_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "ranks"
-    run_ranks(recipe, "--corpus", corpus_folder, "--out", out, "--steps", 6, *tiny_settings)
-    config = find_run_recipe(recipe).override([*tiny_settings, "steps=6", "gradient_accumulation=2"])
+    settings = [*tiny_settings, *more]
+    run_ranks(recipe, "--corpus", corpus_folder, "--out", out, "--steps", 6, *settings)
+    config = find_run_recipe(recipe).override([*settings, "steps=6", "gradient_accumulation=2"])
     firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "alone")
     together, alone = (load_file(folder / "model.safetensors") for folder in (out, tmp_path / "alone"))
     assert together.keys() == alone.keys()

@@ -35,7 +35,7 @@ def test_f_is_the_papers() -> None:
 def counted(corpus: Corpus, folder: Path, threads: int, memory: int, symmetric: bool) -> np.ndarray:
     folder.mkdir()
     vocabulary = view_vocabulary(corpus, 1, None)
-    plan = Plan(unit_starts(corpus, "document"), 512, threads, 1)
+    plan = Plan(unit_starts(corpus.train, "document"), 512, threads, 1)
     counting = Counting(corpus.train.tokens, len(vocabulary), plan, 6, symmetric, memory, threads)
     paths = counting.write_runs(folder)
     table = np.zeros((len(vocabulary), len(vocabulary)))
@@ -48,7 +48,7 @@ def counted(corpus: Corpus, folder: Path, threads: int, memory: int, symmetric: 
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_counts_are_the_same_however_they_are_spilled(words: Corpus, tmp_path: Path, symmetric: bool) -> None:
     expected = np.zeros((30, 30))
-    starts = unit_starts(words, "document")
+    starts = unit_starts(words.train, "document")
     for first, last in pairwise(starts):
         text = words.train.tokens[first:last].tolist()
         for place, word in enumerate(text):
@@ -66,7 +66,7 @@ def test_buckets_hold_every_cell_once_by_block(words: Corpus, tmp_path: Path) ->
     from firth.vectors.glove import CELL
 
     vocabulary = view_vocabulary(words, 1, None)
-    plan = Plan(unit_starts(words, "document"), 512, 2, 1)
+    plan = Plan(unit_starts(words.train, "document"), 512, 2, 1)
     counting = Counting(words.train.tokens, len(vocabulary), plan, 6, True, 100_000, 2)
     total = write_buckets(counting, tmp_path / "cells", 4, 0)
     parts = [np.fromfile(path, CELL) for path in sorted((tmp_path / "cells").glob("bucket-*"))]

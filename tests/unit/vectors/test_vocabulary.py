@@ -1,6 +1,7 @@
 """Views of the vocabulary, subsampling, noise, the tree, and n-grams."""
 
 import heapq
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from firth.vectors.vocabulary import (
     keep_table,
     noise_probabilities,
     noise_table,
+    number_types,
     view_vocabulary,
     word_buckets,
     word_ngrams,
@@ -38,11 +40,34 @@ def test_views_are_taken_when_training(tmp_path: Path) -> None:
         view_vocabulary(corpus, 5, None)
 
 
-def test_a_corpus_of_pieces_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("some words and more words\n" * 50)
-    prepare([str(tmp_path / "text.txt")], tmp_path / "pieces", TokensConfig(vocab_size=300), heldout=0.0, workers=1)
-    with pytest.raises(FirthError, match="static vectors need words"):
-        view_vocabulary(Corpus.open(tmp_path / "pieces"), 1, None)
+def piece_corpus(folder: Path, kind: str = "wordpiece") -> Corpus:
+    (folder / "text.txt").write_text("some words and more words\n" * 50)
+    tokens = TokensConfig.build({"kind": kind, "vocab_size": 300}, "test")
+    prepare([str(folder / "text.txt")], folder / "pieces", tokens, heldout=0.0, workers=1)
+    return Corpus.open(folder / "pieces")
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "characters"])
+def test_pieces_by_falling_frequency(tmp_path: Path, kind: str) -> None:
+    """Every ordinary piece that occurs, and which number each id of the corpus has."""
+    corpus = piece_corpus(tmp_path, kind)
+    vocabulary = view_vocabulary(corpus, 1, None)
+    counts = Counter(np.asarray(corpus.train.tokens).tolist())
+    names = {number: corpus.pieces.token(number) for number in counts}
+    wanted = {names[number]: count for number, count in counts.items() if names[number].strip()}
+    assert dict(zip(vocabulary.words, vocabulary.counts.tolist(), strict=True)) == wanted
+    assert vocabulary.counts.tolist() == sorted(vocabulary.counts.tolist(), reverse=True)
+    remap = number_types(corpus, vocabulary)
+    assert remap is not None
+    for number, name in names.items():
+        known = int(remap[number])
+        assert vocabulary.words[known] == name if name.strip() else known == len(vocabulary)
+    assert int(remap[corpus.pieces.special_ids[0]]) == len(vocabulary)
+
+
+def test_words_keep_their_numbers(tmp_path: Path) -> None:
+    corpus = word_corpus(tmp_path, ["b b a"])
+    assert number_types(corpus, view_vocabulary(corpus, 1, None)) is None
 
 
 def test_a_grown_vocabulary_adds_counts_and_numbers_the_types(tmp_path: Path) -> None:
@@ -129,7 +154,7 @@ def test_bags_have_the_word_first_and_only_buckets_in_use() -> None:
 
 
 def test_the_plan_covers_every_token_once(words: Corpus) -> None:
-    starts = unit_starts(words, "sentence")
+    starts = unit_starts(words.train, "sentence")
     assert starts[0] == 0
     assert starts[-1] == words.info.train.tokens
     plan = Plan(starts, 500, 3, 2)
@@ -146,4 +171,10 @@ def test_the_plan_covers_every_token_once(words: Corpus) -> None:
 
 def test_a_long_document_is_cut(tmp_path: Path) -> None:
     corpus = word_corpus(tmp_path, ["w " * (2 * MAX_UNIT + 5), "short one"])
-    assert unit_starts(corpus, "document").tolist() == [0, MAX_UNIT, 2 * MAX_UNIT, 2 * MAX_UNIT + 5, 2 * MAX_UNIT + 7]
+    assert unit_starts(corpus.train, "document").tolist() == [
+        0,
+        MAX_UNIT,
+        2 * MAX_UNIT,
+        2 * MAX_UNIT + 5,
+        2 * MAX_UNIT + 7,
+    ]

@@ -40,8 +40,8 @@ from firth.tasks.finetune import MADE, SCRATCH, load_base
 from firth.tasks.run import Source
 
 Stage = Callable[[str], AbstractContextManager[Progress | None]]
-SMALL = ("word2vec", "fasttext", "elmo-tiny", "bert-tiny-modern", SCRATCH)
-USUAL = ("word2vec", "fasttext", "glove", "lstm-lm", "elmo-tiny", "bert-mini-modern", SCRATCH)
+SMALL = ("word2vec", "fasttext", "elmo-tiny", "modernbert-1m", SCRATCH)
+USUAL = ("word2vec", "fasttext", "glove", "lstm-lm", "elmo-tiny", "modernbert-10m", SCRATCH)
 _SMALL_S = 900.0
 
 

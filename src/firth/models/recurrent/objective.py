@@ -232,6 +232,10 @@ class RecurrentPretraining(Pretraining):
         if tokens.tokens != self.objective.view.tokens.tokens:  # type: ignore[union-attr]
             self._read_as(tokens)
 
+    def token_names(self) -> list[str]:
+        tokens = self.objective.view.tokens
+        return list(tokens.tokens) if isinstance(tokens, WordTokens) else super().token_names()
+
     def _read_as(self, tokens: WordTokens) -> None:
         """Another text with the words of the model; how often they occur there is what noise is drawn by."""
         config = self.config

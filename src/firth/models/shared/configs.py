@@ -18,7 +18,7 @@ class EncoderConfig(Config):
     num_heads: Positive = 12
     ffn_dim: Positive = 3072
     max_positions: Positive = 512
-    num_segments: Positive = 2
+    num_segments: Annotated[int, Field(ge=0)] = 2  # 0: texts of a pair are told apart by their special tokens alone
     num_tasks: Annotated[int, Field(ge=0)] = 0  # above 0: a vector for each training task is added to the tokens
     dropout_prob: Probability = 0.1
     attention_dropout_prob: Probability = 0.1
@@ -26,7 +26,10 @@ class EncoderConfig(Config):
     gated: bool = False
     norm: Literal["layer", "rms"] = "layer"
     norm_first: bool = False
+    first_norm: bool = True  # false, with norm_first: the first block reads the embeddings as they are, normed already
     positions: Literal["learned", "rotary", "relative", "none"] = "learned"
+    rotary_base: Annotated[float, Field(gt=1)] = 10000.0
+    local_start: bool = False  # with rotary positions: heads begin by looking at neighbours
     bias: bool = True
     norm_eps: Annotated[float, Field(gt=0)] = 1e-12
     init_std: Annotated[float, Field(gt=0)] = 0.02
@@ -46,6 +49,10 @@ class EncoderConfig(Config):
             raise ValueError(
                 f"rotary positions need heads of even size, not {self.hidden_dim // self.num_heads}: change num_heads or hidden_dim"
             )
+        if self.local_start and (self.positions != "rotary" or self.token_dim != self.hidden_dim):
+            raise ValueError("local_start needs positions=rotary and embeddings as wide as the rest: leave it out")
+        if not self.first_norm and not self.norm_first:
+            raise ValueError("first_norm=false is for norms that come first: set norm_first=true with it")
         return self
 
 

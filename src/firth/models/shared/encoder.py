@@ -28,7 +28,7 @@ class Embeddings(nn.Module):
         super().__init__()
         self.dropout_prob = config.dropout_prob
         self.tokens = nn.Embedding(config.vocab_size, config.token_dim)
-        self.segments = nn.Embedding(config.num_segments, config.token_dim)
+        self.segments = nn.Embedding(config.num_segments, config.token_dim) if config.num_segments else None
         self.positions = nn.Embedding(config.max_positions, config.token_dim) if config.positions == "learned" else None
         self.tasks = nn.Embedding(config.num_tasks, config.token_dim) if config.num_tasks else None
         self.norm = build_norm(config.norm, config.token_dim, config.norm_eps, config.bias)
@@ -42,7 +42,8 @@ class Embeddings(nn.Module):
     ) -> torch.Tensor:
         """Without segments or tasks all are 0."""
         hidden = self.tokens(ids_BT)
-        hidden = hidden + (self.segments.weight[0] if segments_BT is None else self.segments(segments_BT))
+        if self.segments is not None:
+            hidden = hidden + (self.segments.weight[0] if segments_BT is None else self.segments(segments_BT))
         if self.positions is not None:
             hidden = hidden + self.positions(positions_BT)
         if self.tasks is not None:
@@ -71,6 +72,8 @@ class Encoder(TokenNetwork):
             self.__dict__["embeddings"] = embeddings  # past nn.Module, which would register it here too
         self.project = nn.Linear(config.token_dim, config.hidden_dim) if config.token_dim != config.hidden_dim else None
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_layers))
+        if not config.first_norm:
+            self.blocks[0].attention_norm = nn.Identity()
         self.final_norm = (
             build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias) if config.norm_first else None
         )
@@ -113,7 +116,7 @@ class Encoder(TokenNetwork):
         """How far queries and keys are turned, where positions are rotary."""
         if self.config.positions != "rotary":
             return None
-        return rotary_angles(positions_BT, self.config.hidden_dim // self.config.num_heads)
+        return rotary_angles(positions_BT, self.config.hidden_dim // self.config.num_heads, self.config.rotary_base)
 
     def forward(self, inputs: Inputs) -> Layers:
         """Every layer, for features, probes and mixes."""
@@ -238,6 +241,40 @@ def _groups(lens: Sequence[int]) -> Groups:
             found.append((first, 1, length))
         first += length
     return found
+
+
+_OFFSETS = (-1, 1, -2, 2)  # whom heads look at in the beginning, in turn
+_PEAK = 2.0  # how much more the neighbour is worth, in the units of scores, for each of the
+_FASTEST = 6  # angles that turn fastest, which tell near places apart
+_COMMON = 2.0  # how much all tokens have in common, in deviations of the table
+
+
+@torch.no_grad()
+def look_near(encoder: Encoder, generator: torch.Generator) -> None:
+    """Heads begin by looking at a neighbour, the one before, the one behind and so on, which a short training is slow to find.
+
+    All tokens get a common part, and the queries and keys of a head read that part alone: such that their product after rotation
+    is largest at the head's distance. A common part changes no score of the output, where every token has it.
+    """
+    config, table = encoder.config, encoder.embeddings.tokens.weight
+    width, size = config.hidden_dim, config.hidden_dim // config.num_heads
+    common_D = torch.randn(width, generator=generator)
+    common_D = (common_D - common_D.mean()) / (common_D - common_D.mean()).norm()
+    table += _COMMON * float(table.std()) * width**0.5 * common_D
+    height = (_PEAK * size**0.5) ** 0.5 / (width / 2) ** 0.5  # of a normed row half of the square is common, about
+    first = torch.arange(min(_FASTEST, size // 2))
+    speeds = config.rotary_base ** (-2.0 * first / size)
+    for number, (block, head) in enumerate(
+        (block, head) for block in encoder.blocks for head in range(config.num_heads)
+    ):
+        assert isinstance(block, Block)
+        turn = -_OFFSETS[number % len(_OFFSETS)] * speeds
+        query_K, key_K = torch.zeros(size), torch.zeros(size)
+        query_K[first] = height
+        key_K[first], key_K[first + size // 2] = height * turn.cos(), height * turn.sin()
+        rows_HKD = block.attention.qkv.weight.view(3, config.num_heads, size, width)
+        rows_HKD[0, head] += torch.outer(query_K, common_D)
+        rows_HKD[1, head] += torch.outer(key_K, common_D)
 
 
 class TokenHead(nn.Module):

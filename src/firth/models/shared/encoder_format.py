@@ -70,6 +70,11 @@ def held_by_bert(config: EncoderConfig, heads: set[str]) -> EncoderConfig | None
     return config if fits and "replaced_head" not in heads else None
 
 
+SaveEncoder = Callable[[Path, EncoderConfig, Weights, dict[str, Weights], int], None]
+"""(folder, settings, weights, heads that have names there, id of the padding)."""
+LoadEncoder = Callable[[Path], tuple[EncoderConfig, Weights, dict[str, Weights]]]
+
+
 @dataclass(frozen=True)
 class EncoderFormat:
     """What the published directory of a model calls its parts."""
@@ -85,6 +90,8 @@ class EncoderFormat:
     switch: str | None = None  # a setting that must be true for those further settings to count
     held: Callable[[EncoderConfig, set[str]], EncoderConfig | None] = held_by_bert
     """The settings that such a directory says of a model with these heads; None where it cannot hold the model."""
+    save: SaveEncoder | None = None  # where the directory is laid out unlike BERT's: how it is written,
+    load: LoadEncoder | None = None  # and how it is read
 
 
 def bert_heads(model_type: str) -> dict[str, dict[str, str]]:
@@ -152,7 +159,10 @@ def save_encoder(folder: Path, config: EncoderConfig, encoder: Weights, heads: d
         others = {part: weights for part, weights in heads.items() if part not in kind.heads}
         if others:
             save_tensors(folder / _HEADS, join_parts(others))
-        save_published(folder, held, encoder, placed, pad_id, kind)
+        if kind.save is not None:
+            kind.save(folder, held, encoder, placed, pad_id)
+        else:
+            save_published(folder, held, encoder, placed, pad_id, kind)
         return
     save_tensors(folder / "model.safetensors", join_parts({"encoder": encoder, **heads}))
     write_json(folder / "config.json", {"model_type": _OWN, "pad_token_id": pad_id, "encoder": config.model_dump()})
@@ -162,7 +172,7 @@ def load_encoder(folder: Path) -> tuple[EncoderConfig, Weights, dict[str, Weight
     """Config, the encoder's weights and those of the heads that are there."""
     kind = find_encoder_format(folder)
     if kind is not None:
-        config, encoder, heads = load_published(folder, kind)
+        config, encoder, heads = load_published(folder, kind) if kind.load is None else kind.load(folder)
         others = split_parts(load_tensors(folder / _HEADS)) if (folder / _HEADS).is_file() else {}
         return config, encoder, {**heads, **others}
     where = folder / "config.json"

@@ -19,7 +19,7 @@ from firth.core.registry import find_spec
 from firth.core.types import Batch, Losses, Objective, SizedRows
 from firth.corpus.format import Corpus, require_same_tokens
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder import Encoder
+from firth.models.shared.encoder import Encoder, look_near
 from firth.models.shared.encoder_format import load_encoder, save_encoder
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.rows import Specials, specials_of
@@ -139,6 +139,10 @@ class Pretraining:
         """Random weights before training."""
         initialize(self.module, getattr(self.config.model, "init_std", 0.02), generator)
 
+    def token_names(self) -> list[str]:
+        """The tokens of the rows of the token table, as a vocabulary writes them."""
+        return [self.corpus.pieces.token(number) for number in range(self.corpus.info.vocab_size)]
+
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, Any]:
         """More than ``evaluate`` gives during training, for ``firth evaluate``; a word about a score is text."""
         return {}
@@ -235,6 +239,11 @@ class EncoderPretraining(Pretraining):
         require_same_tokens(Pieces.load(base), corpus, base)
         return config
 
+    def initialize(self, generator: torch.Generator) -> None:
+        super().initialize(generator)
+        if self.model.config.local_start:
+            look_near(self.model, generator)
+
     def start_from(self, base: Path) -> None:
         _, encoder, heads = load_encoder(base)
         self.model.load_state_dict(encoder)
@@ -246,7 +255,7 @@ class EncoderPretraining(Pretraining):
         """A directory that transformers reads where it knows such a model."""
         heads = {name: dict(head.state_dict()) for name, head in self.objective.heads().items()}
         save_encoder(folder, self.model.config, dict(self.model.state_dict()), heads, self.objective.specials.pad_id)
-        self.corpus.pieces.save(folder)
+        self.corpus.pieces.save(folder, segments=self.model.config.num_segments > 0)
 
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
         """Pseudo-perplexity over the first sentences of held-out documents, each token hidden in turn."""

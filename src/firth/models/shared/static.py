@@ -21,6 +21,7 @@ from firth.core.run import Run
 from firth.core.types import Encoding, Inputs, Layers, Network, TextReader
 from firth.models.shared.model import Found, Model, TextLayers, require_pool
 from firth.nn.layers import TokenNetwork
+from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.word_tokens import white_spans
 from firth.tokenizers.words import split_words
 from firth.vectors.formats import load_vectors
@@ -76,10 +77,18 @@ class StaticModel(Model):
     kind = "static vectors"
     spec_name = "word2vec"
 
-    def __init__(self, vectors: WordVectors, whitespace_only: bool = False) -> None:
-        """``whitespace_only``: texts are parted as those that the vectors were learned from."""
-        self.vectors, self.whitespace_only = vectors, whitespace_only
+    def __init__(self, vectors: WordVectors, whitespace_only: bool = False, pieces: Pieces | None = None) -> None:
+        """``whitespace_only`` or ``pieces``: texts are parted as those that the vectors were learned from."""
+        self.vectors, self.whitespace_only, self.pieces = vectors, whitespace_only, pieces
         self.dim = vectors.dim
+
+    def _cut(self, text: str | list[str]) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+        """The words or pieces of a text, their characters in it, and which word of the text each belongs to."""
+        if self.pieces is not None:
+            found = self.pieces.encode(text, add_special=False, read_special=False)
+            return found.tokens, found.offsets, found.words
+        words, offsets = words_of(text, self.whitespace_only)
+        return words, offsets, np.arange(len(words))
 
     @property
     def num_parameters(self) -> int:
@@ -101,13 +110,13 @@ class StaticModel(Model):
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """One layer; zeros for words that nobody knows."""
-        words, offsets = words_of(text, self.whitespace_only)
+        words, offsets, places = self._cut(text)
         hidden = np.zeros((1, len(words), self.dim), np.float32)
         for place, word in enumerate(words):
             row = self._row(word)
             if row is not None:
                 hidden[0, place] = row
-        return TextLayers(words, offsets, np.arange(len(words)), hidden)
+        return TextLayers(words, offsets, places, hidden)
 
     def reader(self) -> TextReader:
         """The table for a task. Words that the table lacks but n-grams can spell get rows as they are met."""
@@ -128,9 +137,9 @@ class StaticModel(Model):
             return numbers[word]
 
         def tokenize(text: str | list[str]) -> Encoding:
-            words, offsets = words_of(text, self.whitespace_only)
+            words, offsets, places = self._cut(text)
             ids = np.asarray([number_of(word) for word in words], np.int64)
-            return Encoding(ids, offsets, np.arange(len(words)), words, np.zeros(len(words), np.int64))
+            return Encoding(ids, offsets, places, words, np.zeros(len(words), np.int64))
 
         return TextReader(self.kind, module, tokenize, self.dim, num_layers=1, max_len=None)
 
@@ -142,7 +151,7 @@ class StaticModel(Model):
         texts = [texts] if isinstance(texts, str) else list(texts)
         found = np.zeros((len(texts), self.dim), np.float32)
         for place, text in enumerate(texts):
-            words, _ = words_of(text, self.whitespace_only)
+            words, _, _ = self._cut(text)
             rows = [row for word in words if (row := self._row(word)) is not None]
             if rows:
                 found[place] = np.mean(rows, axis=0) if pool == "mean" else np.max(rows, axis=0)
@@ -219,7 +228,8 @@ def load_static(path: Path) -> StaticModel:
     """A finished run of static vectors, or a file of vectors."""
     if not path.is_dir():
         return StaticModel(load_vectors(path))
-    return StaticModel(load_run(path), Run.open(path).record.word_split == "whitespace")
+    pieces = Pieces.load(path) if (path / "tokenizer.json").is_file() else None
+    return StaticModel(load_run(path), Run.open(path).record.word_split == "whitespace", pieces)
 
 
 _SHIFT = 32

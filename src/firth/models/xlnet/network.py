@@ -59,6 +59,10 @@ class RelativeAttention(nn.Module):
         self.segment_bias = nn.Parameter(torch.zeros(num_heads, 1, head_dim))
         self.segments = nn.Parameter(torch.zeros(num_heads, 2, head_dim))
 
+    def matrices(self) -> dict[str, int]:
+        """For Muon: weights, and how many maps are kept in each."""
+        return {"query.weight": 1, "key_value.weight": 2, "distance.weight": 1, "out.weight": 1}
+
     def _heads(self, hidden_BTD: torch.Tensor) -> torch.Tensor:
         return hidden_BTD.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 

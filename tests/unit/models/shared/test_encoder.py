@@ -5,9 +5,11 @@ import itertools
 import pytest
 import torch
 
+from firth.core.errors import FirthError
 from firth.core.types import Inputs
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder import Encoder
+from firth.models.shared.encoder import Encoder, look_near
+from firth.nn.blocks import initialize
 
 OPTIONS = [
     {"positions": positions, "norm_first": norm_first, "norm": norm, "gated": gated, "bias": bias}
@@ -23,6 +25,7 @@ OPTIONS = [
         ),
     )
 ]
+OPTIONS.append({"positions": "rotary", "norm_first": True, "first_norm": False, "gated": True, "num_segments": 0})
 LENS = (5, 9, 3)  # of the sequences that are packed into one row of 20
 
 
@@ -129,3 +132,28 @@ def test_segments() -> None:
     ids = torch.randint(0, 50, (1, 6))
     assert torch.equal(encoder.last(Inputs(ids)), encoder.last(Inputs(ids, segments=torch.zeros_like(ids))))
     assert not torch.allclose(encoder.last(Inputs(ids)), encoder.last(Inputs(ids, segments=torch.ones_like(ids))))
+
+
+@pytest.mark.parametrize("settings", [{}, {"first_norm": False, "gated": True, "bias": False, "num_segments": 0}])
+def test_heads_begin_by_looking_at_neighbours(settings: dict[str, object]) -> None:
+    """Before any training each head of the first block looks at its own neighbour most, wherever that stands."""
+    usual = {"vocab_size": 200, "hidden_dim": 128, "num_layers": 2, "num_heads": 4, "ffn_dim": 64, "local_start": True}
+    config = EncoderConfig.build({**usual, "positions": "rotary", "norm_first": True, **settings}, "test")
+    encoder, generator = Encoder(config).eval(), torch.Generator().manual_seed(0)
+    initialize(encoder, 0.02, generator)
+    look_near(encoder, generator)
+    ids = torch.randint(200, (3, 20), generator=generator)
+    with torch.no_grad():
+        weights_LBHTT = encoder.attention(Inputs(ids))
+    for head, offset in enumerate((-1, 1, -2, 2)):
+        places = torch.arange(3, 17)
+        looked = weights_LBHTT[0, :, head, places].argmax(-1)
+        assert float((looked == places + offset).float().mean()) > 0.9, (head, offset)
+        assert float(weights_LBHTT[0, :, head, places, places + offset].mean()) > 0.3
+
+
+def test_a_local_start_needs_rotary_positions() -> None:
+    with pytest.raises(FirthError, match="local_start needs positions=rotary"):
+        EncoderConfig.build({"local_start": True}, "test")
+    with pytest.raises(FirthError, match="first_norm=false is for norms that come first"):
+        EncoderConfig.build({"first_norm": False}, "test")
