@@ -53,23 +53,25 @@ def find_word_spans(text: str) -> list[tuple[int, int]]:
 
 @cache
 def _letters() -> NDArray[np.uint8]:
-    """Which characters below ``_SIZE`` are ideographs (3), Latin letters beyond ASCII (2), other letters or marks (1)."""
-    kinds = np.zeros(_SIZE + 1, np.uint8)
-    kinds[_SIZE] = 3  # all above: the rarer ideographs
+    """Which characters below U+10000 are ideographs (3), Latin letters beyond ASCII (2), other letters or marks (1)."""
+    kinds = np.zeros(_SIZE, np.uint8)
     codes = np.frombuffer(_EVERY.encode("utf-32-le"), np.uint32)
     # Wide forms of ASCII are written in Chinese texts.
     others = r"[[\p{L}\p{M}]--[\p{Han}\u3001-\u303f\uff01-\uff65]]+"
     for kind, pattern in ((1, others), (2, r"[\p{Latin}--[\uff21-\uff5a]]+"), (3, r"\p{Han}+")):
         for match in regex.finditer(pattern, _EVERY, regex.V1):
             kinds[codes[match.start() : match.end()]] = kind
-    return kinds
+    return kinds[:0x10000].copy()
 
 
 def mostly_ideographs(text: str) -> bool:
     """Whether nine tenths of the letters that are not Latin are ideographs (else it is Japanese, Korean...), and Latin
     letters beyond ASCII, which a Chinese dictionary takes apart, are not more than those."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    _, others, latin, ideographs = np.bincount(_letters()[np.minimum(codes, _SIZE)], minlength=4).tolist()
+    kinds = _letters()[np.frombuffer(text.encode("utf-16-le", "surrogatepass"), np.uint16)]
+    others, latin = np.count_nonzero(kinds == 1), np.count_nonzero(kinds == 2)
+    if not others and not latin:
+        return True
+    ideographs = np.count_nonzero(kinds == 3)
     return bool(ideographs >= _CHINESE_SHARE * (ideographs + others) and ideographs >= latin)
 
 
@@ -89,7 +91,18 @@ def may_lack_spaces(data: bytes) -> bool:
     if not any(lead in data for lead in leads):
         return False
     codes = np.frombuffer(data, np.uint8)
-    return bool(pairs[codes[:-1].astype(np.uint16) << 8 | codes[1:]].any())
+    may_begin = np.zeros(256, np.bool_)
+    may_begin[[lead[0] for lead in leads]] = True
+    places = np.flatnonzero(may_begin[codes[:-1]])
+    places = places[pairs[codes[places].astype(np.uint16) << 8 | codes[places + 1]]]
+    # Wide tildes and bars share two bytes with narrow kana.
+    return bool(
+        (
+            (codes[places] != 0xEF)
+            | (codes[np.minimum(places + 2, len(codes) - 1)] >= 0xA6)
+            | (codes[places + 1] != 0xBD)
+        ).any()
+    )
 
 
 def has_unspaced(text: str) -> bool:

@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.tokenizers.scripts import ENDS, find_word_spans, has_unspaced, mostly_ideographs
+from firth.tokenizers.scripts import ENDS, find_word_spans, has_unspaced, may_lack_spaces, mostly_ideographs
 
 _HAN = (
     (0x4E00, 0x9FFF),
@@ -42,7 +42,12 @@ _HAN_RE = re.compile(f"[{HAN_CLASS}]")
 _LEADS = re.compile(rb"[\xe3-\xe9\xef\xf0]")
 _WIDE_ENDS = frozenset(ENDS)
 _CLOSERS = "\"'”’»›」』】》）)]"
-_BORDER = re.compile(rf"([.!?…{ENDS}]+|\n)(?:(?<!\n)[{re.escape(_CLOSERS)}]+)?(\s*)")
+# Marks above U+FFFF stand apart: a class that holds them is searched one by one, others by a table.
+_LOW_ENDS, _HIGH_ENDS = (
+    "".join(filter(test, ENDS)) for test in (lambda char: char < "\uffff", lambda char: char > "\uffff")
+)
+_MARK = rf"(?:[.!?…{_LOW_ENDS}]|(?=[\U00010000-\U0010ffff])[{_HIGH_ENDS}])"
+_BORDER = re.compile(rf"({_MARK}+|\n)(?:(?<!\n)[{re.escape(_CLOSERS)}]+)?(\s*)")
 _ABBREVIATIONS = frozenset(
     """mr mrs ms mx dr prof rev hon st sr jr gen col lt capt sgt cpl maj cmdr adm gov sen rep pres vs etc eg ie viz cf al
     ca approx inc ltd co corp plc dept univ assn bros est ed eds jan feb apr jun jul aug sep sept oct nov dec mon tue
@@ -188,7 +193,7 @@ def is_chinese(text: str) -> bool:
 
 def lacks_spaces(text: str) -> bool:
     """Whether a text that is not Chinese has words that no space parts."""
-    return has_unspaced(text) and not is_chinese(text)
+    return may_lack_spaces(text.encode("utf-8", "surrogatepass")) and has_unspaced(text) and not is_chinese(text)
 
 
 def cut(text: str) -> list[str]:
