@@ -175,7 +175,8 @@ def test_a_training_takes_the_steps_of_the_original(word_ngrams: int, tmp_path: 
     matrices = (inputs.reshape(-1), outputs.reshape(-1))
     train_texts(texts, order, np.asarray(rates, np.float32), empty, 0, *matrices, output, 104, longest, np.uint64(1))
     np.testing.assert_allclose(outputs[:4, :100], last.outputs.matrix, atol=1e-5)
-    np.testing.assert_allclose(inputs[:, :100], last.inputs.matrix, atol=1e-5)
+    used = np.unique(rows)  # the original leaves some of the others unset: what stands there is by chance
+    np.testing.assert_allclose(inputs[used, :100], last.inputs.matrix[used], atol=1e-5)
     assert np.abs(last.outputs.matrix).max() > 0.05
 
 
