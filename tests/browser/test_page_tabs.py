@@ -114,6 +114,7 @@ def test_attention(visit: Visit) -> None:
     assert all(ink(canvas) > 0.01 for canvas in answer.locator("canvas").all())
     heads.nth(1).click()
     assert answer.locator("h3").inner_text() == "Layer 1, head 2"
+    answer.locator(".links .link-word[role=button] text").first.wait_for()
     assert heads.nth(1).get_attribute("aria-pressed") == "true"
     words = texts(answer.locator(".links .link-word[role=button] text"))
     assert [word for word in words if len(word) > 1][:3] == ["[CLS]", "The", "king"]

@@ -35,7 +35,7 @@ from firth.training.optimizer import (
 )
 from firth.training.ranks import Ranks
 
-_REPORT_S = 1.0
+_REPORT_S, _MIN_REPORTS = 1.0, 20  # a short run has a learning curve as well
 _SAVE_S = 300.0
 _MEASURED_STEPS = 9
 _TESTING = 0.2  # of a budget
@@ -219,8 +219,9 @@ class Loop:
                 self.tokens += result.tokens
                 self.seconds += elapsed
                 final = self.step == steps
-                if window.seconds > _REPORT_S or final:
-                    self._report(window, steps, history, result)
+                due = window.seconds > _REPORT_S or final
+                if due or self.step * _MIN_REPORTS // steps > (self.step - 1) * _MIN_REPORTS // steps:
+                    self._report(window, steps, history, result, shown=due)
                     window = Window()
                 if self.step % every == 0 or final:
                     self._evaluate(history)
@@ -287,7 +288,7 @@ class Loop:
 
     # -- reports, tests, checkpoints
 
-    def _report(self, window: Window, steps: int, history: History | None, result: StepResult) -> None:
+    def _report(self, window: Window, steps: int, history: History | None, result: StepResult, shown: bool) -> None:
         means = {name: window.sums[name] / max(window.counts[name], 1) for name in window.sums}
         loss = sum(self.trainable.weights.get(name, 1.0) * mean for name, mean in means.items())
         line = {
@@ -304,7 +305,7 @@ class Loop:
         }
         if history:
             history.add(line)
-        if self.ranks.first:
+        if self.ranks.first and shown:
             self.progress(line)
 
     def _evaluate(self, history: History | None) -> None:
