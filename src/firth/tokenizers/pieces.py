@@ -229,7 +229,7 @@ class Pieces:
         return text if normalizer is None else cast(str, normalizer.normalize_str(text)).strip()
 
     def save(self, folder: Path, segments: bool = True) -> None:
-        """``tokenizer.json`` and what transformers looks for beside it; ``segments=False`` for a model that knows none."""
+        """``tokenizer.json`` and the other files that transformers needs; ``segments=False`` for a model that knows none."""
         write_text(folder / "tokenizer.json", self.backend.to_str(pretty=False))
         named = {
             f"{role}_token": self.token(number)

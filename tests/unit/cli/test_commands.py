@@ -168,3 +168,16 @@ def test_the_words_are_those_of_python() -> None:
         if inspect.isfunction(function):
             known = set(inspect.signature(function).parameters)
             assert set(inspect.signature(command.callback).parameters) - own <= known | {"file"}
+
+
+def test_ctrl_c_is_not_success(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A shell must not go on after a command that was stopped."""
+
+    def stop(*given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(firth, "recipes", stop)
+    with pytest.raises(SystemExit) as stopped:
+        main(["recipes"])
+    assert stopped.value.code == 130
+    assert "stopped" in capsys.readouterr().err

@@ -126,7 +126,7 @@ _GENERATOR = "generator"
 
 
 class ElectraPretraining(EncoderPretraining):
-    """The discriminator is the model; the generator belongs to the objective and lies beside it in the run."""
+    """The discriminator is the model; the generator belongs to the objective and is stored in the run's folder generator/."""
 
     published = (*Pretraining.published, f"{_GENERATOR}/config.json", f"{_GENERATOR}/model.safetensors")
     objective: ReplacedTokens

@@ -84,7 +84,7 @@ class EncoderFormat:
     heads: Mapping[str, Mapping[str, str]]  # by the name of the part, ours: theirs
     architectures: tuple[tuple[str, str], ...]  # (heads, class): the first whose heads are all there; "" for none
     output: str  # the output table, which is the token table once more
-    outside: Mapping[str, str] = field(default_factory=dict)  # more weights of the encoder beside its blocks
+    outside: Mapping[str, str] = field(default_factory=dict)  # weights of the encoder outside its blocks
     settings: Mapping[str, str] = field(default_factory=dict)  # more settings, ours: theirs
     defaults: Mapping[str, int] = field(default_factory=dict)  # where theirs are not BERT's
     switch: str | None = None  # a setting that must be true for those further settings to count
@@ -149,7 +149,7 @@ def find_encoder_format(folder: Path) -> EncoderFormat | None:
 
 
 def save_encoder(folder: Path, config: EncoderConfig, encoder: Weights, heads: dict[str, Weights], pad_id: int) -> None:
-    """The directory of the first model that can hold this one; heads that it has no names for lie beside it."""
+    """The directory of the first model that can hold this one; heads that it has no names for go into a file of their own."""
     for spec in specs().values():
         kind = None if spec.encoder_format is None else spec.encoder_format()
         held = None if kind is None else kind.held(config, set(heads))
