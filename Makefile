@@ -5,13 +5,15 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: help quickstart test test-fast check bench clean
+.PHONY: help quickstart test test-fast check attack bench dist clean
 
 help:
 	@echo "make quickstart   which representation is worth its cost? answered on a sample, in a few minutes"
 	@echo "make test         everything that has to hold: style, types, imports, unit, parity, faults, docs"
 	@echo "make test-fast    quick unit tests and one contract per model, for daily work"
 	@echo "make check        style and types only"
+	@echo "make attack       hostile models, vectors and texts for an hour (MINUTES=60); run again, it goes on"
+	@echo "make dist         wheel and source package in dist/, tried in an empty environment"
 	@echo "make bench        what the benchmarks need; then run one of benchmarks/*.py"
 
 $(VENV)/bin/python:
@@ -55,8 +57,23 @@ test: check $(VENV)/.browser
 test-fast: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --fast
 
+MINUTES ?= 60
+attack: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python tests/faults/attack.py build/attack --minutes $(MINUTES)
+
 bench: $(VENV)/.bench
 	@ls benchmarks/*.py
 
+# built from the files in git, then installed where nothing else is, and used without the repository
+dist: | $(VENV)/bin/python
+	$(PIP) build
+	rm -rf dist build && mkdir -p build/smoke
+	$(BIN)/python -m build --quiet --outdir dist .
+	$(PYTHON) -m venv build/smoke/.venv
+	build/smoke/.venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	    "$$(grep '^torch==' constraints.txt)" dist/*.whl
+	cd build/smoke && ../../tests/smoke.sh .venv/bin/firth
+	@ls -l dist
+
 clean:
-	rm -rf $(VENV) build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

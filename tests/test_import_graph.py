@@ -24,10 +24,11 @@ MAY_IMPORT = {
     "reports": "core training.checkpoints",
     "vectors": "core data tokenizers corpus training",
     "models": "core data tokenizers corpus nn training decoding reports vectors",
-    "tasks": "core data tokenizers corpus nn training decoding reports models",
-    "evaluation": "core data tokenizers corpus nn training decoding reports vectors models tasks",
-    "exporters": "core data tokenizers corpus nn decoding models tasks",
-    "api": "core data tokenizers corpus decoding reports vectors models tasks evaluation exporters",
+    "search": "core data tokenizers models",
+    "tasks": "core data tokenizers corpus nn training decoding reports models search",
+    "evaluation": "core data tokenizers corpus nn training decoding reports vectors models search tasks",
+    "exporters": "core data tokenizers corpus nn decoding models search tasks",
+    "api": "core data tokenizers corpus decoding reports vectors models search tasks evaluation exporters",
     "serve": "core corpus training models evaluation api",
     "cli": "core data corpus reports evaluation.probe_report tasks exporters api serve __init__",
     "__init__": "core models api",
@@ -129,6 +130,19 @@ def test_no_cycle() -> None:
         for name in free:
             del graph[name]
     assert not graph, f"these files import one another in a circle: {', '.join(sorted(graph))}"
+
+
+OWN_TASKS = {"counts.py": "counts", "fasttext.py": "fasttext", "fasttext_run.py": "fasttext", "finetune.py": "counts"}
+"""Models that are themselves a form of a task, and the files that are about them."""
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if room_of(path) == "tasks"], ids=named)
+def test_tasks_know_no_single_model(path: Path) -> None:
+    """Tasks ask the contract (``Model``, ``ModelSpec``), so that a new model needs no line here."""
+    allowed = {"shared", "pretrain", OWN_TASKS.get(path.name, "shared")}
+    for found in imports(path):
+        if found.name.startswith("firth.models."):
+            assert found.name.split(".")[2] in allowed, f"{named(path)}:{found.line}: {found.name} is a single model"
 
 
 HEAVY = {"torch", "numba", "transformers", "numpy", "tokenizers", "pyarrow", "sklearn", "scipy"}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from firth.api.data import prepare as prepare
+    from firth.api.data import prepare_images as prepare_images
     from firth.api.data import prepare_pairs as prepare_pairs
     from firth.api.estimators import Classifier as Classifier
     from firth.api.estimators import Tagger as Tagger
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _MODULES = {  # where each public name is defined; it is loaded when it is asked for
-    "api.data": ("prepare", "prepare_pairs"),
+    "api.data": ("prepare", "prepare_images", "prepare_pairs"),
     "api.estimators": ("Classifier", "Tagger"),
     "api.evaluating": ("compare", "evaluate", "probe"),
     "api.tasks": ("finetune", "predict"),

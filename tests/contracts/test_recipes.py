@@ -63,9 +63,9 @@ CORPUS |= {
     "xlnet-mini": "unigram_folder",
 }
 """The fixture that holds the corpus of a recipe or a model, where it is not ``corpus_folder``."""
-RECIPES = sorted(name for name, spec in recipes().items() if spec.network)
+RECIPES = sorted(name for name, spec in recipes().items() if spec.network and not spec.reads_images)
 RECIPE = pytest.mark.parametrize("name", RECIPES)
-SMALLEST = {next(iter(spec.recipes)) for spec in specs().values() if spec.network}
+SMALLEST = {next(iter(spec.recipes)) for spec in specs().values() if spec.network and not spec.reads_images}
 """The first recipe of each model."""
 MASKED = pytest.mark.parametrize(
     "name", [name for name in RECIPES if name.startswith(("bert-", "ernie-", "unilm-")) and name not in CORPUS]

@@ -202,7 +202,7 @@ def test_it_goes_on(bases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.
 def test_bad_input(bases: dict[str, Path], run_folder: Path, tmp_path: Path) -> None:
     train = write_pairs(tmp_path / "train.tsv", 10)
     cases: dict[str, dict[str, Any]] = {
-        "does not write": {"base": run_folder, "train": train},
+        "cannot write": {"base": run_folder, "train": train},
         "no pairs of texts": {"base": bases["t5-tiny"], "train": tmp_path / "empty.jsonl"},
         "2 fields|1 field|needs two": {"base": bases["t5-tiny"], "train": tmp_path / "one.tsv"},
         "unknown": {"base": bases["t5-tiny"], "train": train, "settings": {"colour": "red"}},

@@ -95,7 +95,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "a config that is a list": (write("config.json", "[]"), ["model/config.json: not the description of a model"]),
     "a config that is no json": (write("config.json", "{"), ["model/config.json: not valid JSON"]),
     "no config": (remove("config.json"), ["model: no model here (no config.json)"]),
-    "no weights": (remove("model.safetensors"), ["model: no weights here", "copy them beside config.json"]),
+    "no weights": (remove("model.safetensors"), ["model: no weights here", "copy them into the folder of config.json"]),
     "cut-off weights": (
         lambda folder: (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-9]),
         ["model/model.safetensors: not a complete weights file", "copy it again"],

@@ -107,6 +107,7 @@ def test_the_wrong_run(run_folder: Path, task_run: Path, work: Path, capsys: Tol
     refused(["fill", task_run, "A [MASK]."], capsys, "cannot fill in masked words")
     Path("dev.tsv").write_text("text\tlabel\nUne carte\tfr\n", encoding="utf-8")
     refused(["evaluate", task_run, "--data", "dev.tsv"], capsys, "dev.tsv:2", "'fr' is unknown to this model")
+    refused(["evaluate", task_run], capsys, "a task, which is measured on labelled examples", "--data FILE")
 
 
 def test_a_run_that_exists(task_run: Path, work: Path, capsys: Told) -> None:

@@ -1,6 +1,5 @@
 """The trained model with its tokenizer."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -43,9 +42,8 @@ class NgramModel(Model):
             hidden = self.network(Inputs(torch.from_numpy(found.ids)[None])).hidden[:, 0].numpy()
         return TextLayers(found.tokens, found.offsets, found.words, hidden)
 
-    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+    def _encode_texts(self, texts: list[str], layer: int, pool: str) -> NDArray[np.float32]:
         require_layer(layer, 2)
-        texts = [texts] if isinstance(texts, str) else texts
         rows = [self.layers(text).hidden[layer] for text in texts]
         return np.stack([row.mean(0) if len(row) else np.zeros(self.dim, np.float32) for row in rows])
 

@@ -119,7 +119,7 @@ def test_a_tagger_that_was_saved_with_a_pooler(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ({"problem_type": "multi_label_classification"}, "several labels a text"),
+        ({"problem_type": "multi_label_classification"}, "several labels per text"),
         ({"is_decoder": True}, "reads from left to right"),
         ({"architectures": ["BertForMultipleChoice"]}, "a BertForMultipleChoice, a task that Firth does not know"),
     ],

@@ -1,6 +1,5 @@
 """ModernBERT directories both ways: every layer as transformers computes it."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ import torch
 from transformers import AutoModel, AutoTokenizer, ModernBertConfig, ModernBertForMaskedLM
 
 import firth
-from firth.core.errors import FirthError
 from firth.core.registry import find_run_recipe
 from firth.core.types import Inputs
 from firth.models.modernbert.format import held_by_modernbert
@@ -100,16 +98,6 @@ def test_firth_reads_transformers(run: Path, theta: float, tmp_path: Path) -> No
     assert ours.config.rotary_base == theta
     for text in TEXTS:
         agree(ours, theirs, torch.from_numpy(pieces.encode(text).ids)[None])
-
-
-def test_windows_are_refused(run: Path, tmp_path: Path) -> None:
-    data = json.loads((run / "config.json").read_text()) | {"global_attn_every_n_layers": 3}
-    for path in run.glob("*.*"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    (tmp_path / "firth.json").unlink()
-    (tmp_path / "config.json").write_text(json.dumps(data))
-    with pytest.raises(FirthError, match=r"config.json: some layers of this ModernBERT look at a window only"):
-        firth.load(tmp_path)
 
 
 def test_pairs_need_no_segments(run: Path) -> None:

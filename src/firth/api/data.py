@@ -1,4 +1,4 @@
-"""Raw text to a prepared corpus: ``prepare`` and ``prepare_pairs``."""
+"""Raw text or images to a prepared corpus: ``prepare``, ``prepare_pairs`` and ``prepare_images``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from firth.core.types import Progress
 
 if TYPE_CHECKING:
     from firth.corpus.format import CorpusInfo
+    from firth.corpus.images import ImagesInfo
     from firth.corpus.pairs import PairsInfo
 
 
@@ -158,6 +159,60 @@ def prepare_pairs(
         separate,
         heldout,
         PairFilters.build({"max_len": max_len, "max_ratio": max_ratio}, "filters"),
+        overwrite,
+        progress,
+    )
+
+
+def prepare_images(
+    images: AnyPath,
+    out: AnyPath,
+    *,
+    dev: AnyPath | None = None,
+    image_size: int = 32,
+    num_channels: int = 3,
+    heldout: float | None = None,
+    max_pixels: int = 50_000_000,
+    skip_bad: bool = False,
+    workers: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> ImagesInfo:
+    """Decodes images into a corpus for ``vit`` and ``swin``.
+
+    Args:
+        images: A folder with a folder per class, a folder of images without labels, a table (columns ``path`` and ``label``),
+            or an npz (``images``, ``labels``).
+        out: The new corpus folder.
+        dev: Held-out images, given in the same way.
+        image_size: The edge to which every image is resized, in pixels.
+        num_channels: 3 for colour, 1 for grey.
+        heldout: The share of images that is held out; by default 0.05, without ``dev``.
+        max_pixels: Larger images are refused before they are decoded.
+        skip_bad: Whether to skip images that cannot be read; they are named in ``corpus.json``.
+        workers: Threads; by default one per core. The result does not depend on it.
+        overwrite: Whether to replace an existing corpus.
+        progress: Called with progress events.
+
+    Returns:
+        The description of the corpus: size, labels and splits.
+
+    Example::
+
+        firth.prepare_images("photos", "corpora/photos", image_size=64)
+    """
+    from firth.corpus.images import prepare_images as run
+
+    return run(
+        Path(images),
+        Path(out),
+        image_size,
+        num_channels,
+        optional_path(dev),
+        heldout,
+        max_pixels,
+        skip_bad,
+        workers,
         overwrite,
         progress,
     )

@@ -13,9 +13,9 @@ from firth.api.using import (
     as_paths,
     collect,
     load,
-    load_trained_task,
     loaded,
     optional_path,
+    reads_images,
 )
 from firth.core.errors import FirthError
 from firth.core.types import Progress
@@ -58,7 +58,9 @@ def evaluate(
         run: A finished run, a model directory or a file of word vectors.
         corpus: For pre-trained runs: the corpus whose held-out part is used; by default the run's own.
         num_texts: The number of sentences for the pseudo-perplexity.
-        data: For tasks: a labelled file; gives all scores, and the 95 % confidence interval of the main one.
+        data: For tasks: a labelled file; gives all scores, and the 95 % confidence interval of the main one. For models of
+            texts: scored pairs (Spearman; average precision of 0 and 1), pairs of a question and its passage (nDCG@10, recall,
+            MRR), or texts with a class (V-measure of clusters).
         text, second, label: Its columns; by default those of the training file.
         encoding: Of that file, by default that of the training file; or of ``minimal_pairs``, by default UTF-8.
         examples: For decoders on ``data``: labelled texts for a few-shot prompt; nothing is trained.
@@ -90,6 +92,12 @@ def evaluate(
         from firth.evaluation.minimal_pairs import evaluate_minimal_pairs
 
         return {**evaluate_minimal_pairs(load(run), Path(minimal_pairs), num, scoring, progress, encoding)}
+    if data is not None and reads_images(Path(run)):
+        from firth.models.shared.image_model import ImageModel
+
+        model = load(run)
+        assert isinstance(model, ImageModel)
+        return {**model.evaluate_images(Path(data))}
     if data is not None:
         from firth.tasks.data import Reading
 
@@ -146,11 +154,20 @@ def _check_one_kind(
 def _evaluate_labelled(
     run: AnyPath, data: Path, reading: Reading, examples: Path | None, template: str | None
 ) -> PlainData:
+    from firth.tasks.model import TaskModel
     from firth.tasks.predict import evaluate_prompt, evaluate_task
+    from firth.tasks.write.model import WritingModel
 
+    model = load(run)
     if examples is not None:
-        return evaluate_prompt(load(run), examples, data, template, reading)
-    return evaluate_task(load_trained_task(Path(run)), Path(run), data, reading)
+        return evaluate_prompt(model, examples, data, template, reading)
+    if isinstance(model, TaskModel | WritingModel):
+        return evaluate_task(model, Path(run), data, reading)
+    if "encode" not in model.abilities:
+        raise FirthError(f"{run}: {model.kind} has neither a task nor vectors of texts that {data} could be scored by")
+    from firth.evaluation.sentences import evaluate_sentences
+
+    return {**evaluate_sentences(model, data, reading)}
 
 
 def compare(

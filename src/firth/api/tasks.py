@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, overload
 
-from firth.api.using import AnyPath, Settings, collect, load, load_trained_task, loaded, optional_path
+from firth.api.using import AnyPath, Settings, collect, load, load_trained_task, loaded, optional_path, reads_images
 from firth.core.errors import FirthError
 from firth.core.types import Prediction, Progress
 
@@ -51,7 +51,7 @@ def finetune(
     """Fine-tunes a pre-trained model on labelled examples.
 
     Args:
-        task: ``classify``, ``score``, ``tag``, ``answer`` or (T5, UniLM) ``write``.
+        task: ``classify``, ``score``, ``tag``, ``answer``, ``embed`` (sentence vectors) or (T5, UniLM) ``write``.
         train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.
         out: The run folder to make.
         base: A run, a Hugging Face directory, a file of word vectors, ``"counts"`` (TF-IDF), ``"fasttext"`` (fastText's
@@ -103,6 +103,12 @@ def finetune(
         if sweep or teacher is not None or folds is not None:
             raise FirthError("fasttext searches its settings with --budget: leave out --sweep, --teacher and --folds")
         return _finetune_fasttext(task, given, source, Path(out), seeds, shares, overwrite, progress)
+    if task == "embed":
+        if (seeds or 1) > 1 or sweep or shares or extra_vectors or teacher or folds or budget:
+            raise FirthError(
+                "embed trains one model once: leave out --seeds, --sweep, --shares, --extra-vectors, --teacher, --folds and --budget"
+            )
+        return _finetune_embed(given, source, Path(out), overwrite, progress)
     if task != "write":
         return _finetune(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress)
     if (seeds or 1) > 1 or sweep or shares or extra_vectors is not None or teacher is not None:
@@ -147,6 +153,13 @@ def _finetune_fasttext(
 
     count = seeds if seeds is not None else 3 if shares else 1
     return load(start_fasttext(task, given, source, out, count, shares, overwrite, progress).folder)
+
+
+def _finetune_embed(given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Model:
+    from firth.tasks.embed.config import EmbedConfig
+    from firth.tasks.embed.run import start_embed
+
+    return load(start_embed(EmbedConfig().update(given), source, out, overwrite, progress).folder)
 
 
 def _finetune_writing(given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Model:
@@ -250,6 +263,8 @@ def predict(
         raise FirthError("to read a file, name the run by its path, which has the columns of the file; or give texts")
     from firth.tasks.predict import predict_source
 
+    if out is None and reads_images(Path(model)):
+        return iter(load(model).predict([str(file)]))
     if out is not None:
         return _score_table(Path(model), str(file), Path(out), (text, second), encoding)
     return predict_source(load_trained_task(Path(model)), Path(model), str(file), text, second, encoding)

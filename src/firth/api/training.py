@@ -107,6 +107,10 @@ def _start(
     if isinstance(config, RunConfig):
         from firth.models.pretrain import start_run
 
+        if recipe == "bert-continue" and base is None:
+            raise FirthError(
+                "bert-continue trains a finished model further: name it with --base (base=), or choose bert-mini"
+            )
         return start_run(config.update(settings), corpus, out, base, overwrite, progress)
     from firth.models.pretrain import start_vectors
     from firth.vectors.configs import FastTextConfig, GloveConfig, Word2VecConfig

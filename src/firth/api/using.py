@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from firth.core.errors import FirthError
+from firth.core.limits import foreign_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +45,8 @@ def load(path: AnyPath) -> Model:
         model = firth.load("runs/bert")
         model.encode(["A sentence.", "Another one."])  # float32 [2, dim]
     """
-    found = _load(Path(path))
+    with foreign_errors(path, "a model that can be read"):
+        found = _load(Path(path))
     found.path = Path(path)
     return found
 
@@ -64,12 +66,12 @@ def _load(path: Path) -> Model:
         from firth.exporters.onnx_model import load_onnx
 
         return load_onnx(path)
-    if kind not in ("pretrain", "vectors") or (path / WRITING).is_file():
+    if kind not in ("pretrain", "vectors", "embed") or (path / WRITING).is_file():
         from firth.tasks.predict import is_task, load_task
 
         if is_task(path):
             return load_task(path)
-    from firth.models.shared.model import load_model
+    from firth.models.shared.loading import load_model
 
     return load_model(path)
 
@@ -88,6 +90,19 @@ def load_trained_task(path: Path) -> TaskModel | WritingModel:
 def loaded(model: AnyPath | Model) -> Model:
     """The given model, or the one at a path."""
     return load(model) if isinstance(model, str | Path) else model
+
+
+def reads_images(path: Path) -> bool:
+    """Whether the model at a path is one of images."""
+    from firth.core.run import is_run
+    from firth.models.shared.loading import find_model
+
+    if not is_run(path) and not (path / "config.json").is_file():
+        return False
+    try:
+        return find_model(path).reads_images
+    except FirthError:
+        return False
 
 
 def optional_path(path: AnyPath | None) -> Path | None:
@@ -113,7 +128,8 @@ def encode(
     texts: str | Sequence[str],
     *,
     layer: int = -1,
-    pool: str = "mean",
+    pool: str | None = None,
+    prompt: str | None = None,
     all_layers: bool = False,
     out: AnyPath | None = None,
 ) -> NDArray[np.float32]:
@@ -123,7 +139,9 @@ def encode(
         model: A run, a model directory, a file of word vectors, or a loaded model.
         texts: One text or several.
         layer: Which layer: 0 is the token layer, -1 the last.
-        pool: ``mean``, ``cls``, ``max`` or ``last``; a model supports some of these (``model.pools``).
+        pool: ``mean``, ``cls``, ``max`` or ``last``; a model supports some of these (``model.pools``). By default what a
+            sentence model's modules say, for all other models ``mean``.
+        prompt: Written before each text: a prompt of the model by its name (``query``), or any words.
         all_layers: Whether to return every layer instead of one.
         out: A ``.npy`` file to write block by block; the array is then memory-mapped from it.
 
@@ -139,7 +157,7 @@ def encode(
     asked, of_model = [texts] if isinstance(texts, str) else list(texts), loaded(model)
     chosen = None if all_layers else layer
     if out is None:
-        return _encode(of_model, asked, chosen, pool)
+        return _encode(of_model, asked, chosen, pool, prompt)
     import numpy as np
 
     goal = Path(out)
@@ -148,24 +166,27 @@ def encode(
     if not goal.parent.is_dir():
         raise FirthError(f"{out}: the folder {goal.parent} does not exist; make it first")
     layers = (len(of_model.layers("a").hidden),) if all_layers else ()
-    header = {"descr": "<f4", "fortran_order": False, "shape": (len(asked), *layers, of_model.dim)}
+    dim = of_model.dim if all_layers else of_model.vector_dim(layer, pool)
+    header = {"descr": "<f4", "fortran_order": False, "shape": (len(asked), *layers, dim)}
     with atomic_file(goal) as handle:
         np.lib.format.write_array_header_1_0(handle, header)
         for start in range(0, len(asked), _BLOCK):
-            found = _encode(of_model, asked[start : start + _BLOCK], chosen, pool)
+            found = _encode(of_model, asked[start : start + _BLOCK], chosen, pool, prompt)
             handle.write(found.astype("<f4").tobytes())
     mapped: NDArray[np.float32] = np.load(goal, mmap_mode="r" if asked else None)
     return mapped
 
 
-def _encode(model: Model, texts: list[str], layer: int | None, pool: str) -> NDArray[np.float32]:
+def _encode(
+    model: Model, texts: list[str], layer: int | None, pool: str | None, prompt: str | None
+) -> NDArray[np.float32]:
     """[N, D], or without a layer all of them, [N, L+1, D]."""
     import numpy as np
 
     if layer is not None:
-        return model.encode(texts, layer, pool)
+        return model.encode(texts, layer, pool, prompt)
     num_layers = len(model.layers("a").hidden)
-    return np.stack([model.encode(texts, number, pool) for number in range(num_layers)], axis=1)
+    return np.stack([model.encode(texts, number, pool or "mean", prompt) for number in range(num_layers)], axis=1)
 
 
 def explain(

@@ -1,11 +1,8 @@
-"""Corpora, runs and plans as short tables, and the progress display."""
+"""Corpora, runs and plans as short tables."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +11,12 @@ from firth.core.errors import FirthError
 from firth.core.files import check_files
 from firth.core.records import ExportRecord, LabelScore, TaskRecord
 from firth.core.run import Run, RunRecord
-from firth.core.types import Event, Progress
 
 if TYPE_CHECKING:
     from firth.api.tokens import TextTokens
     from firth.api.using import PlainData
     from firth.corpus.format import CorpusInfo
+    from firth.corpus.images import ImagesInfo
     from firth.corpus.pairs import PairsInfo
 
 
@@ -86,6 +83,15 @@ def pairs_rows(info: PairsInfo) -> Rows:
         ("tokens", f"{show_count(tokens[0])} and {show_count(tokens[1])}"),
         ("types", f"{sizes} {info.tokens.kind}"),
     ]
+
+
+def images_rows(info: ImagesInfo) -> Rows:
+    rows = [
+        ("images", f"{info.train.images:,} for training, {info.heldout.images:,} held out"),
+        ("size", f"{info.image_size} x {info.image_size}, {info.num_channels} channels"),
+        ("labels", f"{len(info.labels)}"),
+    ]
+    return rows + ([("skipped", f"{len(info.skipped):,} that could not be read")] if info.skipped else [])
 
 
 def word_rows(scores: PlainData) -> Rows:
@@ -269,8 +275,12 @@ def describe(path: Path) -> tuple[str, Rows, PlainData]:
     if not path.exists():
         raise FirthError(f"{path}: no such corpus, run or model; check the path")
     if (path / "corpus.json").is_file():
+        from firth.corpus.images import ImageCorpus, is_image_corpus
         from firth.corpus.pairs import corpus_info
 
+        if is_image_corpus(path):
+            images = ImageCorpus.open(path).info
+            return "a corpus of images, files whole", images_rows(images), images.model_dump()
         info = corpus_info(path)
         if info.kind == "pairs":
             return "a corpus of sentence pairs, files whole", pairs_rows(info), info.model_dump()
@@ -303,96 +313,3 @@ def describe(path: Path) -> tuple[str, Rows, PlainData]:
     raise FirthError(
         f"{path}: neither a corpus (corpus.json) nor a run (firth.json) nor a model (config.json); check the path"
     )
-
-
-_STAGES: dict[str, str] = {
-    "vocabulary": "learning the vocabulary",
-    "merge": "merging",
-    "measure": "timing the first steps",
-}
-_PLAIN_S = 10.0  # seconds between two lines where there is no terminal
-
-
-def _describe(event: Event) -> tuple[str, float, float]:
-    """(text, done, total) of an event; a total of 0 is unknown."""
-    kind: str = event["event"]
-    if kind == "train":
-        words = f"loss {event['loss']:.3f}  {show_count(event['tokens_per_s'])} tokens/s"
-        return words, event["step"], event["steps"]
-    if kind == "pairs":
-        return f"{event['pairs']:,} pairs", 0, 0
-    if kind == "scored":
-        return f"{event['pairs']:,} pairs", event["pairs"], event["total"]
-    if kind == "block":
-        return show_bytes(event["bytes"]), event["bytes"], event["total"]
-    return _STAGES.get(kind, kind), 0, 0
-
-
-@contextmanager
-def progress_display(title: str, quiet: bool) -> Iterator[Progress]:
-    """A context with the callback that displays progress events: a bar, lines, or nothing."""
-    if quiet:
-        yield lambda event: None
-    elif sys.stderr.isatty():
-        yield from _bar(title)
-    else:
-        yield _plain(title)
-
-
-def _bar(title: str) -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TextColumn("{task.fields[words]}"),
-        TimeRemainingColumn(),
-    )
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(title, total=None, words="")
-
-        def show(event: Event) -> None:
-            if event["event"] == "evaluate":
-                bars.console.print(_heldout(event), highlight=False)
-                return
-            words, done, total = _describe(event)
-            bars.update(task, completed=min(done, total) if total else 0, total=total or None, words=words)
-
-        yield show
-
-
-def _heldout(event: Event) -> str:
-    found = "  ".join(
-        f"{name.removeprefix('heldout_').replace('_', ' ')} {value:.4f}"
-        for name, value in event.items()
-        if name.startswith("heldout_")
-    )
-    return f"  step {event['step']:,}  held-out {found}"
-
-
-def _note(text: str) -> None:
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
-
-
-def _plain(title: str) -> Progress:
-    started = time.monotonic()
-    last = [0.0]
-
-    def show(event: Event) -> None:
-        if event["event"] == "evaluate":
-            _note(_heldout(event))
-            return
-        now = time.monotonic()
-        words, done, total = _describe(event)
-        if now - last[0] < _PLAIN_S and done < total:
-            return
-        last[0] = now
-        share = f"{min(1.0, done / total):4.0%}  " if total else ""
-        left = f"  {show_duration((now - started) * (total - done) / done)} left" if total and 0 < done < total else ""
-        _note(f"{title}: {share}{words}{left}")
-
-    return show

@@ -40,7 +40,12 @@ HeldoutCorpus = Annotated[
     Path | None, typer.Option(help="Evaluate on the held-out part of this corpus; by default the run's own.")
 ]
 NumTexts = Annotated[int, typer.Option(min=1, help="Sentences for the pseudo-perplexity.")]
-Data = Annotated[Path | None, typer.Option(help="For tasks: a labelled file.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        help="For tasks: a labelled file. For sentence vectors: scored pairs, questions with passages, or texts with a class."
+    ),
+]
 Limit = Annotated[int | None, typer.Option(help="Answer analogies among this many first words only.")]
 SourceFile = Annotated[Path | None, typer.Option(help="For translation models: a file of sentences, one per line.")]
 ReferenceFile = Annotated[Path | None, typer.Option(help="For translation models: the reference translations.")]
@@ -87,7 +92,7 @@ def evaluate(
     Example: firth evaluate runs/bert
     """
     import firth
-    from firth.cli.describe import progress_display
+    from firth.cli.progress import progress_display
 
     with progress_display("scoring", as_json or minimal_pairs is None) as progress:
         found = firth.evaluate(
@@ -193,8 +198,8 @@ def compare(
     Example: firth compare classify --corpus news.txt --train train.tsv --dev dev.tsv --budget 30m --out compared
     """
     import firth
-    from firth.cli.describe import progress_display
     from firth.cli.main import say
+    from firth.cli.progress import progress_display
     from firth.core.config import parse_settings
 
     if not corpus or train is None or dev is None:
@@ -284,8 +289,8 @@ def probe(
     Example: firth probe runs/bert --pos train.conllu --pos-test test.conllu
     """
     import firth
-    from firth.cli.describe import progress_display
     from firth.cli.main import say, say_json
+    from firth.cli.progress import progress_display
 
     with progress_display("probing", as_json) as progress:
         found = firth.probe(

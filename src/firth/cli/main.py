@@ -4,18 +4,26 @@ The work is behind ``firth``'s functions. Nothing heavy is imported before a com
 is instant.
 """
 
+import contextlib
+import io
 import json
 import math
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firth.core.errors import FirthError, Interrupted
+from firth.core.limits import is_out_of_memory
+
+if TYPE_CHECKING:
+    from typer.core import TyperGroup
 
 COMMANDS = (  # files whose commands join the application, in the order of the help
     "prepare_commands",
@@ -28,7 +36,6 @@ COMMANDS = (  # files whose commands join the application, in the order of the h
 app = typer.Typer(
     help="Language-representation models, from raw text to a finished task, on the machine you have.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -176,6 +183,21 @@ def application() -> typer.Typer:
     return app
 
 
+def command() -> "TyperGroup":
+    """The application as it is run. A flag takes no value, so its help names none."""
+    from typer.core import TyperGroup, TyperOption
+    from typer.main import get_command
+
+    found = get_command(application())
+    assert isinstance(found, TyperGroup)
+    top = found.context_class(found, **found.context_settings)
+    for one in (found, *found.commands.values()):
+        for option in one.get_params(one.context_class(one, parent=top)):
+            if isinstance(option, TyperOption) and option.is_flag:
+                option.metavar = ""
+    return found
+
+
 _STOPPED, _STOPPED_TEXT = 130, "firth: stopped; run the same command again to go on or start over\n"
 
 
@@ -183,9 +205,17 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs a command; the user's mistakes become one sentence and exit code 2."""
     words = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in words
+    for stream in (sys.stdout, sys.stderr):  # file names and labels may hold half a character
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    with _ending():
+        _run(words, debug)
+
+
+def _run(words: list[str], debug: bool) -> None:
     try:
         _refuse_broken(words)
-        code = application()([word for word in words if word != "--debug"], prog_name="firth", standalone_mode=False)
+        code = command()([word for word in words if word != "--debug"], prog_name="firth", standalone_mode=False)
         if code == _STOPPED:  # typer returns it after Ctrl-C
             sys.stderr.write(_STOPPED_TEXT)
             sys.exit(_STOPPED)
@@ -217,10 +247,45 @@ def _exit_code(error: Exception) -> int | None:
         return _STOPPED
     if isinstance(error, OSError) and error.errno is not None:
         error = FirthError(f"{error.filename or 'a file'}: {error.strerror}; check the path and your permissions")
+    elif is_out_of_memory(error):
+        error = FirthError(
+            "this machine has not enough memory for it; take smaller settings, a smaller model or less text at once"
+        )
     usage = getattr(error, "format_message", None)
     if not isinstance(error, FirthError) and usage is None:
         return None
     message = str(error) if usage is None else f"{usage()} (see firth --help)"
     if usage is None or usage():  # no arguments at all: the help was shown
         sys.stderr.write(f"firth: {' '.join(message.split())}\n")
-    return _STOPPED if isinstance(error, Interrupted) else 2
+    return error.exit_code if isinstance(error, Interrupted) else 2
+
+
+class _Terminated(BaseException):
+    """SIGTERM or SIGHUP: everything on the way out closes its files and stops its own processes."""
+
+
+@contextlib.contextmanager
+def _ending() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does, where nothing else has taken them; exit codes 143 and 129."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    caught: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        if not caught:
+            caught.append(number)
+            raise _Terminated
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    numbers = [number for name in names if signal.getsignal(number := getattr(signal, name)) == signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, note)
+    try:
+        yield
+    except (_Terminated, KeyboardInterrupt):
+        sys.stderr.write(_STOPPED_TEXT)
+        sys.exit(128 + caught[0] if caught else _STOPPED)
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Commands on text and corpora: quickstart, prepare, prepare-pairs, tokens, info."""
+"""Commands on text and corpora: quickstart, prepare, prepare-pairs, prepare-images, tokens, info."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def prepare(
     Example: firth prepare news/*.txt --out corpora/news
     """
     import firth
-    from firth.cli.describe import progress_display
+    from firth.cli.progress import progress_display
 
     with progress_display("prepare", as_json) as progress:
         info = firth.prepare(
@@ -180,8 +180,9 @@ def prepare_pairs(
     Example: firth prepare-pairs train.en train.de --out corpora/ende
     """
     import firth
-    from firth.cli.describe import pairs_rows, progress_display
+    from firth.cli.describe import pairs_rows
     from firth.cli.main import say, say_json, table
+    from firth.cli.progress import progress_display
 
     with progress_display("prepare-pairs", as_json) as progress:
         info = firth.prepare_pairs(
@@ -209,6 +210,54 @@ def prepare_pairs(
     say(f"{out}: a corpus of sentence pairs")
     table(pairs_rows(info))
     say(f"next: firth pretrain transformer-tiny --corpus {out} --out runs/mt --budget 30m")
+
+
+@app.command(rich_help_panel=PREPARE)
+def prepare_images(
+    images: Annotated[
+        Path, typer.Argument(help="A folder with a folder per class, a table of paths and labels, or an npz.")
+    ],
+    out: CorpusOut,
+    dev: Annotated[Path | None, typer.Option(help="Held-out images, given in the same way.")] = None,
+    image_size: Annotated[int, typer.Option(help="The edge to which every image is resized, in pixels.")] = 32,
+    num_channels: Annotated[int, typer.Option(help="3 for colour, 1 for grey.")] = 3,
+    heldout: Annotated[float | None, typer.Option(help="Share of images that is held out, 0.05 without --dev.")] = None,
+    max_pixels: Annotated[int, typer.Option(min=1, help="Larger images are refused before decoding.")] = 50_000_000,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip images that cannot be read.")] = False,
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Decode images into a corpus for ViT and Swin.
+
+    Example: firth prepare-images photos --out corpora/photos --image-size 64
+    """
+    import firth
+    from firth.cli.describe import images_rows
+    from firth.cli.main import say, say_json, table
+    from firth.cli.progress import progress_display
+
+    with progress_display("prepare-images", as_json) as progress:
+        info = firth.prepare_images(
+            images,
+            out,
+            dev=dev,
+            image_size=image_size,
+            num_channels=num_channels,
+            heldout=heldout,
+            max_pixels=max_pixels,
+            skip_bad=skip_bad,
+            workers=workers,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    if as_json:
+        say_json({"corpus": str(out), **info.model_dump(exclude={"checksums"})})
+        return
+    say(f"{out}: a corpus of images")
+    table(images_rows(info))
+    recipe = "vit-tiny" if info.labels else "vit-tiny-masked"
+    say(f"next: firth pretrain {recipe} --corpus {out} --out runs/vit --budget 10m")
 
 
 @app.command(rich_help_panel=PREPARE)
@@ -244,8 +293,10 @@ def info(
     """
     from firth.cli.describe import describe
     from firth.cli.main import say, say_json, table
+    from firth.core.limits import foreign_errors
 
-    kind, rows, data = describe(path)
+    with foreign_errors(path, "a corpus, run or model that can be read"):
+        kind, rows, data = describe(path)
     if as_json:
         say_json({"path": str(path), "kind": kind, **data})
         return

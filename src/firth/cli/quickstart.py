@@ -5,8 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.cli.describe import progress_display
 from firth.cli.main import say, say_json
+from firth.cli.progress import progress_display
 from firth.core.config import show_duration
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from firth.evaluation.compare.ranking import ComparisonTable
 
 RECIPES = ("word2vec", "fasttext", "elmo-tiny", "modernbert-1m", "scratch")
+_VOCAB_SIZE = {"en": 16_000, "zh": 8_000}  # of pieces; single words decide, and rarer ones stay whole so
 _SENTENCES = {
     "en": [
         "This is one of the best [MASK] I have ever seen.",
@@ -83,6 +84,7 @@ def run_quickstart(folder: Path, lang: str, budget: str, as_json: bool = False) 
         budget=budget,
         recipes=RECIPES,
         max_len=64,
+        vocab_size=_VOCAB_SIZE[lang],
         stage=lambda title: progress_display(title, as_json),
         note=None if as_json else lambda line: say(f"   {line}"),
     )

@@ -88,7 +88,7 @@ Names = Annotated[
 
 @app.command(rich_help_panel=TRAIN)
 def finetune(
-    task: Annotated[str, typer.Argument(help="classify, score, tag, answer or write.")],
+    task: Annotated[str, typer.Argument(help="classify, score, tag, answer, embed or write.")],
     settings: Settings = None,
     train: Train = None,
     dev: Dev = None,
@@ -118,7 +118,7 @@ def finetune(
     Example: firth finetune classify --base runs/bert --train train.tsv --dev dev.tsv --out runs/mood
     """
     import firth
-    from firth.cli.describe import progress_display
+    from firth.cli.progress import progress_display
     from firth.core.config import parse_settings
 
     train = _required(train, "finetune needs labelled examples: name a file with --train")

@@ -47,8 +47,12 @@ def _find_config(name: str) -> Config:
         return task_config(name)
     if name == "write":
         return WritingConfig()
+    if name == "embed":
+        from firth.tasks.embed.config import EmbedConfig
+
+        return EmbedConfig()
     if name not in recipes():
-        raise FirthError(f"unknown recipe or task '{name}': {nearest(name, [*recipes(), *tasks, 'write'])}")
+        raise FirthError(f"unknown recipe or task '{name}': {nearest(name, [*recipes(), *tasks, 'embed', 'write'])}")
     return find_recipe(name)
 
 
@@ -120,7 +124,7 @@ def recipes(as_json: Json = False) -> None:
 
 @app.command(rich_help_panel=TRAIN)
 def settings(
-    name: Annotated[str, typer.Argument(help="A recipe, or a task: classify, score, tag, answer, write.")],
+    name: Annotated[str, typer.Argument(help="A recipe, or a task: classify, score, tag, answer, embed, write.")],
     as_json: Json = False,
 ) -> None:
     """Show every setting of a recipe or a task: name, value and description.
@@ -184,7 +188,7 @@ def pretrain(
     Example: firth pretrain bert-mini --corpus corpora/news --out runs/bert --budget 20m
     """
     import firth
-    from firth.cli.describe import progress_display
+    from firth.cli.progress import progress_display
     from firth.core.config import parse_settings
 
     with progress_display(recipe or "pretrain", as_json) as progress:

@@ -66,7 +66,12 @@ def encode(
     out: VectorsOut = None,
     layer: Layer = -1,
     all_layers: AllLayers = False,
-    pool: Annotated[str, typer.Option(help="mean, cls or max.")] = "mean",
+    pool: Annotated[
+        str | None, typer.Option(help="mean, cls, max or last.  [default: as the model's modules say, or mean]")
+    ] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="Written before each text: a prompt of the model by name, or any words.")
+    ] = None,
     column: Annotated[str, typer.Option(help="The column or key that holds the text.")] = "text",
     as_json: Json = False,
 ) -> None:
@@ -75,16 +80,16 @@ def encode(
     Example: firth encode runs/bert texts.txt --out vectors.npy
     """
     import firth
-    from firth.cli.main import is_text, say, say_json
+    from firth.cli.main import say, say_json
 
-    lines = [file] if is_text(file) else read_lines(file, column)
+    lines = _encoded(run, file, column)
     model = firth.load(run)
     if out is None:
         for text in lines:
-            vectors = firth.encode(model, text, layer=layer, all_layers=all_layers, pool=pool)
+            vectors = firth.encode(model, text, layer=layer, all_layers=all_layers, pool=pool, prompt=prompt)
             say_json({"text": text, "layers" if all_layers else "vector": vectors[0].tolist()}, indent=None)
         return
-    shape = firth.encode(model, lines, layer=layer, all_layers=all_layers, pool=pool, out=out).shape
+    shape = firth.encode(model, lines, layer=layer, all_layers=all_layers, pool=pool, prompt=prompt, out=out).shape
     if as_json:
         say_json({"out": str(out), "texts": shape[0], "dim": shape[-1], **({"layers": shape[1]} if all_layers else {})})
     else:
@@ -221,6 +226,17 @@ def occurrences(
 def full_stdin_lines() -> list[str]:
     """The lines of standard input that are not empty."""
     return [line for _, line in stdin_lines() if line.strip()]
+
+
+def _encoded(run: Path, file: str, column: str) -> list[str]:
+    """The texts to encode, or for a model of images the paths of these."""
+    from firth.api.using import reads_images
+    from firth.cli.main import is_text
+    from firth.data.images import find_images
+
+    if reads_images(run):
+        return [str(example.path) for example in find_images(Path(file)) if example.path is not None]
+    return [file] if is_text(file) else read_lines(file, column)
 
 
 def read_lines(source: str, column: str) -> list[str]:

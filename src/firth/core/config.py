@@ -14,6 +14,10 @@ from firth.core.errors import FirthError, closest, did_you_mean, nearest
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Positive = Annotated[int, Field(gt=0)]
+Layers = Annotated[int, Field(gt=0, le=1_000)]  # what no network has more of: a larger number is a damaged file
+Width = Annotated[int, Field(gt=0, le=1 << 17)]
+Positions = Annotated[int, Field(gt=0, le=1 << 24)]
+MAX_VOCAB = 1 << 25
 
 
 def parse_duration(text: str) -> float:

@@ -144,7 +144,9 @@ class FirthError(Exception):
 
 
 class Interrupted(FirthError):
-    """The user or the system asked to stop; the message says how to continue."""
+    """The user or the system asked to stop; the message says how to continue. 130 for Ctrl-C, 143 for SIGTERM."""
+
+    exit_code = 130
 
 
 def nearest(word: str, known: Collection[str]) -> str:

@@ -18,7 +18,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from firth.core.config import show_bytes
 from firth.core.errors import FirthError
+from firth.core.limits import MAX_JSON_BYTES, parse_json, shorten
 
 if TYPE_CHECKING:
     import torch
@@ -57,7 +59,9 @@ def disk_errors(what: str | Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes renames inside the folder durable."""
+    """Makes renames inside the folder durable, where a folder can be opened (not on Windows)."""
+    if os.name == "nt":
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -97,16 +101,26 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
+    text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+    write_bytes(
+        path, text.encode("utf-8", "backslashreplace")
+    )  # half a character, as in file names, is escaped as JSON does
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, kind: type[dict[str, Any]] | type[list[Any]] | None = None) -> Any:
+    """The value of a file, within the limits of ``parse_json``; of this kind (``dict``, ``list``) where one is named."""
     try:
-        return json.loads(path.read_bytes())
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise FirthError(
+                f"{path}: {show_bytes(path.stat().st_size)} of JSON, which no such file has; check the file"
+            )
+        found = parse_json(path.read_bytes(), path)
     except FileNotFoundError:
         raise FirthError(f"{path}: no such file") from None
-    except (ValueError, RecursionError) as error:
-        raise FirthError(f"{path}: not valid JSON ({error}); the file is damaged or has another format") from None
+    if kind is not None and not isinstance(found, kind):
+        wanted = "an object with names" if kind is dict else "a list"
+        raise FirthError(f"{path}: not {wanted}, as it should be; the file is damaged or has another format")
+    return found
 
 
 @contextlib.contextmanager
@@ -210,13 +224,23 @@ def load_tensors(path: Path) -> dict[str, torch.Tensor]:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise FirthError(f"{path}: no such file") from None
-    except (SafetensorError, RuntimeError, ValueError, EOFError) as error:
-        reason = str(error).partition("\n")[0]
-        raise FirthError(f"{path}: not a complete weights file ({reason}); copy it again") from None
+    except (SafetensorError, RuntimeError, ValueError, EOFError, MemoryError, KeyError) as error:
+        raise FirthError(f"{path}: not a complete weights file ({shorten(error)}); copy it again") from None
     except Exception as error:
         raise FirthError(
             f"{path}: contains more than plain tensors, so it is not loaded ({type(error).__name__}); convert it to safetensors"
         ) from None
     if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
         raise FirthError(f"{path}: not a plain dict of named tensors; convert it to safetensors")
-    return dict(found)
+    for name, tensor in found.items():
+        _require_plain(path, name, tensor)
+    return {str(name): tensor for name, tensor in found.items()}
+
+
+def _require_plain(path: Path, name: object, tensor: torch.Tensor) -> None:
+    """A pickled tensor may claim more numbers than it stores (stride 0), or store them in other ways."""
+    import torch
+
+    plain = tensor.layout == torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
+    if not plain or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise FirthError(f"{path}: '{name}' is not a plain tensor with all its numbers; convert it to safetensors")

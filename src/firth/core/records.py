@@ -125,6 +125,16 @@ class CandidateResult(Record):
     note: str = ""
 
 
+class CalibrationResult(Record):
+    """Of a classifier: the factor of its scores, and the expected calibration error without and with it, on the examples
+    that the factor was found by (dev, or outside of their folds)."""
+
+    factor: float
+    error_before: float
+    error_after: float
+    examples: int
+
+
 class TaskResult(Record):
     """One training of a task; also ``result.json`` beside its weights."""
 
@@ -142,6 +152,7 @@ class TaskResult(Record):
     mixes: dict[str, LayerMix]  # by the place where they enter
     test: TestResult | None = None
     candidates: tuple[CandidateResult, ...] = ()  # none: there was no choice
+    calibration: CalibrationResult | None = None
     by_label: dict[str, LabelScore] = Field(default_factory=dict)  # on the dev examples, or in cross-validation
 
     @property

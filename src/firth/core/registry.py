@@ -35,6 +35,7 @@ MODELS = (
     "word2vec",
     "fasttext",
     "glove",
+    "model2vec",
     "scratch",
     "counts",
     "recurrent",
@@ -44,13 +45,20 @@ MODELS = (
     "gpt",
     "bert",
     "modernbert",
+    "roberta",
+    "distilbert",
+    "albert",
+    "mpnet",
+    "deberta",
     "ernie",
     "unilm",
     "xlnet",
     "t5",
     "electra",
+    "vit",
+    "swin",
 )
-"""The folders of ``firth.models``, a line a model."""
+"""The folders of ``firth.models``, one line per model."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +72,15 @@ class ModelSpec:
     objectives: tuple[type[ObjectiveConfig], ...] = ()  # what it can be trained with, by ``kind``
     pretraining: Callable[[ObjectiveConfig], type[Pretraining]] | None = None
     vectors: type[Config] | None = None  # the settings of static vectors, which have a training of their own
-    tokens: tuple[str, ...] = ()  # kinds of corpus that it trains on, the usual one first; "pairs": sentence pairs
+    tokens: tuple[
+        str, ...
+    ] = ()  # kinds of corpus that it trains on, the usual one first; "pairs": sentence pairs, "images"
     model_types: tuple[str, ...] = ()  # ``model_type`` in the config.json of directories that ``load`` reads
     encoder_format: Callable[[], EncoderFormat] | None = None  # what those of a BERT-shaped encoder call its parts
     translator: Callable[[Config], TranslationNetwork] | None = None  # its network, if not the shared encoder-decoder
     translator_format: Callable[[], TranslatorFormat] | None = None  # how a translator's are written and read
     recognizes: Callable[[Path], bool] = lambda path: False  # a file or folder without config.json that ``load`` reads
+    files: Callable[[Path], Mapping[str, Path]] | None = None  # of those, by the names that they have in a copy
     continues: str | None = None  # the recipe with which a published directory is trained further
 
     # traits
@@ -77,6 +88,7 @@ class ModelSpec:
     is_table: bool = False  # one vector per word, whatever its context
     carries_state: bool = False  # from batch to batch, so that text is read in order
     has_task_heads: bool = False  # its published directories may hold a task (transformers' ...For classes)
+    reads_images: bool = False  # not text: tasks, comparisons and probes of text pass it over
     mixes_layers: bool = False  # tasks use a learned mix of its layers unless they say otherwise
     can_fill: bool = False
     can_generate: bool = False
@@ -176,10 +188,10 @@ class TokensConfig(Config):
 class TrainingConfig(Config):
     """The one loop: how long, how fast, what is kept."""
 
-    batch_size: Positive = 32
-    gradient_accumulation: Positive = 1
-    steps: Annotated[int, Field(gt=0)] | None = None
-    epochs: Annotated[float, Field(gt=0)] | None = None
+    batch_size: Annotated[int, Field(gt=0, le=1 << 20)] = 32
+    gradient_accumulation: Annotated[int, Field(gt=0, le=1 << 16)] = 1
+    steps: Annotated[int, Field(gt=0, le=10**9)] | None = None
+    epochs: Annotated[float, Field(gt=0, le=1e6)] | None = None
     budget: str | None = None
     optimizer: Literal["adamw", "muon", "averaged_sgd"] = "adamw"
     learning_rate: Annotated[float, Field(gt=0)] = 5e-4

@@ -7,15 +7,16 @@ and so on.
 """
 
 import contextlib
-import fcntl
-import os
+import hashlib
 import platform
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal
 
+from filelock import FileLock, Timeout
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from firth.core.errors import FirthError
@@ -25,7 +26,7 @@ from firth.core.records import Chart, CorpusRecord, EmbeddingsRecord, ExportReco
 FORMAT: Final = 2
 RECORD = "firth.json"
 _PACKAGES = ("firth", "torch", "numpy", "tokenizers", "safetensors")
-Kind = Literal["pretrain", "vectors", "task", "onnx", "ctranslate2"]
+Kind = Literal["pretrain", "vectors", "task", "embed", "onnx", "ctranslate2"]
 _BUSY = "another process is training this run; wait for it or stop it"
 
 
@@ -120,17 +121,23 @@ def is_run(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def lock_folder(folder: Path, refusal: str) -> Iterator[None]:
-    """Only one process works in a folder at a time; another one gets the refusal."""
-    handle = os.open(folder, os.O_RDONLY)
+def lock_folder(folder: Path, refusal: str, named: Path | None = None) -> Iterator[None]:
+    """Only one process works in a folder at a time; another one gets the refusal, which names the folder."""
+    lock = FileLock(_lock_path(folder), timeout=0)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FirthError(f"{folder}: {refusal}") from None
+        lock.acquire()
+    except Timeout:
+        raise FirthError(f"{named or folder}: {refusal}") from None
+    try:
         yield
     finally:
-        os.close(handle)
+        lock.release()
+
+
+def _lock_path(folder: Path) -> Path:
+    """A file for the lock of a folder, outside of it: Windows moves no folder in which a file is open."""
+    key = hashlib.sha256(f"{Path.home()} {folder.resolve()}".encode()).hexdigest()[:24]
+    return Path(tempfile.gettempdir()) / f"firth-{key}.lock"
 
 
 class Run:

@@ -263,4 +263,6 @@ class TextReader:
     summary: Literal["cls", "last", "mean"] = "mean"  # where the meaning of a whole text is found
     joins_pairs: bool = False  # whether two texts are read as one row
     pooler: nn.Module | None = None  # learned with the model, over its first token
+    pooler_activation: str = "tanh"  # of one that is new
+    tokenize_all: Callable[[Sequence[str]], list[NDArray[np.int64]]] | None = None  # the ids of many texts at once
     extra_dim: int = 0  # width of word vectors beside the model's own (``WithExtraVectors``)

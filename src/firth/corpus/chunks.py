@@ -200,13 +200,10 @@ class _PieceTable:
         """Plain words go through the tokenizer as one text, whose pieces fall apart at the words."""
         if not new:
             return
-        backend = self.pieces.backend
-        backend.encode_special_tokens = True
         is_plain = [word.isascii() and word.isalnum() and len(word) <= _MAX_WORD for word in new]
         plain = np.flatnonzero(is_plain)
         text = " ".join(new[place] for place in plain)
-        (encoding,) = backend.encode_batch_fast([text], add_special_tokens=False)  # fast: without places
-        ids = np.asarray(encoding.ids, np.uint32)
+        (ids,) = self._encode([text])
         starts = self.outer[ids]
         borders = np.append(np.flatnonzero(starts), len(ids))
         assert len(borders) == len(plain) + 1
@@ -216,10 +213,7 @@ class _PieceTable:
         first[plain] = borders[:-1]
         others = np.flatnonzero(~np.asarray(is_plain))
         found_ids, found_starts = [ids], [starts]
-        for place, encoding in zip(
-            others, backend.encode_batch_fast([new[place] for place in others], add_special_tokens=False), strict=True
-        ):
-            more = np.asarray(encoding.ids, np.uint32)
+        for place, more in zip(others, self._encode([new[place] for place in others]), strict=True):
             found_ids.append(more)
             found_starts.append(self.outer[more])
             count[place] = len(more)
@@ -227,6 +221,12 @@ class _PieceTable:
         self._append(np.concatenate(found_ids), np.concatenate(found_starts), first, count)
         if self.pieces.byte_ids is not None:
             self._spell_unknown(new)
+
+    def _encode(self, texts: list[str]) -> list[NDArray[np.uint32]]:
+        """The ids of each text; fast, without places."""
+        with self.pieces.reading(special=False) as backend:
+            found = backend.encode_batch_fast(texts, add_special_tokens=False)
+        return [np.asarray(encoding.ids, np.uint32) for encoding in found]
 
     def _append(
         self,

@@ -79,8 +79,8 @@ class PlainEncoder:
         if self.pieces.byte_ids is not None:
             encoding = self.pieces.encode(text, add_special=False, read_special=False)
             return encoding.ids.astype(np.uint32), encoding.offsets[:, 1], self.pieces.outer_pieces(encoding)
-        self.pieces.backend.encode_special_tokens = True
-        raw = self.pieces.backend.encode(text, add_special_tokens=False)
+        with self.pieces.reading(special=False) as backend:
+            raw = backend.encode(text, add_special_tokens=False)
         ids = np.asarray(raw.ids, np.uint32)
         return ids, np.asarray([end for _, end in raw.offsets], np.int64), self.outer[ids]
 

@@ -87,8 +87,9 @@ def pieces_round_trip(pieces: Pieces) -> RoundTrip:
     def back(text: str) -> str:
         if pieces.byte_ids is not None:
             return pieces.decode(pieces.encode(text, add_special=False, read_special=False).ids.tolist())
-        pieces.backend.encode_special_tokens = True
-        return pieces.decode(pieces.backend.encode(text, add_special_tokens=False).ids)
+        with pieces.reading(special=False) as backend:
+            ids = backend.encode(text, add_special_tokens=False).ids
+        return pieces.decode(ids)
 
     return back
 

@@ -7,7 +7,6 @@ Errors of the input or the disk leave nothing behind, not even parent folders th
 on disk. A run is merged with the one before it when it has grown to half its size, so there are few runs.
 """
 
-import fcntl
 import hashlib
 import mmap
 import os
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import atomic_file, atomic_folder, disk_errors, read_json, sync_folder, write_json
+from firth.core.run import lock_folder
 from firth.core.types import Array, Arrays
 from firth.corpus.chunks import block_encoder
 from firth.corpus.encoded import EncodedBlock, WordEncoder, WordRules
@@ -51,27 +51,20 @@ def working_folder(out: Path) -> Iterator[Path]:
     made = [parent for parent in folder.parents if not parent.exists()]
     with disk_errors(out):
         folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise FirthError(
-            f"{out}: another firth prepare is writing this corpus now; wait for it or choose another --out"
-        ) from None
-    try:
-        with disk_errors(out):
-            yield folder
-    except Interrupted:
-        raise
-    except (FirthError, OSError):
-        shutil.rmtree(folder, ignore_errors=True)
-        for parent in made:  # the deepest first; one that is no longer empty stays
-            with suppress(OSError):
-                parent.rmdir()
-        raise
-    finally:
-        os.close(lock)
+    with lock_folder(
+        folder, "another firth prepare is writing this corpus now; wait for it or choose another --out", out
+    ):
+        try:
+            with disk_errors(out):
+                yield folder
+        except Interrupted:
+            raise
+        except (FirthError, OSError):
+            shutil.rmtree(folder, ignore_errors=True)
+            for parent in made:  # the deepest first; one that is no longer empty stays
+                with suppress(OSError):
+                    parent.rmdir()
+            raise
 
 
 def begin(folder: Path, settings: Mapping[str, object]) -> None:

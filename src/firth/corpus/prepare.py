@@ -234,13 +234,7 @@ class _Job:
         rules: WordRules | Path = self._word_rules() if self.tokens.kind == "words" else self.staging / "tokenizer"
         wanted = min(num_workers, 1 + self.unpacked_bytes // (2 * _BLOCK_BYTES))
         makers: list[Worker | PartMaker] = []
-        if wanted == 1:
-            makers.append(PartMaker(rules, folder))
-        else:
-            makers += [Worker(rules, folder) for _ in range(wanted)]
         idle: SimpleQueue[Worker | PartMaker] = SimpleQueue()
-        for maker in makers:
-            idle.put(maker)
 
         def make(number: int, block: Block) -> None:
             maker = idle.get()
@@ -249,7 +243,10 @@ class _Job:
             finally:
                 idle.put(maker)
 
-        try:
+        try:  # a signal may come while they start
+            for _ in range(wanted):
+                makers.append(PartMaker(rules, folder) if wanted == 1 else Worker(rules, folder))
+                idle.put(makers[-1])
             return self._run_parts(folder, make, wanted)
         finally:
             for maker in makers:

@@ -236,5 +236,5 @@ def encode_ids(pieces: Pieces, texts: list[str]) -> list[list[int]]:
     """The ids of many texts without any special token; what is written in a text is never special."""
     if pieces.byte_ids is not None:
         return [pieces.encode(text, add_special=False, read_special=False).ids.tolist() for text in texts]
-    pieces.backend.encode_special_tokens = True
-    return [encoding.ids for encoding in pieces.backend.encode_batch_fast(texts, add_special_tokens=False)]
+    with pieces.reading(special=False) as backend:
+        return [encoding.ids for encoding in backend.encode_batch_fast(texts, add_special_tokens=False)]

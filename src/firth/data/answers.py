@@ -100,7 +100,7 @@ def _is_flat(line: str) -> bool:
 
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and "question" in value and "context" in value
 

@@ -3,16 +3,19 @@
 Pairs are streamed in order, including empty ones: the corpus filters and counts them.
 """
 
+import codecs
+import io
 import itertools
+import re
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
-from firth.data.sources import PACKINGS, Source, numbered_lines, open_source
+from firth.data.sources import PACKINGS, Source, numbered_lines, open_source, shown_name
 from firth.data.tables import json_values
 from firth.tokenizers.words import whole_characters
 
@@ -55,7 +58,7 @@ def _source(path: Path) -> Source:
         raise FirthError(f"{path}: the file is empty; remove it from the list or fill it")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packing = suffixes.pop() if suffixes and suffixes[-1] in PACKINGS else ""
-    return Source(path, _FORMATS.get(suffixes[-1] if suffixes else "", "txt"), packing, str(path))
+    return Source(path, _FORMATS.get(suffixes[-1] if suffixes else "", "txt"), packing, shown_name(path))
 
 
 def _has_columns(source: Source) -> bool:
@@ -157,7 +160,7 @@ def _tmx(source: Source, config: PairsReadingConfig) -> Iterator[Pair]:
         names = (config.source, config.target)
     try:
         with open_source(source) as handle:
-            for _, unit in xml.iterparse(handle):
+            for _, unit in _elements(handle):
                 if unit.tag != "tu":
                     continue
                 texts = {_language(variant): _segment(variant) for variant in unit.iter("tuv")}
@@ -168,8 +171,44 @@ def _tmx(source: Source, config: PairsReadingConfig) -> Iterator[Pair]:
                 found = [_of_language(texts, name) for name in names or ()]
                 if len(found) == 2 and found[0] is not None and found[1] is not None:
                     yield Pair(found[0], found[1])
+    except RecursionError:
+        raise FirthError(f"{source.name}: mark-up that is nested too deeply; fix or copy it again") from None
+    except UnicodeError as error:
+        raise FirthError(
+            f"{source.name}: not in the encoding that it names ({error.reason if isinstance(error, UnicodeDecodeError) else error}); fix or copy it again"
+        ) from None
+    except LookupError as error:
+        raise FirthError(f"{source.name}:1: {error}; convert it to UTF-8") from None
     except xml.ParseError as error:
         raise FirthError(f"{source.name}:{error.position[0]}: not valid TMX ({error}); fix or copy it again") from None
+
+
+_DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
+_READ_BY_EXPAT = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "iso8859-1", "ascii")
+
+
+def _elements(handle: BinaryIO) -> Iterator[tuple[str, xml.Element]]:
+    """The elements of a file as they end. Expat knows Unicode and Latin-1; other encodings (gb18030, big5 ...) are decoded
+    before it."""
+    buffered = io.BufferedReader(cast(io.RawIOBase, handle), 1 << 16)
+    declared = _DECLARED.match(buffered.peek(1024)[:1024])
+    name = codecs.lookup(declared.group(1).decode()).name if declared else "utf-8"
+    if name in _READ_BY_EXPAT:
+        yield from xml.iterparse(buffered)
+        return
+    parser: xml.XMLPullParser[xml.Element] = xml.XMLPullParser(["end"])
+    decoder = codecs.getincrementaldecoder(name)()
+    final, first = False, True
+    while not final:
+        raw = buffered.read(1 << 16)
+        final = not raw
+        text = decoder.decode(raw, final)
+        if first:  # the declaration is true no longer
+            text, first = re.sub(r"^\s*<\?xml[^>]*\?>", "", text), False
+        parser.feed(text.encode())
+        for event, *rest in parser.read_events():
+            yield str(event), cast(xml.Element, rest[0])
+    parser.close()
 
 
 def _language(variant: xml.Element) -> str:

@@ -179,7 +179,9 @@ def _parquet(source: Source, config: ReadingConfig) -> Iterator[Document]:
                         )
                     if value and value.strip():
                         yield Document(value)
-    except (pyarrow.ArrowInvalid, OSError) as error:
+    except UnicodeDecodeError:
+        raise FirthError(f"{source.name}: column '{config.column}' is not UTF-8 text; write the file again") from None
+    except (pyarrow.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise FirthError(f"{source.name}: not a complete parquet file ({error}); copy it again") from None

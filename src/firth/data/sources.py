@@ -7,6 +7,8 @@ import contextlib
 import glob
 import gzip
 import io
+import lzma
+import os
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -55,7 +57,12 @@ def _describe(path: Path, format: str, otherwise: str | None = None) -> Source |
         suffixes = [suffix.lower() for suffix in Path(inside[0]).suffixes]
     known = FORMATS.get(suffixes[-1]) if suffixes else None
     chosen = format if format != "auto" else known or otherwise
-    return Source(path, chosen, packing, str(path)) if chosen else None
+    return Source(path, chosen, packing, shown_name(path)) if chosen else None
+
+
+def shown_name(path: Path) -> str:
+    """The name of a file as text; bytes that are not UTF-8 as their numbers."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _zipped(path: Path) -> list[str]:
@@ -63,7 +70,7 @@ def _zipped(path: Path) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive:
             return [info.filename for info in archive.infolist() if not info.is_dir()]
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError) as error:
         raise FirthError(f"{path}: the .zip archive is damaged or truncated ({error}); copy it again") from None
 
 
@@ -143,20 +150,20 @@ def open_source(source: Source) -> Iterator[BinaryIO]:
             else:
                 handle = stack.enter_context(open(source.path, "rb", buffering=1 << 20))
             yield handle
-    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile, OverflowError) as error:
         raise FirthError(
             f"{source.name}: the {source.packing} archive is damaged or truncated ({error}); copy it again"
         ) from None
-    except RuntimeError as error:
+    except RuntimeError as error:  # NotImplementedError is one
         if source.packing != ".zip":
             raise
         raise FirthError(f"{source.name}: cannot be unpacked ({error}); unpack it and name the file") from None
     except PermissionError:
         raise FirthError(f"{source.name}: no permission to read it; change its mode or copy it") from None
     except OSError as error:
-        if source.packing == ".zst" and error.errno is None:
+        if source.packing and error.errno is None:
             raise FirthError(
-                f"{source.name}: the .zst archive is damaged or truncated ({error}); copy it again"
+                f"{source.name}: the {source.packing} archive is damaged or truncated ({error}); copy it again"
             ) from None
         raise
 
@@ -167,8 +174,11 @@ _BLOCK_BYTES = 1 << 20
 
 def _decoder(encoding: str) -> codecs.IncrementalDecoder:
     try:
-        return codecs.getincrementaldecoder(encoding)()
-    except LookupError:
+        found = codecs.lookup(encoding)
+        if found._is_text_encoding and "\0" not in encoding:  # what Python's own open() asks
+            return codecs.getincrementaldecoder(encoding)()
+        raise LookupError
+    except (LookupError, ValueError):
         raise FirthError(
             f"unknown encoding '{encoding}': use one of Python's names, such as utf-8, gb18030 or latin-1"
         ) from None

@@ -73,7 +73,7 @@ def table_format(source: Source, encoding: str) -> str:
 def _whole(line: str) -> bool:
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -86,6 +86,8 @@ def load_json(source: Source, encoding: str) -> object:
         raise FirthError(
             f"{source.name}:{error.lineno}: not valid JSON ({error.msg}); fix it or copy it again"
         ) from None
+    except (ValueError, RecursionError) as error:
+        raise FirthError(f"{source.name}: not valid JSON ({error}); fix it or copy it again") from None
 
 
 def json_values(source: Source, encoding: str) -> Iterator[tuple[int, object]]:

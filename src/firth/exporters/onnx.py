@@ -10,12 +10,14 @@ from firth.core.files import atomic_folder, checksum, save_tensors
 from firth.core.records import ExportRecord, OutputCheck
 from firth.core.run import Run, RunRecord, versions
 from firth.core.types import Batch
-from firth.exporters.onnx_graph import EncoderWriter, GraphWriter, loudness
+from firth.exporters.onnx_encoder import EncoderWriter, loudness
+from firth.exporters.onnx_graph import GraphWriter
 from firth.exporters.onnx_model import CRF_WEIGHTS, GRAPH, load_onnx
 from firth.exporters.onnx_task import Head, write_head
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.model import Model
+from firth.models.shared.sentences import SentenceModules
 from firth.tasks.answer import ComparingNetwork
 from firth.tasks.data import Reading
 from firth.tasks.model import TaskModel
@@ -56,14 +58,18 @@ def export_onnx(
     with atomic_folder(out) as folder:
         graph.save(folder / GRAPH, "firth")
         base.pieces.save(folder)
+        if task is None and base.sentence is not None:
+            modules = base.sentence.modules
+            modules = SentenceModules(modules.config.replace(network=""), modules.tail)
+            modules.save(folder, base.dim)
         if task is not None and isinstance(task.network, TagNetwork) and task.network.crf is not None:
             save_tensors(folder / CRF_WEIGHTS, dict(task.network.crf.state_dict()))
         export = _export_record(source, task, int8)
         exported = Run(folder, _record(source, base, model, task, export))
         exported.save(
             checksums={
-                path.name: checksum(path)
-                for path in sorted(folder.iterdir())
+                str(path.relative_to(folder)): checksum(path)
+                for path in sorted(folder.rglob("*"))
                 if path.suffix in (".onnx", ".json", ".safetensors")
             }
         )
@@ -101,7 +107,7 @@ def _head(source: Path, model: TaskModel) -> Head:
         weights["mix"] = found.gamma * torch.tensor(found.weights)
     arrays = {name: tensor.detach().float().numpy() for name, tensor in weights.items()}
     windows = config.window_pool if config.long_text == "windows" and config.task in ("classify", "score") else None
-    return Head(config.task, network.pool, arrays, windows)
+    return Head(config.task, network.pool, arrays, windows, config.layers == "all")
 
 
 def _export_record(source: Path, task: TaskModel | None, int8: bool) -> ExportRecord:

@@ -16,11 +16,13 @@ from firth.core.errors import FirthError, import_extra
 from firth.core.files import load_tensors
 from firth.core.records import LayerMix
 from firth.core.run import Run
-from firth.core.types import Frame, Inputs, Layers, TextReader
-from firth.exporters.onnx_graph import IDS, MASK, SEGMENTS, layer_name
+from firth.core.types import Inputs, Layers, TextReader
+from firth.exporters.onnx_encoder import IDS, MASK, SEGMENTS, layer_name
 from firth.exporters.onnx_task import ENDS, LOGITS, OWNER, STARTS
 from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.encoder_model import special_frame
 from firth.models.shared.model import Model, TextLayers, require_room
+from firth.models.shared.sentences import SentenceEncoder, is_sentence_folder, pool_by_reader, read_sentence_modules
 from firth.nn.crf import CRF
 from firth.nn.layers import TokenNetwork
 from firth.tasks.config import TaskConfig
@@ -106,10 +108,9 @@ class OnnxModel(Model):
             "an exported model does not learn, so it cannot be the base of a task: use the run it came from"
         )
 
-    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> Floats:
+    def _encode_texts(self, texts: list[str], layer: int, pool: str) -> Floats:
         """One vector per text, float32 [N, D]; texts longer than the model are read in windows."""
         self._check_choice(layer, pool)
-        texts = [texts] if isinstance(texts, str) else list(texts)
         windows: list[Ints] = []
         owner: list[int] = []
         for number, ids in enumerate(self._ids(texts)):
@@ -137,8 +138,8 @@ class OnnxModel(Model):
         """The tokens of each text; all at once where no byte of a text needs a second look."""
         if self.pieces.byte_ids is not None:
             return [self.pieces.encode(text).ids for text in texts]
-        self.pieces.backend.encode_special_tokens = False
-        return [np.asarray(found.ids, np.int64) for found in self.pieces.backend.encode_batch_fast(texts)]
+        with self.pieces.reading(special=True) as backend:
+            return [np.asarray(found.ids, np.int64) for found in backend.encode_batch_fast(texts)]
 
     def _run(self, names: Sequence[str], ids_BT: Ints, mask_BT: Ints, segments_BT: Ints | None = None) -> list[Floats]:
         segments_BT = np.zeros_like(ids_BT) if segments_BT is None else segments_BT
@@ -240,6 +241,8 @@ def load_onnx(folder: Path) -> Model:
     base = OnnxModel(config, Pieces.load(folder), session, run.record.parameters)
     if export.task is None:
         session.check(names)
+        if is_sentence_folder(folder):
+            base.sentence = SentenceEncoder(read_sentence_modules(folder), pool_by_reader(_reader(base), BATCH_TOKENS))
         return base
     task = TaskConfig.build(export.task, run.path)
     heads = {STARTS: 0, ENDS: 0} if task.task == "answer" else {LOGITS: max(1, len(task.labels))}
@@ -266,9 +269,7 @@ def _load_crf(folder: Path, task: TaskConfig) -> CRF | None:
 
 def _reader(base: OnnxModel) -> TextReader:
     """How the task cuts texts, as the original did."""
-    pieces = base.pieces
-    ends = () if pieces.sep_id is None else (pieces.sep_id,)
-    first = () if pieces.cls_id is None else (pieces.cls_id,)
+    pieces, frame = base.pieces, special_frame(base.pieces)
     return TextReader(
         kind=base.kind,
         module=OnnxLayers(base),
@@ -276,8 +277,9 @@ def _reader(base: OnnxModel) -> TextReader:
         dim=base.dim,
         num_layers=base.config.num_layers + 1,
         max_len=base.config.max_positions,
-        frame=Frame(first, ends, ends),
+        frame=frame,
         pad_id=pieces.pad_id or 0,
-        summary="cls" if first else "mean",
-        joins_pairs=bool(ends),
+        summary="cls" if frame.before else "mean",
+        joins_pairs=bool(frame.between),
+        tokenize_all=pieces.batch_ids,
     )

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.exporters.onnx_graph import MASK, EncoderWriter, GraphWriter
+from firth.exporters.onnx_encoder import MASK, EncoderWriter
+from firth.exporters.onnx_graph import GraphWriter
 
 LOGITS, STARTS, ENDS, OWNER = "logits", "start_logits", "end_logits", "owner"
 _LOWEST = -3.0e38
@@ -25,6 +26,11 @@ class Head:
     pool: str  # first, last, mean or max
     weights: Arrays
     windows: str | None = None  # how several windows of a text are put together: mean or max; none: a row is a text
+    all_layers: bool = False  # it reads all layers side by side
+
+    def dim(self, encoder: EncoderWriter) -> int:
+        """The width of a token."""
+        return encoder.config.hidden_dim * (len(encoder.layers) if self.all_layers else 1)
 
 
 def write_head(graph: GraphWriter, encoder: EncoderWriter, head: Head) -> None:
@@ -34,7 +40,7 @@ def write_head(graph: GraphWriter, encoder: EncoderWriter, head: Head) -> None:
         rows = "B"
         vectors = _pooled(graph, encoder, head)
         if head.windows is not None:
-            rows, vectors = "N", _joined(graph, vectors, head.windows, encoder.config.hidden_dim)
+            rows, vectors = "N", _joined(graph, vectors, head.windows, head.dim(encoder))
         graph.output(LOGITS, _out(graph, vectors, head), [rows, num_outputs])
         return
     scores = _out(graph, _tokens(graph, encoder, head), head)
@@ -52,7 +58,9 @@ def _out(graph: GraphWriter, value: str, head: Head) -> str:
 
 
 def _tokens(graph: GraphWriter, encoder: EncoderWriter, head: Head) -> str:
-    """The last layer, or the learned mix of all (Peters et al. 2018, eq. 1)."""
+    """The last layer, the learned mix of all (Peters et al. 2018, eq. 1), or all side by side."""
+    if head.all_layers:
+        return graph.op("Concat", *encoder.layers, axis=-1)
     if "mix" not in head.weights:
         return encoder.layers[-1]
     mixed = ""
@@ -65,7 +73,7 @@ def _tokens(graph: GraphWriter, encoder: EncoderWriter, head: Head) -> str:
 def _pooled(graph: GraphWriter, encoder: EncoderWriter, head: Head) -> str:
     """One vector per row, [B, D]."""
     if head.pool == "cls":
-        if "mix" in head.weights:
+        if "mix" in head.weights or head.all_layers:
             first = graph.op("Slice", _tokens(graph, encoder, head), graph.ints(0), graph.ints(1), graph.ints(1))
         else:
             first = encoder.first_of_last()
@@ -73,7 +81,7 @@ def _pooled(graph: GraphWriter, encoder: EncoderWriter, head: Head) -> str:
         if "pooler.dense.weight" not in head.weights:
             return first
         weight, bias = head.weights["pooler.dense.weight"], head.weights["pooler.dense.bias"]
-        return graph.op("Tanh", graph.linear(first, "pooler.dense", weight, bias))
+        return encoder.activation(graph.linear(first, "pooler.dense", weight, bias), encoder.config.pooler_activation)
     hidden = _tokens(graph, encoder, head)
     present = graph.op("Unsqueeze", graph.cast(MASK), graph.ints(-1))
     if head.pool == "max":
@@ -82,7 +90,7 @@ def _pooled(graph: GraphWriter, encoder: EncoderWriter, head: Head) -> str:
     if head.pool == "last":
         length = graph.op("ReduceSum", MASK, graph.ints(1), keepdims=1)
         place = graph.op("Unsqueeze", graph.op("Sub", length, graph.ints(1)), graph.ints(-1))
-        width = graph.ints(1, 1, encoder.config.hidden_dim)
+        width = graph.ints(1, 1, head.dim(encoder))
         index = graph.op("Expand", place, width)
         return graph.op("Squeeze", graph.op("GatherElements", hidden, index, axis=1), graph.ints(1))
     total = graph.op("ReduceSum", graph.op("Mul", hidden, present), graph.ints(1), keepdims=0)

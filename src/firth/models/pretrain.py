@@ -1,7 +1,7 @@
 """Pre-training: recipe, corpus, model, objective and loop put together into a run."""
 
 import html
-import resource
+import sys
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -165,6 +165,15 @@ def _finish(run: Run, trainable: Pretraining, loop: Loop, metrics: dict[str, flo
     run.save(status="finished")
 
 
+def peak_memory() -> int:
+    """The most bytes that this process has had in memory; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
 _TIMED_S = 20.0
 
 
@@ -190,7 +199,7 @@ def plan_run(config: RunConfig, corpus_path: Path, budget: str) -> dict[str, flo
         "steps": steps,
         "epochs": rows / len(trainable.rows),
         "tokens": steps * batch.num_tokens * config.training.gradient_accumulation,
-        "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "memory_bytes": peak_memory(),
         "disk_bytes": weights + 3 * weights * (config.training.keep + 1),
     }
 
@@ -200,6 +209,12 @@ def evaluate_run(
 ) -> dict[str, Any]:
     """What the objective measures on held-out text, and what the model adds (pseudo-perplexity, say)."""
     run = Run.open(folder)
+    if run.record.kind == "task":
+        raise FirthError(f"{folder}: a task, which is measured on labelled examples; name their file with --data FILE")
+    if run.record.kind == "vectors":
+        raise FirthError(
+            f"{folder}: word vectors, which are measured on words; name a file with --similarity or --analogies"
+        )
     if run.record.kind != "pretrain" or run.record.corpus is None:
         raise FirthError(f"{folder}: not a pre-training run; name a folder that firth pretrain made")
     if not run.record.finished:

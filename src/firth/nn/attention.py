@@ -345,8 +345,11 @@ class SelfAttention(nn.Module):
         key, value = both.chunk(2, dim=-1)
         return self._attend(self._heads(query), self._heads(key), self._heads(value), mask, picked_angles, angles)
 
-    def packed(self, hidden_ND: torch.Tensor, groups: Groups, angles: Angles | None) -> torch.Tensor:
-        """Sequences end to end, without padding: each sees itself only. The same values as ``forward`` for each."""
+    def packed(
+        self, hidden_ND: torch.Tensor, groups: Groups, angles: Angles | None, window: int | None = None
+    ) -> torch.Tensor:
+        """Sequences end to end, without padding: each sees itself only, as far as the window. The same values as
+        ``forward`` for each."""
         parts = self.qkv(hidden_ND).split([count * length for _, count, length in groups])
         dropout = self.dropout_prob if self.training else 0.0
         mixed = []
@@ -355,7 +358,8 @@ class SelfAttention(nn.Module):
             if angles is not None:
                 mine = (angles[0][0, :, first : first + length], angles[1][0, :, first : first + length])
                 query, key = rotate(query, mine), rotate(key, mine)
-            found = attend(query, key, value, None, dropout)
+            near = None if window is None or length <= window else visible(length, window=window, device=query.device)
+            found = attend(query, key, value, near, dropout)
             mixed.append(found.transpose(1, 2).reshape(count * length, -1))
         return self.out(mixed[0] if len(mixed) == 1 else torch.cat(mixed))
 

@@ -122,12 +122,16 @@ class Block(nn.Module):
             hidden_BTD = self.attention_norm(hidden_BTD + self._drop(self.attention(hidden_BTD, mask, angles, causal)))
         return self._feed(hidden_BTD)
 
-    def packed(self, hidden_ND: torch.Tensor, groups: Groups, angles: Angles | None) -> torch.Tensor:
+    def packed(
+        self, hidden_ND: torch.Tensor, groups: Groups, angles: Angles | None, window: int | None = None
+    ) -> torch.Tensor:
         """Sequences end to end, without padding."""
         if self.norm_first:
-            hidden_ND = hidden_ND + self._drop(self.attention.packed(self.attention_norm(hidden_ND), groups, angles))
+            mixed = self.attention.packed(self.attention_norm(hidden_ND), groups, angles, window)
+            hidden_ND = hidden_ND + self._drop(mixed)
         else:
-            hidden_ND = self.attention_norm(hidden_ND + self._drop(self.attention.packed(hidden_ND, groups, angles)))
+            mixed = self.attention.packed(hidden_ND, groups, angles, window)
+            hidden_ND = self.attention_norm(hidden_ND + self._drop(mixed))
         return self._feed(hidden_ND)
 
     def cached(self, hidden_NTD: torch.Tensor, cache: KeyValues, layer: int, mask: torch.Tensor | None) -> torch.Tensor:

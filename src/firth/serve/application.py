@@ -21,12 +21,12 @@ from pydantic.json_schema import JsonSchemaValue
 from starlette.exceptions import HTTPException
 from starlette.types import Message
 
-from firth.serve import schemas as answers
+from firth.serve import answers
 from firth.serve import schemas as bodies
+from firth.serve.answers import Failure
 from firth.serve.endpoints import ENDPOINTS, AnyEndpoint, encode_jobs, stack
 from firth.serve.guard import STILL_POLICY, Guard, Metrics, Problem, ServeSettings, send_problem
 from firth.serve.models import RunSummary, ServedModels, read_page
-from firth.serve.schemas import Failure
 from firth.serve.worker import RequestHandler, Worker
 
 _FAILURES = {
@@ -207,8 +207,11 @@ class Server:
             body = await self.handler.read(request, bodies.Embeddings)
             served = self.models.find(body.model, "encode")
             texts = body.texts_read()
-            jobs = encode_jobs(served, texts, -1, "mean", self.settings.batch_tokens)
-            vectors = _unit_rows(stack(await self.handler.do(jobs)))
+            jobs = encode_jobs(served, texts, -1, None, self.settings.batch_tokens)
+            found = stack(await self.handler.do(jobs))
+            if body.dimensions is not None and body.dimensions > found.shape[1]:
+                raise Problem(422, f"dimensions: the model '{served.name}' has {found.shape[1]}: ask for fewer")
+            vectors = _unit_rows(found[:, : body.dimensions])
             rows: list[object] = (
                 [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
                 if body.encoding_format == "base64"
@@ -227,7 +230,7 @@ class Server:
             data = [{"id": name, "object": "model", "created": 0, "owned_by": "firth"} for name in self.models.by_name]
             return await self.handler.write({"object": "list", "data": data})
 
-        doc = "OpenAI's embeddings: vectors of length 1, by the mean of the last layer."
+        doc = "OpenAI's embeddings: vectors of length 1, as a sentence model's modules say, else by the mean of the last layer."
         self._post("/v1/embeddings", bodies.Embeddings, answers.EmbeddingsAnswer, doc, embeddings)
         self._get("/v1/models", answers.ModelRows, "OpenAI's list of models.", models)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeV
 from firth.api.using import generate_traced, occurrences
 from firth.core.errors import FirthError
 from firth.evaluation.occurrences import map_context, map_words
-from firth.serve import schemas as answers
+from firth.serve import answers
 from firth.serve import schemas as bodies
 from firth.serve.guard import Problem
 from firth.serve.models import Served
@@ -91,14 +91,14 @@ def _joined(do: Callable[[list[One]], Slices]) -> Callable[[list[list[One]]], li
 
 
 def encode_jobs(
-    served: Served, texts: list[str], layer: int, pool: str, room: int
+    served: Served, texts: list[str], layer: int, pool: str | None, room: int, prompt: str | None = None
 ) -> list[Job[list[str], NDArray[np.float32]]]:
     """Jobs that encode texts."""
 
     def encode(some: list[str]) -> NDArray[np.float32]:
-        return served.model.encode(some, layer, pool)
+        return served.model.encode(some, layer, pool, prompt)
 
-    work = Work(("encode", served.name, layer, pool), _joined(encode), joins=True)
+    work = Work(("encode", served.name, layer, pool, prompt), _joined(encode), joins=True)
     sizes = [estimate_tokens([text]) for text in texts]
     return [Job(work, part, size) for part, size in _parts(texts, sizes, room)]
 
@@ -264,7 +264,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         bodies.Encode,
         answers.Encoded,
         "The vectors of texts.",
-        lambda served, body, room: encode_jobs(served, body.texts_read(), body.layer, body.pool, room),
+        lambda served, body, room: encode_jobs(served, body.texts_read(), body.layer, body.pool, room, body.prompt),
         lambda body, results: {"vectors": stack(results).tolist()},
     ),
     Endpoint(

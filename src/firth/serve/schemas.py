@@ -1,7 +1,6 @@
-"""The schemas of requests and answers: one class per route and direction.
+"""The schemas of requests, one class per route; those of answers are in ``answers.py``.
 
-Bounds that hold for every server are part of the schema; those that can be configured are in ``ServeSettings``. The answer
-classes describe the routes in the OpenAPI schema; answers are written from plain data.
+Bounds that hold for every server are part of the schema; those that can be configured are in ``ServeSettings``.
 """
 
 from typing import Annotated, Literal, TypeAlias
@@ -14,8 +13,6 @@ Top = Annotated[int, Field(ge=1, le=100)]
 Layer = Annotated[int, Field(ge=-1000, le=1000, description="0 is the token layer, -1 the last.")]
 Example: TypeAlias = str | tuple[str, str]
 """What a task reads: a text, or a pair of texts (question and passage)."""
-
-# -- requests
 
 
 class Part(BaseModel):
@@ -54,7 +51,13 @@ class Texts(Body):
 
 class Encode(Texts):
     layer: Layer = -1
-    pool: Annotated[str, Field(max_length=20, description="mean, max, cls or last, as the model can.")] = "mean"
+    pool: Annotated[
+        str | None,
+        Field(max_length=20, description="mean, max, cls or last, as the model can; by default what its modules say."),
+    ] = None
+    prompt: Annotated[
+        str | None, Field(max_length=2000, description="A prompt of the model by its name, or any words.")
+    ] = None
 
 
 class Nearest(Body):
@@ -204,194 +207,10 @@ class Embeddings(Body):
 
     input: Annotated[Text | list[Text], Field(description="A text or a list of texts.")]
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: None = None
+    dimensions: Annotated[
+        int | None, Field(ge=1, le=100_000, description="Only the first so many, for Matryoshka models.")
+    ] = None
     user: Annotated[str | None, Field(max_length=300)] = None
 
     def texts_read(self) -> list[str]:
         return [self.input] if isinstance(self.input, str) else self.input
-
-
-# -- answers
-
-
-class Answer(BaseModel):
-    """An answer of a model, with the model's name."""
-
-    model: str
-
-
-class Failure(BaseModel):
-    error: str
-
-
-class Health(BaseModel):
-    status: str
-    version: str
-    queue: int
-
-
-class Encoded(Answer):
-    vectors: list[list[float]]
-
-
-class FoundWord(BaseModel):
-    word: str
-    score: float
-
-
-class FoundWords(Answer):
-    found: list[FoundWord]
-
-
-class Similarity(Answer):
-    similarity: float
-
-
-class Follows(Answer):
-    probability: float
-
-
-class Point(BaseModel):
-    word: str
-    x: float
-    y: float
-
-
-class WordPoints(Answer):
-    points: list[Point]
-    missing: list[str]
-
-
-class GuessedToken(BaseModel):
-    token: str
-    probability: float
-    text: str
-
-
-class Filled(Answer):
-    masks: list[list[GuessedToken]]
-
-
-class Written(BaseModel):
-    text: str
-    score: float
-
-
-class Generated(Answer):
-    continuations: list[Written]
-    trace: dict[str, object] | None
-
-
-class Translations(Answer):
-    translations: list[list[Written]]
-
-
-class Aligned(Answer):
-    source: list[str]
-    target: list[str]
-    weights: list[list[float]]
-
-
-class Attended(Answer):
-    tokens: list[str]
-    offsets: list[tuple[int, int]]
-    weights: list[list[list[list[float]]]]
-
-
-class TokenLayers(Answer):
-    tokens: list[str]
-    offsets: list[tuple[int, int]]
-    hidden: list[list[list[float]]]
-
-
-class Predicted(Answer):
-    predictions: list[dict[str, object]]
-
-
-class ContextPoint(Point):
-    text: str
-    start: int
-    end: int
-
-
-class ContextPoints(Answer):
-    points: list[ContextPoint]
-    similarity: list[list[float]]
-
-
-class FoundOccurrence(FoundWord):
-    sentence: str
-    start: int
-    end: int
-
-
-class FoundOccurrences(Answer):
-    found: list[FoundOccurrence]
-
-
-class LayerWeights(BaseModel):
-    place: str
-    weights: list[float]
-    scale: float
-
-
-class ModelFacts(BaseModel):
-    name: str
-    kind: str
-    abilities: list[str]
-    dim: int
-    parameters: int
-    task: str | None
-    pair: bool
-    labels: list[str]
-    layer_weights: LayerWeights | None
-    mixes: list[LayerWeights]
-    mask: str | None
-    languages: list[str]
-
-
-class Models(BaseModel):
-    models: list[ModelFacts]
-
-
-class RunFacts(BaseModel):
-    name: str
-    recipe: str | None
-    kind: str | None
-    curve: list[dict[str, float]]
-    scores: dict[str, float]
-    report: bool
-
-
-class Runs(BaseModel):
-    runs: list[RunFacts]
-
-
-class Usage(BaseModel):
-    prompt_tokens: int
-    total_tokens: int
-
-
-class EmbeddingRow(BaseModel):
-    object: str
-    index: int
-    embedding: list[float] | str
-
-
-class EmbeddingsAnswer(BaseModel):
-    object: str
-    data: list[EmbeddingRow]
-    model: str
-    usage: Usage
-
-
-class ModelRow(BaseModel):
-    id: str
-    object: str
-    created: int
-    owned_by: str
-
-
-class ModelRows(BaseModel):
-    object: str
-    data: list[ModelRow]

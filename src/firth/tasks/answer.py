@@ -98,7 +98,7 @@ class AnswerQuestions:
         """Where a window says that it has no answer."""
         return 0 if self.reader.summary == "cls" else len(source) - 1
 
-    def lessons(self, item: Item) -> list[Item]:
+    def training_items(self, item: Item) -> list[Item]:
         """Windows say nothing about one another, so a long passage need not fit into one batch."""
         places, offsets = item.target
         each = len(item.rows) // len(places)

@@ -2,10 +2,13 @@
 
 ``counts``: a linear model over TF-IDF of words and characters; it needs no base.
 ``linear``: a linear model over what the frozen base says of a text.
+``contrastive``: the base tuned on pairs of labelled texts, then a linear model.
 ``tuned``: the base trained further, from the linear model on.
 
-The best on the dev examples is kept; without any, the best in stratified cross-validation. So a task is never worse than
-what it stands on, as far as its labels can tell. Of equals the cheaper one is kept.
+The best on the dev examples is kept; without any, the best in stratified cross-validation: of classes the one that gives the
+true labels the highest probability once it is calibrated, because of few labels the share that is right says too little.
+So a task is never worse than what it stands on, as far as its labels can tell. Of equals the cheaper one is kept.
+What is kept is calibrated by the same predictions.
 """
 
 import statistics
@@ -19,20 +22,22 @@ from typing import Any
 import numpy as np
 
 from firth.core.config import parse_duration, show_duration
-from firth.core.records import CandidateResult, LabelScore
+from firth.core.records import CalibrationResult, CandidateResult, LabelScore
 from firth.core.types import Prediction, Progress
 from firth.data.labelled import TextExample
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors
 from firth.tasks.batches import Item
+from firth.tasks.calibration import error_of, fit_factor, log_probs, rescaled
 from firth.tasks.checking import all_of
 from firth.tasks.config import TaskConfig
+from firth.tasks.contrastive import FEWEST, MOST, TEXTS, train_contrastive
 from firth.tasks.counts import fit_counts
 from firth.tasks.data import TaskData, strata
 from firth.tasks.distillation import Teacher
 from firth.tasks.finetune import train_model
 from firth.tasks.frozen import Frozen, fit_frozen, head_model
-from firth.tasks.linear import NUM_FOLDS, Floats, stratified_folds
+from firth.tasks.linear import NUM_FOLDS, Floats, balanced_weights, stratified_folds
 from firth.tasks.model import TaskModel
 from firth.tasks.network import Head
 from firth.tasks.training import Task
@@ -41,7 +46,9 @@ Predictions = list[Prediction]
 TakeBase = Callable[[TaskConfig], Model]
 _ENOUGH = 0.98  # a score from which on nothing is tuned
 _LEARNING = 3.3  # so many times as long as reading a text takes learning from it
-_TRUST, _LEAST_CHANCE = 0.25, 1e-2
+_FASTER = 2.0  # than tuning learns pulling texts together
+_FEWEST_FOLDS = 3  # in which it is judged
+_CALIBRATED = 20  # examples: fewer say nothing of probabilities
 _LEAST = 2  # epochs of tuning that are worth while
 _FOLDS = ((200, NUM_FOLDS), (1000, 3))  # up to so many examples tuning is judged in so many folds; in one beyond
 
@@ -56,6 +63,7 @@ class Fitted:
     train_s: float
     by_label: dict[str, LabelScore]  # on the dev examples, or in cross-validation
     candidates: tuple[CandidateResult, ...] = ()
+    calibration: CalibrationResult | None = None
 
 
 @dataclass
@@ -128,14 +136,14 @@ class _Choice:
         skipped: list[CandidateResult] = []
         for name in self.config.candidates:
             started = time.perf_counter()
-            note = self._why_not(tried) if name == "tuned" else ""
+            note = self._why_not(name, tried) if name in ("contrastive", "tuned") else ""
             if note:
                 skipped.append(CandidateResult(name=name, note=note))
                 continue
-            tried.append({"counts": self._counts, "linear": self._linear, "tuned": self._tune}[name]())
+            tried.append(self._try(name))
             tried[-1].seconds = time.perf_counter() - started
         scores = self._scores(tried)
-        ranks = [score + self._trust(one) for one, score in zip(tried, scores, strict=True)]
+        ranks = self._ranks(tried, scores)
         best = max(range(len(tried)), key=lambda place: (ranks[place], -place))
         fitted = tried[best].finish()
         results = [
@@ -154,8 +162,16 @@ class _Choice:
         fitted.by_label = self.task.by_label(
             [self.judged[number] for number in judged], [tried[best].found[number] for number in judged]
         )
+        self._calibrate(fitted, tried[best])
         fitted.candidates, fitted.train_s = (*results, *skipped), time.perf_counter() - self.begun
         return fitted
+
+    def _try(self, name: str) -> _Tried:
+        if name == "counts":
+            return self._counts()
+        if name == "linear":
+            return self._linear()
+        return self._pull() if name == "contrastive" else self._tune()
 
     def _scores(self, tried: Sequence[_Tried]) -> list[float]:
         """Of each on the examples that all have judged."""
@@ -164,13 +180,41 @@ class _Choice:
             self._score([self.judged[number] for number in shared], [one.found[n] for n in shared]) for one in tried
         ]
 
-    def _trust(self, one: _Tried) -> float:
-        """In cross-validation a part of the mean log-probability of the true label is added to the score: of few labels
-        the score alone says little. Nothing on dev examples, which are there to decide."""
+    def _ranks(self, tried: Sequence[_Tried], scores: list[float]) -> list[float]:
+        """By what the best is known: the scores on dev examples, which are there to decide; in cross-validation of
+        classes the mean log-probability of the true label, calibrated, on the examples that all have judged."""
         if self.data.dev or self.config.task != "classify":
-            return 0.0
-        chances = [found["probabilities"][str(self.judged[number].label)] for number, found in one.found.items()]
-        return _TRUST * float(np.log(np.maximum(chances, _LEAST_CHANCE)).mean())
+            return scores
+        shared = sorted(set(range(len(self.judged))).intersection(*(one.found for one in tried)))
+        ranks = [self._fit_factor({number: one.found[number] for number in shared})[1] for one in tried]
+        for one, rank in zip(tried, ranks, strict=True):
+            one.note = "; ".join(filter(None, (one.note, f"log-likelihood {rank:.3f}")))
+        return ranks
+
+    def _fit_factor(self, found: Mapping[int, Prediction]) -> tuple[float, float]:
+        """The factor that calibrates, and the mean log-probability with it; rare classes count as in training."""
+        logs_NK = log_probs(list(found.values()), self.config.labels)
+        targets_N = np.asarray([self.config.labels.index(str(self.judged[number].label)) for number in found], np.int64)
+        weights_K = np.ones(len(self.config.labels))
+        if self.config.class_weights:
+            weights_K = balanced_weights(targets_N, len(weights_K))
+        return fit_factor(logs_NK, targets_N, weights_K[targets_N])
+
+    def _calibrate(self, fitted: Fitted, chosen: _Tried) -> None:
+        """By what it says of examples that it has not learned from; not where rare classes count more, since what is said
+        then is not meant as a share."""
+        if self.config.task != "classify" or self.config.class_weights or len(chosen.found) < _CALIBRATED:
+            return
+        factor = self._fit_factor(chosen.found)[0]
+        fitted.model.rescale(factor)
+        fitted.predictions = rescaled(fitted.predictions, factor)
+        predictions, truth = list(chosen.found.values()), [str(self.judged[number].label) for number in chosen.found]
+        fitted.calibration = CalibrationResult(
+            factor=factor,
+            error_before=error_of(predictions, truth),
+            error_after=error_of(rescaled(predictions, factor), truth),
+            examples=len(truth),
+        )
 
     def _deviation(self, one: _Tried) -> float | None:
         """Over the folds that it was judged in."""
@@ -216,7 +260,8 @@ class _Choice:
         """On dev examples at its best epoch; else trained without some of the folds and judged on those."""
         config, num_folds = self._plan()
         note = "" if config.epochs == self.config.epochs else f"{config.epochs} of {self.config.epochs} epochs"
-        head = None if self.frozen is None or config.body != "none" or config.layers != "last" else self.frozen.head
+        fits = self.frozen is not None and config.body == "none" and config.layers == self.frozen.config.layers
+        head = self.frozen.head if self.frozen is not None and fits else None
         if self.data.dev:
             fitted = _train(config, self.take_base(config), self.data, self.folder, self.progress, *self.more, head)
             self.task = fitted.model.task
@@ -235,29 +280,75 @@ class _Choice:
 
     def _judge_fold(self, config: TaskConfig, fold: int, from_head: bool) -> dict[int, Prediction]:
         """Trained on all other folds, what it says of this one."""
+        head = self.frozen.head_of(self.folds_N != fold) if self.frozen is not None and from_head else None
+
+        def train(data: TaskData, folder: Path) -> TaskModel:
+            return _train(config, self.take_base(config), data, folder, self.progress, *self.more, head).model
+
+        return self._outside(fold, train)
+
+    def _outside(self, fold: int, train: Callable[[TaskData, Path], TaskModel]) -> dict[int, Prediction]:
         outside = np.flatnonzero(self.folds_N == fold).tolist()
         inside = np.flatnonzero(self.folds_N != fold).tolist()
         data = replace(self.data, train=[self.data.train[number] for number in inside])
-        head = self.frozen.head_of(self.folds_N != fold) if self.frozen is not None and from_head else None
         with tempfile.TemporaryDirectory() as folder:
-            base = self.take_base(config)
-            model = _train(config, base, data, Path(folder), self.progress, *self.more, head).model
+            model = train(data, Path(folder))
         self.task = model.task
         found = model.predict_examples([self.data.train[number] for number in outside])
         return dict(zip(outside, found, strict=True))
+
+    def _pull(self) -> _Tried:
+        """Texts of one class are pulled together; judged as tuning is."""
+        assert self.frozen is not None
+        rate = (self.config.learning_rate or 5e-5) * _FASTER
+        config = self.frozen.config.replace(tune=True, layers="last", learning_rate=rate, dropout_prob=0.0)
+        steps, num_folds = self._pulls()
+
+        def train(data: TaskData, folder: Path) -> TaskModel:
+            return train_contrastive(config, self.take_base(config), data, steps, folder, self.progress)
+
+        if self.data.dev:
+            model = train(self.data, self.folder)
+            self.task, found = model.task, model.predict_examples(self.data.dev)
+            scores = model.task.score(self.data.dev, [], found)
+            return _Tried("contrastive", dict(enumerate(found)), lambda: Fitted(model, found, scores, 0.0, {}))
+        judged: dict[int, Prediction] = {}
+        for fold in range(num_folds):
+            judged |= self._outside(fold, train)
+        return _Tried(
+            "contrastive", judged, lambda: Fitted(train(self.data, self.folder), [], {}, 0.0, {}), f"{steps} batches"
+        )
+
+    def _pulls(self) -> tuple[int, int]:
+        """Batches and folds that fit into half of the time: first fewer folds, then fewer batches; none if they do not."""
+        most = next((folds for size, folds in _FOLDS if len(self.data.train) <= size), 1)
+        folds = 0 if self.data.dev else self.num_folds if self.config.folds else min(most, self.num_folds)
+        wanted = min(MOST, max(FEWEST, self.config.epochs * len(self.data.train) // TEXTS))
+        batch_s = self._epoch_s() * TEXTS / len(self.data.train)
+        if self.config.folds or not batch_s:
+            return wanted, folds
+        affordable = self._left() / 2 / batch_s  # batches in all trainings
+        folds = max(min(folds, _FEWEST_FOLDS), min(folds, int(affordable / wanted) - 1))
+        steps = int(affordable / (1 + folds))
+        return (min(steps, wanted) if steps >= FEWEST else 0), folds
 
     # -- whether and how long to tune
 
     def _left(self) -> float:
         return self.budget_s - (time.perf_counter() - self.begun)
 
-    def _why_not(self, tried: Sequence[_Tried]) -> str:
+    def _why_not(self, name: str, tried: Sequence[_Tried]) -> str:
         """Why nothing is tuned; empty if it is."""
+        if name == "contrastive" and (self.frozen is None or self.data.pairs or self.config.task != "classify"):
+            return "not tried: it is for classes of single texts, after linear"
         if not tried:
             return ""
         best = max(self._scores(tried))
         if best >= _ENOUGH:
             return f"not tuned: {best:.3f} is reached without"
+        if name == "contrastive":
+            enough = self._pulls()[0] > 0
+            return "" if enough else f"not tuned: {FEWEST} batches take too long for a budget of {self.config.budget}"
         if self._plan()[0].epochs < _LEAST <= self.config.epochs:
             return f"not tuned: an epoch takes {show_duration(self._epoch_s())}, too long for a budget of {self.config.budget}"
         return ""
@@ -269,7 +360,8 @@ class _Choice:
         """The settings with the epochs that fit into the time, and how many folds are judged."""
         config = self.config
         if self.frozen is not None and config.body == "none" and config.layers == "last":
-            config = config.replace(pool=self.frozen.config.pool, pair_reading=self.frozen.config.pair_reading)
+            chosen = self.frozen.config
+            config = config.replace(pool=chosen.pool, layers=chosen.layers, pair_reading=chosen.pair_reading)
         if self.config.folds:
             return config, self.num_folds  # as asked for, however long it takes
         most = next((folds for size, folds in _FOLDS if len(self.data.train) <= size), 1)

@@ -108,6 +108,7 @@ def _result(cell: Cell, fitted: Fitted, data: TaskData, seconds: float) -> TaskR
         parameters=model.num_parameters,
         mixes=model.mixes(),
         candidates=fitted.candidates,
+        calibration=fitted.calibration,
         by_label=fitted.by_label,
     )
 

@@ -92,7 +92,7 @@ class Classify:
         pieces = pieces_of(len(ids), self.room, self.config.long_text, self.config.stride)
         return [frame_row(self.reader.frame, ids[piece], None, piece, part) for piece in pieces]
 
-    def lessons(self, item: Item) -> list[Item]:
+    def training_items(self, item: Item) -> list[Item]:
         """A label is for the whole text."""
         return [item]
 

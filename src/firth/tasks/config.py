@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from firth.core.config import Config, Positive, Probability, parse_duration
 from firth.core.errors import FirthError, nearest
 
-CandidateName = Literal["counts", "linear", "tuned"]
+CandidateName = Literal["counts", "linear", "contrastive", "tuned"]
 TaskKind = Literal["classify", "score", "tag", "answer"]
 
 
@@ -25,7 +25,7 @@ class TaskConfig(Config):
 
     # how the representation is used
     tune: bool = True  # false: its weights stay as they are
-    layers: Literal["last", "mix"] = "last"  # mix: a learned sum of all layers
+    layers: Literal["last", "mix", "all"] = "last"  # mix: a learned sum of all layers; all: side by side
     place: Literal["input", "output", "both"] = "input"  # of the body: where the representation enters
     mix_l2: Annotated[float, Field(ge=0)] = 0.0  # λ: 1 keeps the layers' shares near equal, 0.001 sets them free
     mix_norm: bool = False
@@ -118,7 +118,7 @@ def task_config(task: str) -> TaskConfig:
     """The usual settings of a kind of task."""
     kinds = get_args(TaskKind)
     if task not in kinds:
-        raise FirthError(f"unknown task '{task}': {nearest(task, [*kinds, 'write'])}")
+        raise FirthError(f"unknown task '{task}': {nearest(task, [*kinds, 'embed', 'write'])}")
     return TaskConfig.build({"task": task}, "task")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.files import load_tensors, read_json, save_tensors, write_json
+from firth.core.files import load_tensors, save_tensors
 from firth.core.records import LayerMix
 from firth.core.types import Prediction
 from firth.data.labelled import TextExample
@@ -20,7 +20,7 @@ from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
 from firth.tasks.linear import Floats, Ints, Linear, fit_logistic, fit_ridge, softmax
-from firth.tasks.model import SETTINGS, TaskModel
+from firth.tasks.model import TaskModel, TaskSettings
 from firth.tasks.training import OneExample
 
 if TYPE_CHECKING:
@@ -55,6 +55,9 @@ class CountsTask(TaskModel):
     def mixes(self) -> dict[str, LayerMix]:
         return {}
 
+    def rescale(self, factor: float) -> None:
+        self.weights, self.bias = factor * self.weights, factor * self.bias
+
     def matrix(self, examples: Sequence[TextExample]) -> "csr_matrix":
         """The features of texts or pairs."""
         return counts_matrix(self.base, examples, self.pairs)
@@ -83,13 +86,12 @@ class CountsTask(TaskModel):
         save_tensors(
             folder / _WEIGHTS, {name: torch.from_numpy(array.astype(np.float32)) for name, array in tensors.items()}
         )
-        write_json(folder / SETTINGS, {"config": self.config.model_dump(), "pairs": self.pairs, "extra_vectors": False})
+        TaskSettings(config=self.config, pairs=self.pairs, form="counts").write(folder)
 
     @classmethod
     def load(cls, folder: Path) -> "CountsTask":
-        settings = read_json(folder / SETTINGS)
-        config = TaskConfig.build(settings.get("config"), folder / SETTINGS)
-        base, pairs = CountsModel.load(folder), bool(settings.get("pairs"))
+        settings = TaskSettings.read(folder)
+        config, base, pairs = settings.config, CountsModel.load(folder), settings.pairs
         tensors = load_tensors(folder / _WEIGHTS)
         num_outputs = 1 if config.task == "score" else len(config.labels)
         shapes = {"weight": (num_outputs, base.pair_dim if pairs else base.dim), "bias": (num_outputs,)}
@@ -131,7 +133,3 @@ def targets_of(config: TaskConfig, examples: Sequence[TextExample]) -> Floats:
         return np.asarray([float(example.label or 0.0) for example in examples])
     number = {label: float(place) for place, label in enumerate(config.labels)}
     return np.asarray([number[str(example.label)] for example in examples])
-
-
-def is_counts(folder: Path) -> bool:
-    return (folder / VOCABULARY).is_file() and (folder / SETTINGS).is_file()

@@ -72,7 +72,7 @@ class Teacher:
 
     # -- scores
 
-    def listen(self, examples: Sequence[AnyExample], device: str) -> None:
+    def score_examples(self, examples: Sequence[AnyExample], device: str) -> None:
         """What it says about each example that it was not asked about yet: [K], or [words, K]."""
         new = [example for example in examples if id(example) not in self._scores]
         items = [self.task.item(example, number) for number, example in enumerate(new)]
@@ -109,7 +109,7 @@ class Teacher:
 
     # -- what has a place at every token of a row
 
-    def listen_rows(self, rows: Sequence[Row], layers: Sequence[int], device: str) -> None:
+    def score_rows(self, rows: Sequence[Row], layers: Sequence[int], device: str) -> None:
         """Start and end scores [T, 2] of answers, and the named layers [M, T, D'] where there are any, of new rows."""
         new = list(
             {_key(row): row for row in rows if _key(row) not in self._rows and _key(row) not in self._layers}.values()
@@ -165,23 +165,23 @@ class Taught(nn.Module):
             nn.init.normal_(self.project.weight, std=network.reader.dim**-0.5, generator=generator)
 
 
-class _Overheard:
+class _KeepsScores:
     """The student's network for its own loss; the scores are kept for the teacher's."""
 
     def __init__(self, network: TaskNetwork) -> None:
         self.network = network
-        self.heard: torch.Tensor | None = None
+        self.kept: torch.Tensor | None = None
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.network, name)
 
     def text_scores(self, tensors: Mapping[str, torch.Tensor], num_texts: int) -> torch.Tensor:
-        self.heard = self.network.text_scores(tensors, num_texts)
-        return self.heard
+        self.kept = self.network.text_scores(tensors, num_texts)
+        return self.kept
 
     def token_scores(self, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        self.heard = self.network.token_scores(tensors)
-        return self.heard
+        self.kept = self.network.token_scores(tensors)
+        return self.kept
 
 
 class Distillation(Finetuning):
@@ -211,9 +211,9 @@ class Distillation(Finetuning):
         rows = [row for item in self.items for row in item.rows]
         size = 4 * sum(len(row.ids) for row in rows) * teacher.network.reader.dim * len(self.map) if hidden else 0
         if config.task == "answer" or (hidden and size <= _KEPT_BYTES):
-            teacher.listen_rows(rows, self.map if size <= _KEPT_BYTES else (), config.device)
+            teacher.score_rows(rows, self.map if size <= _KEPT_BYTES else (), config.device)
         if config.task != "answer":
-            teacher.listen(train, config.device)
+            teacher.score_examples(train, config.device)
 
     # -- batches with what the teacher says
 
@@ -259,12 +259,12 @@ class Distillation(Finetuning):
         if taught.project is not None:  # every layer is read once, by the task and by the comparison
             hidden = self.network.reader_module(Inputs.of(tensors)).hidden
             tensors = {**tensors, "features": hidden}
-        overheard = _Overheard(self.network)
-        own = self.task.loss(overheard, Batch(batch.arrays, batch.counts, batch.num_tokens, tensors))
+        student = _KeepsScores(self.network)
+        own = self.task.loss(student, Batch(batch.arrays, batch.counts, batch.num_tokens, tensors))
         penalty = self.network.penalty()
         sums = {name: loss + penalty * batch.counts[name] for name, loss in own.sums.items()}
-        assert overheard.heard is not None
-        sums["soft"] = self._soft(overheard.heard, tensors)
+        assert student.kept is not None
+        sums["soft"] = self._soft(student.kept, tensors)
         if hidden is not None and taught.project is not None:
             wide_LBTD = taught.project(hidden)
             square = (wide_LBTD - tensors["taught_layers"]).square().mean(-1)

@@ -26,7 +26,7 @@ from firth.tasks.network import Head
 from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
 
-_REHEARSED = 2
+_TRIED = 2
 
 
 def load_base(base: str, data: TaskData, config: TaskConfig) -> Model:
@@ -47,7 +47,7 @@ def load_base(base: str, data: TaskData, config: TaskConfig) -> Model:
     return load_base_model(Path(base))
 
 
-def rehearse(
+def try_settings(
     config: TaskConfig,
     base: Model,
     data: TaskData,
@@ -58,7 +58,7 @@ def rehearse(
     cannot work are refused before anything is made or removed."""
     if "tuned" not in config.candidates:
         return
-    train, dev = (sorted(some, key=_size)[:_REHEARSED] for some in (data.train, data.dev or data.train))
+    train, dev = (sorted(some, key=_size)[:_TRIED] for some in (data.train, data.dev or data.train))
     model, trainable, loop = _prepared(config, base, data, train, dev, extra_vectors, Path(), None, teacher)
     model.network.eval()
     with torch.no_grad():
@@ -116,10 +116,15 @@ def _prepared(
     else:
         check_distillation(config, teacher, network)
         trainable = Distillation(config, model.task, network, train, dev, teacher)
+    return model, trainable, Loop(trainable, loop_settings(config, trainable.steps), folder, progress, saves=False)
+
+
+def loop_settings(config: TaskConfig, steps: int) -> TrainingConfig:
+    """What the loop is told of a task."""
     assert config.learning_rate is not None
-    training = TrainingConfig(
+    return TrainingConfig(
         batch_size=config.batch_size,
-        steps=trainable.steps,
+        steps=steps,
         learning_rate=config.learning_rate,
         warmup_ratio=config.warmup_ratio,
         weight_decay=config.weight_decay,
@@ -130,7 +135,6 @@ def _prepared(
         seed=config.seed,
         device=config.device,
     )
-    return model, trainable, Loop(trainable, training, folder, progress, saves=False)
 
 
 SCRATCH, COUNTS = "scratch", "counts"
@@ -145,11 +149,15 @@ _MOST, _MOST_TAGGED = 20, 100  # a tagger on no Transformer finds nothing at all
 _NOT_OF_TRAINING = {"task", "labels", "candidates", "budget", "max_len", "class_weights", "metric", "seed", "device"}
 
 
-def _usual_candidates(config: TaskConfig, base: Model, given: Set[str]) -> tuple[CandidateName, ...]:
+def usual_candidates(config: TaskConfig, base: Model, given: Set[str]) -> tuple[CandidateName, ...]:
     """What is tried. Whoever says how to train gets that training."""
     if config.task not in ("classify", "score") or given - _NOT_OF_TRAINING:
         return ("tuned",)
-    return ("counts", "tuned") if base.spec_name == SCRATCH else ("counts", "linear", "tuned")
+    if base.spec_name == SCRATCH:
+        return ("counts", "tuned")
+    if config.task == "classify" and base.spec.is_transformer:
+        return ("counts", "linear", "contrastive", "tuned")
+    return ("counts", "linear", "tuned")
 
 
 def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set[str]) -> TaskConfig:
@@ -160,7 +168,7 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
     if base.spec_name == COUNTS:
         return config.replace(candidates=("counts",))
     if not config.candidates:
-        config = config.replace(candidates=_usual_candidates(config, base, given))
+        config = config.replace(candidates=usual_candidates(config, base, given))
     spec, reader = base.spec, base.reader()
     transformer, whole = spec.is_transformer, config.task in ("classify", "score")
     fewest = 3 if transformer else 10
@@ -206,7 +214,7 @@ def learn_from_shares(
     extra_vectors: ExtraVectors | None = None,
     progress: Progress | None = None,
 ) -> list[SharePoint]:
-    """A point a share, the smallest first.
+    """One point per share, the smallest first.
 
     ``settings`` for so many examples are complete (``TaskData.configured``, ``default_settings``), so the labels are those of
     all the data, and few examples are read more often. Each seed draws shares of its own, so that the spread is also that of which examples were labelled.
@@ -245,7 +253,7 @@ def points_of(results: Sequence[tuple[float, int, float]]) -> list[SharePoint]:
 
 
 def share_chart(curves: Mapping[str, Sequence[SharePoint]], metric: str) -> str:
-    """The mean score by the number of labelled examples, a line a name, bars for the spread over seeds."""
+    """The mean score by the number of labelled examples, one line per name, bars for the spread over seeds."""
     series = {name: [(float(point.examples), point.mean) for point in points] for name, points in curves.items()}
     spread = {name: [point.deviation for point in points] for name, points in curves.items()}
     return line_chart(series, "labelled examples", metric, spread=spread, log_x=True)

@@ -51,29 +51,43 @@ class Frozen:
 
 
 def fit_frozen(config: TaskConfig, base: Model, data: TaskData, folds_N: Ints) -> Frozen:
-    """The mean of a text's tokens, or the last of a base that reads from left to right, whichever is better. Not the
-    first one: what a pooler says of it hardly differs from text to text before it is tuned."""
+    """The mean of a text's tokens, or the last of a base that reads from left to right, of the last layer or of all side by
+    side, whichever is best. Not the first token: what a pooler says of it hardly differs from text to text before it is
+    tuned."""
     pools = ["mean", "last"] if base.reader().summary == "last" else ["mean"]
-    found = [_fit(frozen_config(config, pool), base, data, folds_N) for pool in pools]
+    found = [one for pool in pools for one in _fit(config, pool, base, data, folds_N)]
     return max(found, key=lambda one: one.linear.goodness)
 
 
-def frozen_config(config: TaskConfig, pool: str) -> TaskConfig:
+def frozen_config(config: TaskConfig, pool: str, layers: str) -> TaskConfig:
     """Texts of a pair are read apart: a base that was not tuned has not learned to compare them."""
-    changes = {"tune": False, "pool": pool, "body": "none", "layers": "last", "place": "input", "pair_reading": "apart"}
+    changes = {"tune": False, "pool": pool, "body": "none", "layers": layers, "place": "input", "pair_reading": "apart"}
     return config.replace(**changes)
 
 
-def _fit(config: TaskConfig, base: Model, data: TaskData, folds_N: Ints) -> Frozen:
-    model = build_model(config, base, data.pairs)
+def _fit(config: TaskConfig, pool: str, base: Model, data: TaskData, folds_N: Ints) -> list[Frozen]:
+    """Texts are read once for both: the last layer is a part of all."""
+    many = base.reader().num_layers > 1
+    whole = frozen_config(config, pool, "all" if many else "last")
     started = time.perf_counter()
     examples = all_of(TextExample, data.train)
-    features = text_features(model, examples)
+    features = text_features(build_model(whole, base, data.pairs), examples)
     read_s = time.perf_counter() - started
+    found = [_fit_features(whole, features, examples, data.pairs, folds_N, read_s)]
+    if many:
+        width = base.reader().dim
+        last = np.concatenate([part[:, -width:] for part in np.split(features, 4 if data.pairs else 1, axis=1)], 1)
+        plain = frozen_config(config, pool, "last")
+        found.insert(0, _fit_features(plain, last, examples, data.pairs, folds_N, read_s))
+    return found
+
+
+def _fit_features(
+    config: TaskConfig, features: Floats, examples: Sequence[TextExample], pairs: bool, folds_N: Ints, read_s: float
+) -> Frozen:
     half = features.shape[1] // 2  # of a pair u, v, |u - v|, u * v: what compares is the second half
     fits = {
-        first: fit_linear(config, features[:, first:], examples, folds_N)
-        for first in ((0, half) if data.pairs else (0,))
+        first: fit_linear(config, features[:, first:], examples, folds_N) for first in ((0, half) if pairs else (0,))
     }
     first = max(fits, key=lambda first: fits[first].goodness)
     linear = replace(fits[first], weights=_widened(fits[first].weights, first))

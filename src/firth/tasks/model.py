@@ -8,23 +8,26 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from firth.core.config import Config
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors, read_json, save_tensors, write_json
+from firth.core.limits import foreign_errors
 from firth.core.records import LayerMix
+from firth.core.registry import spec_of_model_type, specs
+from firth.core.run import RECORD
 from firth.core.types import Prediction, TextReader
 from firth.data.labelled import AnswerExample, TagExample, TextExample
-from firth.models.bert.format import is_plain, save_bert
-from firth.models.counts.model import VOCABULARY
-from firth.models.elmo.format import OPTIONS, WEIGHTS, find_pair
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder_format import load_encoder
+from firth.models.shared.encoder_format import EncoderFormat, load_encoder, save_published, task_format
 from firth.models.shared.encoder_model import EncoderModel
-from firth.models.shared.model import Attention, Model, TextLayers, load_model
+from firth.models.shared.loading import load_model
+from firth.models.shared.model import Attention, Model, TextLayers
 from firth.models.shared.static import ExtraVectors, ScratchModel, StaticModel, read_with_vectors
 from firth.tasks.answer import AnswerApart, AnswerQuestions, ComparingNetwork
 from firth.tasks.checking import AnyExample
@@ -50,6 +53,22 @@ _NOT_COPIED = shutil.ignore_patterns(
 )
 
 
+class TaskSettings(Config):
+    """``task.json``: what was learned, and in which form it is kept."""
+
+    config: TaskConfig
+    pairs: bool = False
+    extra_vectors: bool = False
+    form: Literal["network", "counts"] = "network"
+
+    @classmethod
+    def read(cls, folder: Path) -> "TaskSettings":
+        return cls.build(read_json(folder / SETTINGS), folder / SETTINGS)
+
+    def write(self, folder: Path) -> None:
+        write_json(folder / SETTINGS, self.model_dump())
+
+
 def build_task(config: TaskConfig, reader: TextReader) -> Task:
     apart = not reader.joins_pairs or reader.summary == "mean"  # "no answer" is for the token to say that sums up
     kind = AnswerApart if config.task == "answer" and apart else _TASKS[config.task]
@@ -73,6 +92,7 @@ class TaskModel(Model):
         self.config, self.base, self.task, self.network, self.pairs = config, base, task, network, pairs
         self.extra_vectors = extra_vectors
         self.dim, self.num_layers, self.spec_name = base.dim, base.num_layers, base.spec_name
+        self.sentence = base.sentence
         self.either = False  # texts or pairs: a published directory does not say which
 
     @property
@@ -111,8 +131,10 @@ class TaskModel(Model):
             "mixes": mixes,
         }
 
-    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
-        return self.base.encode(texts, layer, pool)
+    def encode(
+        self, texts: str | Sequence[str], layer: int = -1, pool: str | None = None, prompt: str | None = None
+    ) -> NDArray[np.float32]:
+        return self.base.encode(texts, layer, pool, prompt)
 
     def layers(self, text: str | list[str]) -> TextLayers:
         return self.base.layers(text)
@@ -122,6 +144,12 @@ class TaskModel(Model):
 
     def attention(self, text: str, second: str | None = None) -> Attention:
         return self.base.attention(text, second)
+
+    def rescale(self, factor: float) -> None:
+        """The scores of all classes times a factor, in the last layer itself: every format keeps it."""
+        with torch.no_grad():
+            for parameter in self.network.out.parameters():
+                parameter.mul_(factor)
 
     # -- predicting
 
@@ -167,14 +195,11 @@ class TaskModel(Model):
 
     def save(self, folder: Path, base_path: Path | None) -> None:
         """The model as its ecosystem reads it where that knows such a model, else Firth's own."""
-        settings = {
-            "config": self.config.model_dump(),
-            "pairs": self.pairs,
-            "extra_vectors": self.extra_vectors is not None,
-        }
-        if self._is_published():
+        heads = self._heads()
+        kind = self._published_format(set(heads))
+        if kind is not None:
             assert isinstance(self.base, EncoderModel)
-            self._save_bert(folder, self.base)
+            self._save_published(folder, self.base, kind, heads)
         else:
             if isinstance(self.base, ScratchModel):
                 self.base.save(folder)
@@ -187,27 +212,29 @@ class TaskModel(Model):
             save_tensors(
                 folder / _WEIGHTS, {name: tensor for name, tensor in state.items() if self.network.keeps(name)}
             )
-        write_json(folder / SETTINGS, settings)
+        settings = TaskSettings(config=self.config, pairs=self.pairs, extra_vectors=self.extra_vectors is not None)
+        settings.write(folder)
 
-    def _is_published(self) -> bool:
-        """Whether transformers has a class for exactly this network."""
-        usual = self.config.tune and self.config.layers == "last" and self.config.body == "none" and not self.config.crf
-        usual = usual and self.extra_vectors is None and not isinstance(self.network, ComparingNetwork)
-        plain = (
-            isinstance(self.base, EncoderModel)
-            and isinstance(self.base.config, EncoderConfig)
-            and is_plain(self.base.config)
-        )
-        heads = self.config.task not in ("classify", "score") or (
-            self.network.pool == "cls" and self.network.pooler is not None
-        )
-        return usual and plain and heads
-
-    def _save_bert(self, folder: Path, base: EncoderModel) -> None:
-        out = dict(self.network.out.state_dict())
-        heads = {"spans": out} if self.config.task == "answer" else {"classifier": out}
+    def _heads(self) -> dict[str, dict[str, torch.Tensor]]:
+        """The task's own weights, by the names of published parts."""
+        heads = {"spans" if self.config.task == "answer" else "classifier": dict(self.network.out.state_dict())}
         if self.network.pooler is not None:
             heads["pooler"] = dict(self.network.pooler.state_dict())
+        return heads
+
+    def _published_format(self, heads: set[str]) -> EncoderFormat | None:
+        """The published directory whose class is exactly this network; None where there is none."""
+        usual = self.config.tune and self.config.layers == "last" and self.config.body == "none" and not self.config.crf
+        usual = usual and self.extra_vectors is None and not isinstance(self.network, ComparingNetwork)
+        if self.config.task in ("classify", "score"):
+            usual = usual and self.network.pool == "cls" and self.network.pooler is not None
+        if not usual or not isinstance(self.base, EncoderModel) or not isinstance(self.base.config, EncoderConfig):
+            return None
+        return task_format(self.base.config, heads)
+
+    def _save_published(
+        self, folder: Path, base: EncoderModel, kind: EncoderFormat, heads: dict[str, dict[str, torch.Tensor]]
+    ) -> None:
         more: dict[str, object] = {}
         if self.config.labels:
             more["id2label"] = {str(place): label for place, label in enumerate(self.config.labels)}
@@ -217,19 +244,19 @@ class TaskModel(Model):
         more["classifier_dropout"] = self.config.dropout_prob
         assert isinstance(base.config, EncoderConfig)
         weights = dict(self.network.reader_module.state_dict())
-        save_bert(folder, base.config, weights, heads, base.pieces.pad_id or 0, more=more)
-        base.pieces.save(folder)
+        config = base.config
+        save_published(folder, config, weights, heads, base.pieces.pad_id or 0, kind, more)
+        base.pieces.save(folder, segments=config.num_segments > 1, max_len=config.max_positions)
 
     @classmethod
     def load(cls, folder: Path) -> "TaskModel":
         """A run of ``firth finetune``."""
-        settings = read_json(folder / SETTINGS)
-        config = TaskConfig.build(settings.get("config"), folder / SETTINGS)
-        pairs = bool(settings.get("pairs"))
+        settings = TaskSettings.read(folder)
+        config, pairs = settings.config, settings.pairs
         if not (folder / _WEIGHTS).is_file():
             return load_published(folder, config, pairs)
         base = load_base_model(_only(folder / _BASE)) if (folder / _BASE).is_dir() else ScratchModel.load(folder)
-        extra_vectors = load_extra_vectors(_only(folder / _EXTRA)) if settings.get("extra_vectors") else None
+        extra_vectors = load_extra_vectors(_only(folder / _EXTRA)) if settings.extra_vectors else None
         model = build_model(config, base, pairs, extra_vectors)
         tensors = load_tensors(folder / _WEIGHTS)
         try:
@@ -257,11 +284,14 @@ def load_extra_vectors(path: Path) -> ExtraVectors:
 
 def load_base_model(path: Path) -> Model:
     """The model at a path as the base of a task; of a task, what it was learned on."""
-    if (path / VOCABULARY).is_file():
+    if not (path / SETTINGS).is_file():
+        return load_model(path)
+    if TaskSettings.read(path).form == "counts":
         raise FirthError(
             f"{path}: counts of n-grams, made of the texts of one task; name --base counts to make them anew"
         )
-    return TaskModel.load(path).base if (path / SETTINGS).is_file() else load_model(path)
+    with foreign_errors(path, "a task that can be read"):
+        return TaskModel.load(path).base
 
 
 def build_model(config: TaskConfig, base: Model, pairs: bool, extra_vectors: ExtraVectors | None = None) -> TaskModel:
@@ -276,7 +306,7 @@ def build_model(config: TaskConfig, base: Model, pairs: bool, extra_vectors: Ext
 
 
 def load_published(folder: Path, config: TaskConfig | None = None, pairs: bool = False) -> TaskModel:
-    """A directory of transformers' BERT or ERNIE for sequence or token classification or question answering."""
+    """A directory of a BERT-shaped model of transformers for sequence or token classification or question answering."""
     encoder_config, weights, heads = load_encoder(folder)
     pieces = Pieces.load(folder)
     found = config is None
@@ -285,6 +315,8 @@ def load_published(folder: Path, config: TaskConfig | None = None, pairs: bool =
     if config.task in ("tag", "answer"):
         heads.pop("pooler", None)  # older taggers were saved with one that they do not use
     base = EncoderModel.from_weights(encoder_config, weights, heads, pieces, folder)
+    spec = spec_of_model_type(str(read_json(folder / "config.json").get("model_type")))
+    base.spec_name = base.spec_name if spec is None else spec.name
     model = build_model(config.replace(pool="cls") if "pooler" in heads else config, base, pairs)
     head = heads["spans" if config.task == "answer" else "classifier"]
     if tuple(head["weight"].shape) != tuple(model.network.out.weight.shape):
@@ -318,7 +350,7 @@ def _published_config(folder: Path, heads: Mapping[str, Mapping[str, torch.Tenso
         return TaskConfig(task="tag", labels=labels, scheme=detect_scheme([labels]) and "bio")
     if data.get("problem_type") == "multi_label_classification":
         raise FirthError(
-            f"{folder / 'config.json'}: several labels a text (problem_type), which Firth does not know; it gives a text one label"
+            f"{folder / 'config.json'}: several labels per text (problem_type), which Firth does not know; it gives a text one label"
         )
     if count == 1:
         return TaskConfig(task="score")
@@ -326,11 +358,12 @@ def _published_config(folder: Path, heads: Mapping[str, Mapping[str, torch.Tenso
 
 
 def _copy(base: Path, goal: Path) -> None:
-    pair = None if any((base / name).is_file() for name in ("config.json", "firth.json")) else find_pair(base)
-    if pair is not None:  # a published ELMo, by whatever names
+    described = any((base / name).is_file() for name in ("config.json", RECORD))
+    named = [spec.files for spec in specs().values() if spec.files is not None and spec.recognizes(base)]
+    if named and not described:
         goal.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(pair[0], goal / OPTIONS)
-        shutil.copy2(pair[1], goal / WEIGHTS)
+        for name, path in named[0](base).items():
+            shutil.copy2(path, goal / name)
     elif base.is_dir():
         shutil.copytree(base, goal, ignore=_NOT_COPIED, dirs_exist_ok=True)
     else:

@@ -1,7 +1,8 @@
 """The network of a task: representation, mix of layers, body, and a head that is as small as possible.
 
 The representation enters before the body, after it, or in both places, each with a mix of its own (Peters et al. 2018,
-§3.3: ``[x; ELMo]`` below the task's recurrent network, ``[h; ELMo]`` above it); extra word vectors may be concatenated below.
+§3.3: ``[x; ELMo]`` below the task's recurrent network, ``[h; ELMo]`` above it), or with all layers side by side (Devlin et al.
+2019, §5.3); extra word vectors may be concatenated below.
 
 B rows, N examples, T tokens, D width, E width of extra word vectors, K outputs, L layers.
 """
@@ -54,21 +55,24 @@ class TaskNetwork(nn.Module):
             if config.layers == "mix"
             else {}
         )
+        side_by_side = config.layers == "all"
         token_layer = "input" not in places and not reader.extra_dim  # the body must read something
-        self.all_layers = bool(self.mixes) or token_layer
-        self.below_dim = reader.extra_dim + (reader.dim if "input" in places or token_layer else 0)
+        self.all_layers = bool(self.mixes) or side_by_side or token_layer
+        width = reader.dim * (reader.num_layers if side_by_side else 1)
+        below = width if "input" in places else reader.dim if token_layer else 0
+        self.below_dim = reader.extra_dim + below
         below_dim = 2 * self.below_dim + 1 if compares else self.below_dim  # what is like it in the other text
         self.body = (
             nn.LSTM(below_dim, config.body_dim, batch_first=True, bidirectional=True)
             if config.body == "bilstm"
             else None
         )
-        above_dim = 2 * config.body_dim + (reader.dim if "output" in places else 0)
+        above_dim = 2 * config.body_dim + (width if "output" in places else 0)
         self.dim = above_dim if self.body is not None else below_dim
         self.pool = self._choose_pool()
         self.pooler: nn.Module | None = None
         if config.task in ("classify", "score") and self.pool == "cls" and self.body is None:
-            self.pooler = reader.pooler or Pooler(self.dim)
+            self.pooler = reader.pooler or Pooler(self.dim, reader.pooler_activation)
         self.out = nn.Linear(self.dim, num_outputs)
 
     def train(self, mode: bool = True) -> "TaskNetwork":
@@ -154,6 +158,8 @@ class TaskNetwork(nn.Module):
         return torch.cat((found, self._at("output", layers)), -1) if "output" in PLACES[self.config.place] else found
 
     def _at(self, place: str, layers: Layers) -> torch.Tensor:
+        if self.config.layers == "all":
+            return torch.cat(tuple(layers.hidden), -1)
         if place not in self.mixes:
             return layers.last
         mixed: torch.Tensor = self.mixes[place](layers.hidden, layers.mask)
@@ -184,7 +190,7 @@ class TaskNetwork(nn.Module):
         limit = self.config.max_batch_tokens
         return by_parts(lambda part: self.out(self._dropped(self.tokens(part))), tensors, limit)
 
-    # -- a vector a text
+    # -- one vector per text
 
     def texts(self, tensors: Tensors, num_texts: int, window_pool: str) -> torch.Tensor:
         """[N, D or 4D]: rows pooled, windows of one text put together, pairs compared."""

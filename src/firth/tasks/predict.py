@@ -20,14 +20,14 @@ from firth.data.labelled import AnswerExample, Columns, TextExample, stream_text
 from firth.data.sources import Source, find_sources, numbered_lines
 from firth.data.tables import table_format
 from firth.data.tagged import stream_tagged, tag_layout
-from firth.models.gpt.model import TEMPLATE, DecoderModel, PromptedLabel, classify_by_prompt
 from firth.models.shared.encoder_format import load_encoder
-from firth.models.shared.model import Model
+from firth.models.shared.model import Model, PromptedLabel
+from firth.tasks.calibration import error_of
 from firth.tasks.checking import AnyExample, all_of
-from firth.tasks.counts import CountsTask, is_counts
+from firth.tasks.counts import CountsTask
 from firth.tasks.data import Reading, build_data, read_examples, tag_columns
 from firth.tasks.fasttext import FastTextTask, is_fasttext
-from firth.tasks.model import SETTINGS, TaskModel, load_published, tag_example
+from firth.tasks.model import SETTINGS, TaskModel, TaskSettings, load_published, tag_example
 from firth.tasks.scores import accuracy, classify_scores, confusion_interval
 from firth.tasks.write.data import WritingExample, read_writing
 from firth.tasks.write.model import SETTINGS as WRITING
@@ -56,12 +56,10 @@ def _has_head(path: Path) -> bool:
 
 def load_task(path: Path) -> TaskModel | WritingModel:
     """A run of ``firth finetune``, a published directory with the head of a task, or a classifier of fastText."""
-    if is_counts(path):
-        return CountsTask.load(path)
     if is_fasttext(path):
         return FastTextTask.load(path)
     if (path / SETTINGS).is_file():
-        return TaskModel.load(path)
+        return CountsTask.load(path) if TaskSettings.read(path).form == "counts" else TaskModel.load(path)
     if (path / WRITING).is_file():
         return WritingModel.load(path)
     return load_published(path)
@@ -117,6 +115,9 @@ def evaluate_task(model: TaskModel | WritingModel, run: Path, data: Path, readin
     name, (low, high) = model.task.interval(examples, predictions)
     scores = model.task.score(examples, items, predictions)
     by_label = model.task.by_label(examples, predictions)
+    if model.config.task == "classify":
+        truth = [str(example.label) for example in all_of(TextExample, examples)]
+        scores = {**scores, "calibration_error": error_of(predictions, truth)}
     return {
         "examples": len(examples),
         **scores,
@@ -150,12 +151,9 @@ def label_by_prompt(
     model: Model, shown: Path | Shown, texts: Sequence[str], template: str | None
 ) -> list[PromptedLabel]:
     """The label of each text after the examples of a file, or after pairs of text and label."""
-    if not isinstance(model, DecoderModel):
-        raise FirthError(f"a model of kind '{model.kind}' cannot classify by prompt: use a decoder such as gpt-mini")
     if isinstance(shown, Path):
         shown = [(example.text, str(example.label)) for example in read_shown(shown, Reading())]
-    found: list[PromptedLabel] = classify_by_prompt(model, list(shown), list(texts), template or TEMPLATE)
-    return found
+    return model.classify_by_prompt(list(shown), list(texts), template)
 
 
 def evaluate_prompt(model: Model, shown: Path, data: Path, template: str | None, reading: Reading) -> dict[str, object]:

@@ -12,26 +12,24 @@ from pathlib import Path
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import checksum, fingerprint, read_json, write_json, write_text
 from firth.core.records import CorpusRecord, MadeFrom, Spread, TaskRecord, TaskResult, TunedBase
-from firth.core.registry import RunConfig, TokensConfig, find_run_recipe
+from firth.core.registry import RunConfig, find_run_recipe
 from firth.core.run import RECORD, Run, RunRecord, is_run, versions
 from firth.core.types import Progress
 from firth.corpus.prepare import prepare
 from firth.data.readers import ReadingConfig
-from firth.models.elmo.model import ElmoModel
 from firth.models.pretrain import configure, resume_run, start_run
-from firth.models.recurrent.model import RecurrentModel
-from firth.models.shared.model import Model, find_model, load_model
+from firth.models.shared.loading import find_model, load_model
+from firth.models.shared.model import Model
 from firth.models.shared.pretraining import find_pretraining
 from firth.tasks.candidates import Predictions
 from firth.tasks.cells import HISTORY, PREDICTIONS, RESULT, Cell, TaskContext, train_cell
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, check_shares, read_task, texts_of
 from firth.tasks.distillation import build_teacher
-from firth.tasks.finetune import MADE, default_settings, load_base, points_of, rehearse
-from firth.tasks.model import SETTINGS, TaskModel, load_extra_vectors
+from firth.tasks.finetune import MADE, default_settings, load_base, points_of, try_settings
+from firth.tasks.model import TaskModel, TaskSettings, load_extra_vectors
 from firth.tasks.predict import is_task, load_task
 from firth.tasks.report import write_task_report
-from firth.tokenizers.word_tokens import WordTokens
 
 _SLOWER = 0.1  # than the base's own training, if no rate is given
 _HELDOUT = 0.1
@@ -87,20 +85,14 @@ def adapt_base(
 def _prepare_text(base: Path, data: TaskData, corpus: Path, progress: Progress | None) -> None:
     if (corpus / "corpus.json").is_file():
         return
-    model = load_model(base)
-    tokens, tokenizer = TokensConfig(), base
-    if isinstance(model, ElmoModel):
-        tokens = model.rules
-    elif isinstance(model, RecurrentModel) and isinstance(model.tokens, WordTokens):
-        split = "whitespace" if model.tokens.whitespace_only else "words"
-        tokens = TokensConfig.build({"kind": "words", "lowercase": model.tokens.lowercase, "word_split": split}, base)
+    tokens = load_model(base).text_rules
     text = corpus.with_suffix(".jsonl")
     texts = dict.fromkeys(text for example in data.train for text in texts_of(example))
     lines = [json.dumps({"text": text}, ensure_ascii=False) for text in texts]
     write_text(text, "".join(f"{line}\n" for line in lines))
     words = tokens.kind == "words"
     reading = ReadingConfig.build({"format": "jsonl"}, "reading")
-    prepare([str(text)], corpus, tokens, reading, None if words else tokenizer, _HELDOUT, workers=1, progress=progress)
+    prepare([str(text)], corpus, tokens, reading, None if words else base, _HELDOUT, workers=1, progress=progress)
     text.unlink()
 
 
@@ -221,7 +213,7 @@ def start_finetune(
         plan_adaptation(source.base, config)
     if source.teacher is not None and teacher is not None:
         context.teacher = build_teacher(teacher, source.teacher, config, base, data.pairs)
-    rehearse(config, base, data, extra, context.teacher)
+    try_settings(config, base, data, extra, context.teacher)
     record = task_record(config, source, base, source.fingerprints(), len(cells), sweep, shares)
     del base  # the context hands it out; a tuned one may go before the next is read
     return _train(open_or_create(out, record, overwrite), config, cells, context, progress)
@@ -302,7 +294,7 @@ def finish_run(run: Run, results: Sequence[TaskResult], context: TaskContext) ->
     best = max(range(len(results)), key=lambda number: (results[number].share, results[number].score))
     chosen, data = run.folder / _SEEDS / str(best), context.data
     move_model(chosen, run.folder)
-    config = TaskConfig.build(read_json(run.folder / SETTINGS)["config"], run.folder / SETTINGS)
+    config = TaskSettings.read(run.folder).config
     asked = TaskConfig.build(run.record.config, run.path).replace(null_threshold=config.null_threshold)
     run.change(
         config=asked.model_dump(mode="json"),

@@ -18,6 +18,8 @@ from firth.tasks.checking import Problem, all_of, check_lines
 from firth.tasks.config import TaskConfig, task_config, writing_config
 from firth.tasks.counts import fit_counts
 from firth.tasks.data import Reading, TaskData, read_task
+from firth.tasks.embed.config import EmbedConfig
+from firth.tasks.embed.run import describe_data
 from firth.tasks.linear import NUM_FOLDS, Floats, Ints, stratified_folds
 from firth.tasks.write.data import describe_writing
 
@@ -85,6 +87,8 @@ def check_files(
 ) -> Checked:
     """Labels, counts, lengths and problems, as lines for a terminal; of writing, the first example. ``closely``: labels
     that are probably wrong as well, which takes a training."""
+    if task == "embed":
+        return Checked(describe_data(train, EmbedConfig().update(settings), reading, dev))
     if task == "write":
         return Checked(describe_writing(writing_config(settings)[0], train, dev, reading))
     data = read_task(task_config(task).task, train, dev, reading)

@@ -85,7 +85,7 @@ class Tag:
         tags = None if example.tags is None else np.asarray([self.number.get(tag, -1) for tag in example.tags])
         return Item(tuple(rows), (judged, tags), number)
 
-    def lessons(self, item: Item) -> list[Item]:
+    def training_items(self, item: Item) -> list[Item]:
         """Windows say nothing about one another, so a long document need not fit into one batch."""
         judged, tags = item.target
         return [Item((row,), ([places], tags), item.number) for row, places in zip(item.rows, judged, strict=True)]

@@ -41,7 +41,7 @@ class TaskOf(Protocol[Example, Net]):
 
     def item(self, example: Example, number: int) -> Item: ...
 
-    def lessons(self, item: Item) -> list[Item]:
+    def training_items(self, item: Item) -> list[Item]:
         """The training items of an example: the whole item, or each of its windows separately."""
         ...
 
@@ -128,7 +128,9 @@ class Finetuning:
         self.config, self.task, self.network = config, task, network
         self.module: torch.nn.Module = network
         self.weights: Mapping[str, float] = task.weights
-        self.items = [part for number, example in enumerate(train) for part in task.lessons(task.item(example, number))]
+        self.items = [
+            part for number, example in enumerate(train) for part in task.training_items(task.item(example, number))
+        ]
         self.dev, self.dev_items = dev, [task.item(example, number) for number, example in enumerate(dev)]
         if not config.tune:
             for parameter in network.reader_module.parameters():

@@ -6,11 +6,13 @@ of special tokens. Sentinels are the tokens that replace what was removed from a
 after an existing vocabulary, so that a corpus need not be prepared again.
 """
 
+import contextlib
 import hashlib
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +22,11 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json, write_text
+from firth.core.limits import foreign_errors
 from firth.core.types import Encoding
+from firth.tokenizers.foreign import Turn, read_tokenizer
+from firth.tokenizers.published import byte_level_of, enclose_words, sentencepiece_of
+from firth.tokenizers.sentencepiece import load_sentencepiece
 from firth.tokenizers.words import close_gaps, split_words
 
 SPECIALS = {
@@ -37,7 +43,8 @@ _ROLES = {
     "mask": ("[MASK]", "<mask>"),
     "eos": ("</s>", "<|endoftext|>", "[SEP]"),
 }
-_FILES = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+_MODELS = ("spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.model")
+_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", *_MODELS)
 BYTE_TOKENS = [f"<0x{byte:02X}>" for byte in range(256)]
 PATTERN = re.compile(r"<extra_id_(\d+)>")
 
@@ -68,10 +75,11 @@ def bert_tokenizer(
 
 
 class Pieces:
-    """A trained tokenizer of any kind, with the roles of its special tokens."""
+    """A trained tokenizer of any kind, with the roles of its special tokens. Threads may share it."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.backend = tokenizer
+        self._turn = Turn()
         self.backend.no_truncation()
         self.backend.no_padding()
         self.description: dict[str, Any] = json.loads(tokenizer.to_str())
@@ -93,6 +101,14 @@ class Pieces:
     sep_id: int | None
     mask_id: int | None
     eos_id: int | None
+
+    @contextlib.contextmanager
+    def reading(self, special: bool) -> Iterator[Tokenizer]:
+        """The backend for one thread at a time, set to read special tokens written in a text, or to see their letters.
+        What the library cannot do with a text becomes one sentence, its panics included."""
+        with self._turn.lock, foreign_errors("the tokenizer", "able to read this text"):
+            self.backend.encode_special_tokens = not special
+            yield self.backend
 
     def _find_byte_ids(self) -> list[int] | None:
         """The ids of the 256 byte tokens of a WordPiece vocabulary that has them."""
@@ -135,6 +151,18 @@ class Pieces:
         """Whether the unknown is spelled by byte tokens."""
         return self.byte_ids is not None or bool(self.description["model"].get("byte_fallback"))
 
+    @cached_property
+    def around(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """The special tokens before, between and behind the two texts of a pair, as the tokenizer adds them."""
+        raw = self.backend.encode("a", "a", add_special_tokens=True)
+        texts = [place for place, text in enumerate(raw.sequence_ids) if text is not None]
+        first = [place for place in texts if raw.sequence_ids[place] == 0]
+        second = [place for place in texts if raw.sequence_ids[place] == 1]
+        if not first or not second:
+            return (), (), ()
+        ids = tuple(raw.ids)
+        return ids[: first[0]], ids[first[-1] + 1 : second[0]], ids[second[-1] + 1 :]
+
     def token(self, number: int) -> str:
         return self.backend.id_to_token(number) or ""
 
@@ -156,7 +184,8 @@ class Pieces:
         if self.byte_ids is not None:
             text = self._decode_bytes([int(number) for number in ids])
         else:
-            text = str(self.backend.decode(list(ids), skip_special_tokens=True))
+            with self.reading(True) as backend:
+                text = str(backend.decode(list(ids), skip_special_tokens=True))
         return close_gaps(text) if self.kind == "wordpiece" else text
 
     def _decode_bytes(self, ids: list[int]) -> str:
@@ -186,8 +215,8 @@ class Pieces:
             text = " ".join(text)
         else:
             spans = split_words(text)
-        self.backend.encode_special_tokens = not read_special
-        raw = self.backend.encode(text, pair, add_special_tokens=add_special)
+        with self.reading(read_special) as backend:
+            raw = backend.encode(text, pair, add_special_tokens=add_special)
         ids, tokens, offsets = list(raw.ids), list(raw.tokens), list(raw.offsets)
         segments, special = list(raw.type_ids), list(raw.special_tokens_mask)
         if self.byte_ids is not None and self.unk_id in ids:
@@ -204,6 +233,14 @@ class Pieces:
             # By where a piece ends: some begin with the space before their word.
             words[chosen] = np.maximum(np.searchsorted(starts, offset_array[chosen, 1], side="left") - 1, 0)
         return Encoding(np.asarray(ids, np.int64), offset_array, words, tokens, np.asarray(segments, np.int64))
+
+    def batch_ids(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """The ids of many texts, without special tokens; all at once where no byte of a text needs a second look."""
+        if self.byte_ids is not None:
+            return [self.encode(text, add_special=False, read_special=False).ids for text in texts]
+        self.backend.encode_special_tokens = True
+        found = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.asarray(one.ids, np.int64) for one in found]
 
     def _bytes_for_unknown(self, text: str, pair: str | None, *columns: list[Any]) -> tuple[list[Any], ...]:
         """Replaces [UNK] by the bytes of the unknown text, so that nothing is lost."""
@@ -228,7 +265,7 @@ class Pieces:
         normalizer = self.backend.normalizer
         return text if normalizer is None else cast(str, normalizer.normalize_str(text)).strip()
 
-    def save(self, folder: Path, segments: bool = True) -> None:
+    def save(self, folder: Path, segments: bool = True, max_len: int = 512) -> None:
         """``tokenizer.json`` and the other files that transformers needs; ``segments=False`` for a model that knows none."""
         write_text(folder / "tokenizer.json", self.backend.to_str(pretty=False))
         named = {
@@ -236,7 +273,7 @@ class Pieces:
             for role in _ROLES
             if (number := getattr(self, f"{role}_id")) is not None
         }
-        config: dict[str, object] = {**named, "model_max_length": 512}
+        config: dict[str, object] = {**named, "model_max_length": max_len}
         if self.kind == "wordpiece":
             vocab = self.backend.get_vocab(with_added_tokens=True)
             write_text(folder / "vocab.txt", "".join(f"{token}\n" for token in sorted(vocab, key=vocab.__getitem__)))
@@ -261,36 +298,51 @@ class Pieces:
 
     @classmethod
     def load(cls, folder: Path) -> "Pieces":
-        """From ``tokenizer.json``, a BERT ``vocab.txt`` or a SentencePiece ``.model``; ``folder`` may be the file itself."""
-        if folder.is_file():
-            return cls._from_file(folder, folder.parent / "tokenizer_config.json")
-        for name in _FILES:
-            if (folder / name).is_file():
-                return cls._from_file(folder / name, folder / "tokenizer_config.json")
-        raise FirthError(
-            f"{folder}: no tokenizer here (none of {', '.join(_FILES)}); copy the tokenizer's files beside the model"
+        """From ``tokenizer.json``, a BERT ``vocab.txt``, ``vocab.json`` with ``merges.txt`` or a SentencePiece ``.model``;
+        ``folder`` may be the file itself."""
+        path = (
+            folder if folder.is_file() else next((folder / name for name in _FILES if (folder / name).is_file()), None)
         )
+        if path is None:
+            raise FirthError(
+                f"{folder}: no tokenizer here (none of {', '.join(_FILES)}); copy the tokenizer's files into the folder"
+            )
+        config_path = path.parent / "tokenizer_config.json"
+        data = read_json(config_path) if config_path.is_file() else {}
+        config = data if isinstance(data, dict) else {}
+        found = cls._from_file(path, config)
+        found._name_roles(config)
+        return found
+
+    def _name_roles(self, config: Mapping[str, object]) -> None:
+        """Roles that no token of a usual name has, by what ``tokenizer_config.json`` says."""
+        for role in ("pad", "cls", "sep", "mask", "eos"):
+            named = config.get(f"{role}_token")
+            token = named.get("content") if isinstance(named, dict) else named
+            if getattr(self, f"{role}_id") is None and isinstance(token, str):
+                setattr(self, f"{role}_id", self.id(token))
 
     @classmethod
-    def _from_file(cls, path: Path, config_path: Path) -> "Pieces":
-        if path.suffix == ".model":
-            from firth.tokenizers.sentencepiece import load_sentencepiece
-
-            return cls(load_sentencepiece(path))
-        try:
+    def _from_file(cls, path: Path, config: Mapping[str, Any]) -> "Pieces":
+        with foreign_errors(path, "a tokenizer that can be read"):
+            if path.suffix == ".model":
+                return cls(sentencepiece_of(path, config) or load_sentencepiece(path))
+            if path.name == "vocab.json":
+                return cls(byte_level_of(path.parent, config))
             if path.suffix == ".json":
-                return cls(Tokenizer.from_file(str(path)))
+                return cls(read_tokenizer(path))
             lines = path.read_text(encoding="utf-8").split("\n")
-        except Exception as error:
-            raise FirthError(f"{path}: not a tokenizer that can be read ({str(error)[:120]}); check the file") from None
         vocab = {line.rstrip("\r"): number for number, line in enumerate(lines[:-1] if lines[-1] == "" else lines)}
         if "[UNK]" not in vocab:
             raise FirthError(
                 f"{path}: no [UNK] in this vocabulary; a BERT vocab.txt has one token a line with [UNK] among them"
             )
-        config = read_json(config_path) if config_path.is_file() else {}
         split_han = config.get("tokenize_chinese_chars", True)
-        return cls(bert_tokenizer(vocab, config.get("do_lower_case", True), config.get("strip_accents"), split_han))
+        with foreign_errors(path, "a tokenizer with settings that can be read"):
+            found = bert_tokenizer(vocab, config.get("do_lower_case", True), config.get("strip_accents"), split_han)
+        if "[CLS]" not in vocab and {"<s>", "</s>"} <= vocab.keys():
+            enclose_words(found)
+        return cls(found)
 
 
 def with_class_last(pieces: Pieces) -> Pieces:
@@ -341,27 +393,4 @@ def with_sentinels(pieces: Pieces, count: int) -> Pieces:
     )
     found = Pieces(backend)
     assert sentinel_ids(found) == list(range(pieces.vocab_size + count - 1, pieces.vocab_size - 1, -1))
-    return found
-
-
-def spans_of(ids: Sequence[int], sentinels: Sequence[int]) -> dict[int, list[int]]:
-    """What follows each sentinel (by its number) up to the next; of one that comes twice, the first."""
-    number_of = {token: number for number, token in enumerate(sentinels)}
-    found: dict[int, list[int]] = {}
-    into: list[int] = []
-    for token in ids:
-        if token in number_of:
-            into = []
-            found.setdefault(number_of[token], into)
-        else:
-            into.append(token)
-    return found
-
-
-def merged(ids: Sequence[int], spans: Mapping[int, Sequence[int]], sentinels: Sequence[int]) -> list[int]:
-    """A text with every sentinel replaced by its span."""
-    number_of = {token: number for number, token in enumerate(sentinels)}
-    found: list[int] = []
-    for token in ids:
-        found += spans.get(number_of[token], ()) if token in number_of else (token,)
     return found

@@ -5,6 +5,10 @@ are read straight from the wire format: a tag (field number and type), then a nu
 bytes, a length with bytes, or four bytes.
 """
 
+import base64
+import hashlib
+import json
+import math
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +16,18 @@ from pathlib import Path
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
 
 from firth.core.errors import FirthError
+from firth.tokenizers.foreign import try_tokenizer
 
 _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 2, 3, 4, 6
 _UNIGRAM, _BPE = 1, 2
 _SPACE = "\u2581"
+_MAX_PIECE = 1000  # characters
+_CHARSMAPS = {  # the maps of characters that SentencePiece comes with, by SHA-256: nmt_nfkc, nfkc, and both with case folded
+    "5febaab28312e9dbddb42be695c9e4380367f7ebe65121cdf894fb5d59d37eed",
+    "7e46d9e08af4b6a37991b04fb8388644c1595a0abcd0f26d6a5d575e2a3663ea",
+    "2df05162904a1bca9784913964d2a863d656676479f7c8bb11be49c980ea5f77",
+    "d8dfef3d6db0eef0742f8b55a73aee7fce6c1e21d26a09b8d3d4b52c42a791cb",
+}
 _Value = int | float | bytes
 _Message = dict[int, _Value]
 
@@ -30,6 +42,8 @@ def _number(data: bytes, place: int) -> tuple[int, int]:
         shift += 7
         if byte < 0x80:
             return value, place
+        if shift > 63:
+            raise ValueError("a number that does not end")
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, _Value]]:
@@ -62,7 +76,7 @@ def _bytes(value: _Value) -> bytes:
     return value
 
 
-class _Model:
+class SentencePiece:
     """What of the file decides the tokens; the defaults are those of the proto."""
 
     def __init__(self, data: bytes) -> None:
@@ -84,16 +98,22 @@ class _Model:
         self.one_space = bool(normalizer.get(4, 1))
         self.escape_spaces = bool(normalizer.get(5, 1))
 
+    @classmethod
+    def open(cls, path: Path) -> "SentencePiece":
+        try:
+            found = cls(path.read_bytes())
+        except (ValueError, IndexError, KeyError, struct.error) as error:
+            raise FirthError(f"{path}: not a SentencePiece model ({error}); check the file") from None
+        _check_pieces(found, path)
+        return found
+
 
 def load_sentencepiece(path: Path) -> Tokenizer:
     """The same tokens as SentencePiece gives, with places in the original text.
 
     One difference: "<unk>" spelled in a text is read as that piece where "<" is no piece itself.
     """
-    try:
-        model = _Model(path.read_bytes())
-    except (ValueError, IndexError, KeyError, struct.error) as error:
-        raise FirthError(f"{path}: not a SentencePiece model ({error}); check the file") from None
+    model = SentencePiece.open(path)
     unknown = [number for number, (_, _, kind) in enumerate(model.pieces) if kind == _UNKNOWN]
     if model.kind not in (_UNIGRAM, _BPE) or not unknown or not model.escape_spaces:
         raise FirthError(
@@ -112,7 +132,20 @@ def load_sentencepiece(path: Path) -> Tokenizer:
     return tokenizer
 
 
-def _normalizer(model: _Model) -> normalizers.Normalizer:
+def _check_pieces(model: SentencePiece, path: Path) -> None:
+    """Every piece is a text of its own with a score that can be compared."""
+    seen: set[str] = set()
+    for number, (token, score, _) in enumerate(model.pieces, 1):
+        if not token or len(token) > _MAX_PIECE or token in seen or not math.isfinite(score):
+            raise FirthError(
+                f"{path}: piece {number} is empty, too long, there twice or without a score; check the file"
+            )
+        seen.add(token)
+    if model.charsmap and hashlib.sha256(model.charsmap).hexdigest() not in _CHARSMAPS:
+        try_tokenizer(_with_charsmap(model.charsmap), path)
+
+
+def _normalizer(model: SentencePiece) -> normalizers.Normalizer:
     steps: list[normalizers.Normalizer] = []
     if model.charsmap:
         steps.append(normalizers.Precompiled(model.charsmap))
@@ -124,7 +157,19 @@ def _normalizer(model: _Model) -> normalizers.Normalizer:
     return normalizers.Sequence(steps)
 
 
-def _unigram(model: _Model, unknown: int) -> models.Unigram:
+def _with_charsmap(charsmap: bytes) -> str:
+    """A small tokenizer with this map of characters, to try it."""
+    return json.dumps(
+        {
+            "version": "1.0",
+            "added_tokens": [],
+            "normalizer": {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()},
+            "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.0]], "byte_fallback": False},
+        }
+    )
+
+
+def _unigram(model: SentencePiece, unknown: int) -> models.Unigram:
     lowest = min((score for _, score, _ in model.pieces), default=0.0)
     # Control pieces stand for no text: too unlikely to be read in it by their spelling.
     vocab = [
@@ -133,7 +178,7 @@ def _unigram(model: _Model, unknown: int) -> models.Unigram:
     return models.Unigram(vocab, unknown, byte_fallback=model.byte_fallback)
 
 
-def _bpe(model: _Model, unknown: int) -> models.BPE:
+def _bpe(model: SentencePiece, unknown: int) -> models.BPE:
     """Merges are not in the file: two pieces that spell a third merge, the better scores first."""
     vocab = {token: number for number, (token, _, _) in enumerate(model.pieces)}
     score = {token: score for token, score, kind in model.pieces if kind not in (_UNKNOWN, _CONTROL, _BYTE)}

@@ -236,7 +236,9 @@ class Loop:
                     saved = time.perf_counter()
                 if halt and not final:
                     kept = "which is saved; " if self.saves else ""
-                    raise Interrupted(f"stopped at step {self.step} of {steps}, {kept}go on with: {resume_hint}")
+                    stopped = Interrupted(f"stopped at step {self.step} of {steps}, {kept}go on with: {resume_hint}")
+                    stopped.exit_code = 128 + (stop[0] if stop else signal.SIGINT)
+                    raise stopped
                 if self.trainable.enough():
                     break
         return self.last

@@ -7,15 +7,19 @@ V words, D dimensions, K buckets: a matrix is [V, D], that of fastText [V + K, D
 """
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from firth.core.config import Config
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file
+from firth.core.limits import foreign_errors, parse_json
 from firth.core.types import Array, Arrays
 from firth.vectors.classifier import DenseTable
 from firth.vectors.fasttext_format import Entries, Settings, read_file, write_file
@@ -25,16 +29,18 @@ from firth.vectors.word_vectors import Matrix, Subwords, WordVectors
 
 _TYPES = {"F32": "<f4", "F64": "<f8", "I8": "i1", "U8": "u1", "I32": "<i4", "I64": "<i8"}
 _NAMES = {np.dtype(code): name for name, code in _TYPES.items()}
+_Natural = Annotated[int, Field(ge=0, lt=1 << 62)]
+_MAX_NGRAM = 100  # letters of an n-gram; fastText's are 3 to 6
 _COPY_BYTES = 1 << 24
 _BLOCK = 16_384
 
 
-class _Entry(TypedDict):
+class _Entry(Config):
     """One array in the header of a safetensors file."""
 
     dtype: str
-    shape: list[int]
-    data_offsets: list[int]
+    shape: tuple[_Natural, ...]
+    data_offsets: tuple[_Natural, _Natural]
 
 
 def save_arrays(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> None:
@@ -77,22 +83,27 @@ def map_arrays(path: Path) -> tuple[Arrays, dict[str, str]]:
             length = int.from_bytes(handle.read(8), "little")
             if not 0 < length <= size - 8:
                 raise ValueError("its header is cut off")
-            header = json.loads(handle.read(length))
+            header = parse_json(handle.read(length), path, "copy it again")
+        if not isinstance(header, dict):
+            raise ValueError("its header is no object with names")
         metadata = header.pop("__metadata__", {})
+        if not isinstance(metadata, dict):
+            raise ValueError("its metadata are no object with names")
         found = {name: _mapped(path, 8 + length, size, entry) for name, entry in header.items()}
     except FileNotFoundError:
         raise FirthError(f"{path}: no such file") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FirthError(f"{path}: not a whole safetensors file ({error}); copy it again") from None
-    return found, metadata
+    return found, {name: str(value) for name, value in metadata.items()}
 
 
-def _mapped(path: Path, start: int, size: int, entry: _Entry) -> Array:
-    begin, end = entry["data_offsets"]
-    if entry["dtype"] not in _TYPES:
-        raise ValueError(f"its type {entry['dtype']} is not one of {', '.join(_TYPES)}")
-    dtype, shape = np.dtype(_TYPES[entry["dtype"]]), tuple(entry["shape"])
-    if start + end > size or int(np.prod(shape, dtype=np.int64)) * dtype.itemsize != end - begin:
+def _mapped(path: Path, start: int, size: int, entry: object) -> Array:
+    found = _Entry.build(entry, path)
+    begin, end = found.data_offsets
+    if found.dtype not in _TYPES:
+        raise ValueError(f"its type {found.dtype[:20]} is not one of {', '.join(_TYPES)}")
+    dtype, shape = np.dtype(_TYPES[found.dtype]), found.shape
+    if begin > end or start + end > size or math.prod(shape) * dtype.itemsize != end - begin:
         raise ValueError("its arrays are cut off")
     if begin == end:
         return np.zeros(shape, dtype)
@@ -172,15 +183,26 @@ def read_safetensors(path: Path) -> WordVectors:
     arrays, metadata = map_arrays(path)
     if "vectors" not in arrays or "words" not in arrays:
         raise FirthError(f"{path}: no word vectors in it (an array 'vectors' and an array 'words' are wanted)")
-    words = arrays["words"].tobytes().decode().split("\n")
+    with foreign_errors(path, "word vectors (their words are no UTF-8)"):
+        words = arrays["words"].tobytes().decode().split("\n")
     matrix = arrays["vectors"]
     if matrix.ndim != 2 or len(words) != len(matrix):
         raise FirthError(f"{path}: {len(words)} words, but vectors of shape {list(matrix.shape)}; the file is damaged")
     subwords = None
     if "ngrams" in arrays:
-        shortest, longest = int(metadata["min_n"]), int(metadata["max_n"])
+        with foreign_errors(path, "word vectors with n-grams (min_n and max_n in the metadata)"):
+            shortest, longest = int(metadata["min_n"]), int(metadata["max_n"])
+            _check_ngrams(shortest, longest, arrays["ngrams"].shape, matrix.shape[1])
         subwords = Subwords(arrays["ngrams"], shortest, longest, len(arrays["ngrams"]))
+    for name in ("scales", "counts"):
+        if name in arrays and arrays[name].shape[:1] != (len(words),):
+            raise FirthError(f"{path}: '{name}' has not a number for each word; the file is damaged")
     return WordVectors(words, matrix, arrays.get("scales"), subwords, arrays.get("counts"))
+
+
+def _check_ngrams(shortest: int, longest: int, shape: tuple[int, ...], dim: int) -> None:
+    if not 0 < shortest <= longest <= _MAX_NGRAM or len(shape) != 2 or shape[1] != dim or not shape[0]:
+        raise ValueError(f"n-grams of {shortest} to {longest} letters in a table of {list(shape)}")
 
 
 def write_safetensors(vectors: WordVectors, path: Path) -> None:

@@ -166,6 +166,8 @@ def _read_settings(reader: _Reader, version: int) -> Settings:
         reader.refuse(f"model {found.model} with loss {found.loss}, which fastText does not have")
     if found.dim < 1 or found.bucket < 0:
         reader.refuse(f"its header says {found.dim} dimensions and {found.bucket} buckets")
+    if not 0 <= found.minn <= 100 or not 0 <= found.maxn <= 100 or not 0 <= found.word_ngrams <= 100:
+        reader.refuse(f"its header says n-grams of {found.minn} to {found.maxn} letters and {found.word_ngrams} words")
     if version == 11 and found.model == 3:  # older classifiers have no character n-grams, whatever they say
         return Settings(**{**vars(found), "maxn": 0})
     return found

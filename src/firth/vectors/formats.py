@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 
 from firth.core.errors import FirthError, nearest
+from firth.core.limits import foreign_errors
 from firth.vectors.binary_formats import (
     is_arrays,
     read_fasttext,
@@ -91,7 +92,8 @@ def _is_number(field: bytes) -> bool:
 def load_vectors(path: str | Path) -> WordVectors:
     """Reads a file of vectors in one of the known formats."""
     path = Path(path)
-    return _READERS[sniff_format(path)](path)
+    with foreign_errors(path, "a file of vectors that can be read"):
+        return _READERS[sniff_format(path)](path)
 
 
 def save_vectors(vectors: WordVectors, path: str | Path, format: str | None = None) -> None:

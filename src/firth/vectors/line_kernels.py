@@ -1,6 +1,6 @@
 """From the bytes of many texts to the rows of a fastText classifier: words, their hashes, hashed n-grams of words.
 
-Text is UTF-8, a line a text. Words end where the original's ``readWord`` ends them: at a space, tab, vertical tab, form
+Text is UTF-8, one text per line. Words end where the original's ``readWord`` ends them: at a space, tab, vertical tab, form
 feed, carriage return, line feed or zero byte. The plain twins are in ``tests/unit/vectors/classifier_twins.py``.
 """
 

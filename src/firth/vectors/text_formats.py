@@ -8,6 +8,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.core.config import show_count
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file
 from firth.vectors.word_vectors import WordVectors
@@ -107,6 +108,10 @@ def read_text(path: Path, header: bool) -> WordVectors:
         if count < 1 or dim < 1:
             raise FirthError(
                 f"{path}, line 1: the header says {count} words of {dim} dimensions; both must be positive"
+            )
+        if count * dim > path.stat().st_size:  # a number takes a digit and a space
+            raise FirthError(
+                f"{path}, line 1: the header says {show_count(count)} words of {show_count(dim)} dimensions, more than the file holds; it is cut or its header wrong"
             )
     for number, line in lines:
         if not line.strip():

@@ -19,7 +19,7 @@ from task_text import texts
 
 NAMES = (
     "Classifier FirthError Model Tagger compare encode evaluate explain export finetune generate load occurrences plan predict "
-    "prepare prepare_pairs pretrain probe recipes register tokens"
+    "prepare prepare_images prepare_pairs pretrain probe recipes register tokens"
 ).split()
 
 

@@ -128,6 +128,21 @@ def test_the_help_is_in_the_order_of_work(capsys: Capture) -> None:
     assert all(command.rich_help_panel for command in application().registered_commands)
 
 
+def test_flags_name_no_value(capsys: Capture) -> None:
+    told = said(["finetune", "--help"], capsys)
+    assert "--overwrite" in told
+    assert "<bool>" not in told
+    assert "-h" in told
+
+
+def test_shell_completion(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"_FIRTH_COMPLETE": "complete_bash", "COMP_WORDS": "firth pre", "COMP_CWORD": "1"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().out.split() == ["prepare", "prepare-pairs", "prepare-images", "pretrain", "predict"]
+
+
 def test_version(capsys: Capture) -> None:
     assert said(["--version"], capsys) == f"firth {firth.__version__}\n"
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from firth.core.types import Inputs
-from firth.exporters.onnx_graph import LEVELS, EncoderWriter, GraphWriter, loudness, quantised
+from firth.exporters.onnx_encoder import EncoderWriter, loudness
+from firth.exporters.onnx_graph import LEVELS, GraphWriter, quantised
 from firth.exporters.onnx_model import Session
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder

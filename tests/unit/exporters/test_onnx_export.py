@@ -25,7 +25,7 @@ KINDS = {
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "classify": {},
-    "pair": {"pool": "max"},
+    "pair": {"pool": "max", "layers": "all"},
     "score": {"long_text": "windows", "window_pool": "max", "pool": "mean", "layers": "mix"},
     "tag": {"layers": "mix", "tune": False},
     "crf": {"crf": True},

@@ -7,8 +7,9 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from firth.core.errors import FirthError
-from firth.models.counts.model import VOCABULARY, WORDS_WEIGHT, CountsModel
+from firth.models.counts.model import CHINESE_WORDS_WEIGHT, VOCABULARY, WORDS_WEIGHT, CountsModel
 from firth.models.counts.ngrams import character_ngrams, chunk_ngrams, cut_text, word_ngrams
+from firth.tokenizers.words import has_han
 
 TEXTS = [
     "The cat sat on the mat, the cat!",
@@ -26,11 +27,13 @@ def test_characters_of_words_are_those_of_scikit_learn() -> None:
     assert sorted(character_ngrams(text)) == sorted(analyse(text))
 
 
-def test_characters_of_chinese_cross_words() -> None:
-    words, chunks = cut_text("老师看书 abc")
-    assert "".join(words) == "老师看书abc"
-    assert chunks == ["老师看书", "abc"]
-    assert chunk_ngrams("老师看") == ["老", "师", "看", "老师", "师看", "老师看"]
+def test_characters_of_chinese_are_those_of_scikit_learn() -> None:
+    """Of the whole text, across words, marks and spaces."""
+    text = "老师看书，他用\t iPhone  很好。"
+    assert "".join(cut_text(text)[0]) == "老师看书，他用iphone很好。"
+    analyse = TfidfVectorizer(analyzer="char", ngram_range=(1, 2)).build_analyzer()
+    assert sorted(character_ngrams(text)) == sorted(analyse(text))
+    assert chunk_ngrams("老师看") == ["老", "师", "看", "老师", "师看"]
     assert chunk_ngrams("老") == ["老"]
 
 
@@ -45,7 +48,8 @@ def test_matrix_is_that_of_scikit_learn() -> None:
     found = model.matrix(asked).toarray()
     blocks = [(model.words, lambda text: word_ngrams(cut_text(text)[0])), (model.characters, character_ngrams)]
     expected = []
-    for (block, analyse), weight in zip(blocks, (WORDS_WEIGHT, 1.0), strict=True):
+    words_weights = [[CHINESE_WORDS_WEIGHT if has_han(text) else WORDS_WEIGHT] for text in asked]
+    for (block, analyse), weight in zip(blocks, (np.asarray(words_weights), 1.0), strict=True):
         vectorizer = TfidfVectorizer(analyzer=analyse, sublinear_tf=True, vocabulary=block.ngrams).fit(TEXTS)
         expected.append(weight * vectorizer.transform(asked).toarray())
     np.testing.assert_allclose(found, np.concatenate(expected, 1), atol=1e-12)
@@ -61,7 +65,7 @@ def test_pairs_are_compared() -> None:
     np.testing.assert_allclose(found[:, model.dim : -2], first * second)
     border = len(model.words.ngrams)
     np.testing.assert_allclose(found[:, -1], 4 * (first * second)[:, border:].sum(1))
-    np.testing.assert_allclose(found[2, -2:], [4 * WORDS_WEIGHT**2, 4])  # the middle text is beside itself
+    np.testing.assert_allclose(found[2, -2:], [4 * CHINESE_WORDS_WEIGHT**2, 4])  # the middle text is beside itself
 
 
 def test_rare_ngrams_of_many_texts_are_left_out() -> None:
@@ -78,4 +82,9 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     assert "counts" in repr(found)
     (tmp_path / VOCABULARY).write_text('{"words": {"ngrams": ["a"], "counts": [], "num_texts": 1}, "characters": 3}')
     with pytest.raises(FirthError, match="not a list of n-grams"):
+        CountsModel.load(tmp_path)
+    model.save(tmp_path)
+    text = (tmp_path / VOCABULARY).read_text().replace('"version": 2', '"version": 1')
+    (tmp_path / VOCABULARY).write_text(text)
+    with pytest.raises(FirthError, match="another version"):
         CountsModel.load(tmp_path)

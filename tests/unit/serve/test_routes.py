@@ -114,7 +114,9 @@ def test_openai(client: TestClient, models: ServedModels) -> None:
     assert answer["usage"]["total_tokens"] == answer["usage"]["prompt_tokens"] > 0
     packed = ask(client, "/v1/embeddings", input=TEXTS[0], encoding_format="base64")["data"][0]["embedding"]
     np.testing.assert_allclose(np.frombuffer(base64.b64decode(packed), "<f4"), rows[0], atol=1e-6)
-    refused = client.post("/v1/embeddings", json={"input": "a", "dimensions": 3})
+    short = np.asarray(ask(client, "/v1/embeddings", input=TEXTS[0], dimensions=3)["data"][0]["embedding"])
+    np.testing.assert_allclose(short, expected[0, :3] / np.linalg.norm(expected[0, :3]), atol=1e-6)
+    refused = client.post("/v1/embeddings", json={"input": "a", "dimensions": 4000})
     assert refused.status_code == 422
     assert "dimensions" in refused.json()["error"]["message"]
     assert [one["id"] for one in client.get("/v1/models").json()["data"]] == list(models.by_name)

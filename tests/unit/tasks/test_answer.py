@@ -52,7 +52,7 @@ def test_windows_cover_the_passage(bert_reader: TextReader) -> None:
     size = len(bert_reader.tokenize(passage).ids)
     assert {place for row in item.rows for place in row.source.tolist()} == {-1, *range(size)}
     assert all(len(row.ids) <= 48 for row in item.rows)
-    assert len(task.lessons(item)) == len(item.rows)
+    assert len(task.training_items(item)) == len(item.rows)
 
 
 def test_a_long_question_leaves_room(bert_reader: TextReader) -> None:

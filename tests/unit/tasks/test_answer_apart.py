@@ -73,9 +73,9 @@ def test_windows_without_the_answer_say_so() -> None:
         assert source[first] == (30 if 30 in source else -1)
     covered = {int(token) for source in task._sources(item.rows) for token in source}
     assert covered == {-1, *range(61)}
-    lessons = task.lessons(item)
-    assert [len(lesson.rows) for lesson in lessons] == [2] * len(item.target[0])
-    assert [lesson.target[0][0] for lesson in lessons] == item.target[0]
+    items = task.training_items(item)
+    assert [len(one.rows) for one in items] == [2] * len(item.target[0])
+    assert [one.target[0][0] for one in items] == item.target[0]
 
 
 @pytest.mark.parametrize("answer", ["一本书", "👩‍👧", "Rene\u0301"])

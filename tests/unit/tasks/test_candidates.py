@@ -14,9 +14,10 @@ from firth.core.records import CandidateResult, TaskResult
 from firth.core.run import Run
 from firth.models.shared.model import Model
 from firth.tasks import candidates as candidates_file
+from firth.tasks.calibration import rescaled
 from firth.tasks.candidates import fit_best
 from firth.tasks.config import TaskConfig
-from firth.tasks.counts import CountsTask
+from firth.tasks.counts import CountsTask, fit_counts
 from firth.tasks.data import build_data
 from firth.tasks.finetune import default_settings, train_model
 from firth.tasks.frozen import fit_frozen, head_model, text_features
@@ -84,27 +85,65 @@ def test_the_best_is_kept(dev: bool, vectors: Path, tmp_path: Path) -> None:
     assert isinstance(firth.load(tmp_path / "run"), CountsTask)
 
 
-def test_of_equal_scores_the_surer_one_is_kept() -> None:
-    """In cross-validation, by the log-probability of the true labels; worked out by hand for two examples."""
-    data = build_data("classify", texts(2), [])
-    choice = candidates_file._Choice(
-        data.configured(TaskConfig()), lambda config: Model(), data, Path(), None, None, None
-    )
-    found = [{"label": "en", "probabilities": {"en": chance, "zh": 1 - chance}} for chance in (0.5, 0.0)]
-    one = candidates_file._Tried("linear", dict(enumerate(found)), lambda: None)  # type: ignore[arg-type, return-value]
-    assert choice._trust(one) == pytest.approx(0.25 * (np.log(0.5) + np.log(1.0)) / 2)
-    one.found = {0: {"probabilities": {"en": 0.0, "zh": 1.0}}}
-    assert choice._trust(one) == pytest.approx(0.25 * np.log(0.01))
+def test_classes_are_chosen_by_calibrated_likelihood() -> None:
+    """In cross-validation; half of the examples are right at .5 of certainty, however sure a model says it is."""
+    data = build_data("classify", texts(40), [])
+    config = data.configured(TaskConfig())
+    choice = candidates_file._Choice(config, lambda config: Model(), data, Path(), None, None, None)
+
+    def model(name: str, chance: float, wrong: int) -> candidates_file._Tried:
+        labels = [str(example.label) for example in data.train]
+        found = {}
+        for number, label in enumerate(labels):
+            own = 1 - chance if number < wrong else chance
+            other = "en" if label == "zh" else "zh"
+            guessed = label if own > 0.5 else other
+            found[number] = {"label": guessed, "probabilities": {label: own, other: 1 - own}}
+        return candidates_file._Tried(name, found, lambda: None)  # type: ignore[arg-type, return-value]
+
+    tried = [model("counts", 0.6, 4), model("linear", 0.999, 8), model("tuned", 0.9, 4)]
+    ranks = choice._ranks(tried, [0.9, 0.8, 0.9])
+    assert ranks[0] == pytest.approx(ranks[2], abs=0.02)  # the same once they are calibrated
+    assert ranks[1] < ranks[0]
+    assert "log-likelihood" in tried[0].note
+    fitted = candidates_file.Fitted(_Rescaled(), [], {}, 0.0, {})  # type: ignore[arg-type]
+    choice._calibrate(fitted, tried[1])
+    assert fitted.calibration is not None
+    assert fitted.calibration.factor < 0.5
+    assert fitted.calibration.error_after < fitted.calibration.error_before
 
 
-@pytest.mark.parametrize("best", ["counts", "linear", "tuned"])
+class _Rescaled:
+    def rescale(self, factor: float) -> None:
+        assert factor > 0
+
+
+@pytest.mark.parametrize("make", [texts, pairs])
+def test_a_model_is_rescaled_in_its_last_layer(make: Any, run_folder: Path, tmp_path: Path) -> None:
+    """Network and counts; probabilities are those of the scores times the factor."""
+    data = build_data("classify", make(20), [])
+    folds = stratified_folds([str(example.label) for example in data.train], 5, 0)
+    config, base = data.configured(TaskConfig()), firth.load(run_folder)
+    found = fit_frozen(config, base, data, folds)
+    for model in (
+        head_model(found.config, base, data.pairs, found.head),
+        fit_counts(config, data.train, data.pairs, folds)[0],  # type: ignore[arg-type]
+    ):
+        before = rescaled(model.predict_examples(data.train), 0.3)
+        model.rescale(0.3)
+        for one, other in zip(model.predict_examples(data.train), before, strict=True):
+            assert one["probabilities"] == pytest.approx(other["probabilities"], abs=1e-4)
+
+
+@pytest.mark.parametrize("best", ["counts", "linear", "contrastive", "tuned"])
 @pytest.mark.parametrize("dev", [True, False])
 def test_what_is_chosen_is_saved(
     best: str, dev: bool, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A base that was tuned for a candidate that lost leaves no trace in the one that won."""
+    monkeypatch.setattr(candidates_file, "_ENOUGH", 2.0)
     monkeypatch.setattr(
-        candidates_file._Choice, "_scores", lambda self, some: [0.5 + (one.name == best) / 4 for one in some]
+        candidates_file._Choice, "_ranks", lambda self, some, scores: [0.5 + (one.name == best) / 4 for one in some]
     )
     paths = files(tmp_path, "classify", 20, 8)
     if not dev:

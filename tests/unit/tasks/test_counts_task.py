@@ -4,18 +4,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix, hstack
+from scipy.sparse import csr_matrix, diags, hstack, identity
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 import firth
 from firth.core.errors import FirthError
 from firth.core.run import Run
-from firth.models.counts.model import WORDS_WEIGHT, CountsModel
+from firth.models.counts.model import CHINESE_WORDS_WEIGHT, WORDS_WEIGHT, CountsModel
 from firth.models.counts.ngrams import character_ngrams, cut_text, word_ngrams
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import CountsTask
 from firth.tasks.predict import load_task
+from firth.tokenizers.words import has_han
 from task_text import files, texts
 
 ASKED = ["The doctor found a map.", "老师看见了书。", "", "🙂", "an unknown farmer"]
@@ -28,9 +29,12 @@ def test_probabilities_are_scikit_learns(tmp_path: Path) -> None:
 
     def matrix(some: list[str]) -> csr_matrix:
         analysers = (lambda text: word_ngrams(cut_text(text)[0]), character_ngrams)
+        words = diags([CHINESE_WORDS_WEIGHT if has_han(text) else WORDS_WEIGHT for text in some])
         blocks = [
-            weight * TfidfVectorizer(analyzer=one, sublinear_tf=True, vocabulary=block.ngrams).fit(read).transform(some)
-            for one, block, weight in zip(analysers, (base.words, base.characters), (WORDS_WEIGHT, 1.0), strict=True)
+            weight @ TfidfVectorizer(analyzer=one, sublinear_tf=True, vocabulary=block.ngrams).fit(read).transform(some)
+            for one, block, weight in zip(
+                analysers, (base.words, base.characters), (words, identity(len(some))), strict=True
+            )
         ]
         return hstack(blocks).tocsr()
 

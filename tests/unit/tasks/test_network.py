@@ -118,3 +118,12 @@ def test_first_token_computed_alone(bert_reader: TextReader) -> None:
     batch = tensors([[5, 6, 9], [7]], [0, 1])
     whole = network.pooler(network.reader_module.last(Inputs.of(batch))[:, 0])  # type: ignore[misc]
     torch.testing.assert_close(network.texts(batch, 2, "mean"), whole)
+
+
+def test_all_layers_side_by_side(bert_reader: TextReader) -> None:
+    network = TaskNetwork(TaskConfig(layers="all", pool="mean", labels=("x", "y")), bert_reader, 2).eval()
+    given = tensors([[2, 5, 3], [2, 6, 7]], [0, 1])
+    layers = bert_reader.module(Inputs.of(given)).hidden
+    wanted = torch.cat([layer.mean(1) for layer in layers], 1)
+    torch.testing.assert_close(network.texts(given, 2, "mean"), wanted)
+    assert network.out.in_features == bert_reader.num_layers * bert_reader.dim

@@ -29,9 +29,9 @@ def test_every_word_is_judged_once(num_words: int, stride: int | None, bert_read
     assert sorted(judged[judged >= 0].tolist()) == list(range(num_words))
     batch = task.batch([item])
     assert batch.counts["task"] == num_words
-    lessons = task.lessons(item)
-    assert len(lessons) == len(item.rows)
-    assert sum(task.batch([one]).counts["task"] for one in lessons) in (num_words, num_words + len(lessons))
+    items = task.training_items(item)
+    assert len(items) == len(item.rows)
+    assert sum(task.batch([one]).counts["task"] for one in items) in (num_words, num_words + len(items))
 
 
 def test_the_first_piece_speaks(bert_reader: TextReader) -> None:

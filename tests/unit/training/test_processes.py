@@ -32,7 +32,7 @@ def start(*words: object, **environment: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals(number: signal.Signals, tiny_settings: list[str], corpus_folder: Path, tmp_path: Path) -> None:
-    """The step is finished and saved; the message says how to go on; the code is 130."""
+    """The step is finished and saved; the message says how to go on; the code is 128 and the signal."""
     out = tmp_path / "run"
     process = start("bert-tiny", "--corpus", corpus_folder, "--out", out, "--steps", 1_000_000, *tiny_settings)
     metrics = out / "metrics.jsonl"
@@ -40,7 +40,7 @@ def test_signals(number: signal.Signals, tiny_settings: list[str], corpus_folder
         time.sleep(0.05)
     process.send_signal(number)
     _, told = process.communicate(timeout=60)
-    assert process.returncode == 130, told
+    assert process.returncode == 128 + number, told
     last = told.splitlines()[-1]
     assert last.startswith("firth: stopped at step ")
     assert last.endswith(f"of 1000000, which is saved; go on with: firth pretrain --resume {out}")

@@ -29,7 +29,7 @@ from firth.tasks.cells import Cell as Training
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, build_data, check_shares, nested_order, read_examples, read_task, strata
-from firth.tasks.finetune import default_settings, load_base
+from firth.tasks.finetune import default_settings, load_base, usual_candidates
 from firth.tasks.model import TaskModel, build_model
 from firth.tasks.run import Source, finish_run, task_record
 from firth.tasks.training import Finetuning
@@ -126,6 +126,15 @@ class Labels:
     config: TaskConfig  # of the task, with its labels
     given: frozenset[str]  # settings that the user named
 
+    def settings(self, base: Model, num_train: int) -> TaskConfig:
+        """Of a base, frozen under a linear model or tuned, whichever is better on dev; counting, which needs no base, is a row
+        of its own."""
+        config = self.config
+        if not config.candidates:
+            usual = usual_candidates(config, base, self.given)
+            config = config.replace(candidates=tuple(name for name in usual if name != "counts"))
+        return default_settings(config, base, num_train, self.given)
+
     def some(self, num_train: int, num_dev: int) -> TaskData:
         """The first examples: smaller parts are contained in larger ones."""
         return replace(self.data, train=self.data.train[:num_train], dev=self.data.dev[:num_dev])
@@ -133,7 +142,7 @@ class Labels:
 
 def fit_to_time(labels: Labels, base: Model, num_train: int, seconds: float) -> Chosen:
     """How many epochs and examples a training can use within its seconds; some steps are timed."""
-    config = default_settings(labels.config, base, num_train, labels.given)
+    config = labels.settings(base, num_train)
     if config.candidates == ("counts",):
         return {"epochs": config.epochs, "num_train": num_train, "num_dev": len(labels.data.dev)}  # seconds
     sample = labels.some(min(num_train, _TIMED_TRAIN), _TIMED_DEV)
@@ -191,7 +200,7 @@ class Trainings:
         )
 
     def config(self, base: Model) -> TaskConfig:
-        config = default_settings(self.labels.config, base, self.cell.chosen["num_train"], self.labels.given)
+        config = self.labels.settings(base, self.cell.chosen["num_train"])
         return config.replace(epochs=self.cell.chosen["epochs"])
 
     def train(
@@ -305,8 +314,6 @@ def read_labels(options: CompareConfig, note: Note) -> Labels:
     if len(test) < len(scored):
         note(f"scores are those of {len(test):,} of the {len(scored):,} examples (--max-test)")
     config = data.configured(options.config)
-    if not config.candidates:
-        config = config.replace(candidates=("tuned",))  # a base is compared, not what is chosen in its place
     train = [data.train[number] for number in nested_order(strata(data.train), 0).tolist()]
     ordered = replace(data, train=train, dev=_sample(data.dev, options.max_dev, 0xDE))
     return Labels(ordered, test, config, options.given)

@@ -91,7 +91,8 @@ def bert_mini_modern() -> RunConfig:
 
 
 def _modernbert(name: str, num_layers: int, hidden_dim: int, rows: tuple[int, int], learning_rate: float) -> RunConfig:
-    """What teaches a small encoder most in a given time: a token table that begins with skip-gram vectors, heads that begin by
+    """What teaches a small encoder most in a given time: a token table that begins with skip-gram vectors, large enough that training
+    changes them little (the norm behind the table makes its scale free), heads that begin by
     looking at neighbours, Muon, small batches (``rows`` and their length) and many masks. In the shape of ModernBERT (Warner et al. 2024), so that transformers
     reads the run."""
     shape = {
@@ -104,6 +105,7 @@ def _modernbert(name: str, num_layers: int, hidden_dim: int, rows: tuple[int, in
         "bias": False,
         "num_segments": 0,
         "local_start": True,
+        "table_std": 0.08,
     }
     return RunConfig(
         recipe=name,

@@ -1,40 +1,12 @@
-"""BERT directories as Hugging Face writes them (Devlin et al. 2018); the names of the blocks are the shared ones."""
+"""BERT directories as Hugging Face writes them (Devlin et al. 2018); the names are the usual ones."""
 
-from collections.abc import Mapping
-from pathlib import Path
-
-from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder_format import (
-    BERT_OUTPUT,
-    EncoderFormat,
-    bert_architectures,
-    bert_heads,
-    has_plain_blocks,
-    save_published,
-)
-from firth.models.shared.published import Weights
+from firth.models.shared.encoder_format import BERT_CLASSES, BERT_OUTPUT, EncoderFormat, bert_heads, held_by_bert
 
 BERT = EncoderFormat(
-    model_type="bert",
+    classes={"bert": "Bert"},
     title="BERT",
     heads=bert_heads("bert"),
-    architectures=bert_architectures("Bert"),
+    architectures=BERT_CLASSES,
     output=BERT_OUTPUT,
+    held=held_by_bert,
 )
-
-
-def is_plain(config: EncoderConfig) -> bool:
-    """Whether transformers' BERT can hold this model."""
-    return has_plain_blocks(config) and config.token_dim == config.hidden_dim and not config.num_tasks
-
-
-def save_bert(
-    folder: Path,
-    config: EncoderConfig,
-    encoder: Weights,
-    heads: dict[str, Weights],
-    pad_id: int,
-    more: Mapping[str, object] | None = None,
-) -> None:
-    """``config.json`` (with ``more`` in it) and ``model.safetensors`` of a BERT with any of its heads."""
-    save_published(folder, config, encoder, heads, pad_id, BERT, more)

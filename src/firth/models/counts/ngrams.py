@@ -1,8 +1,8 @@
-"""N-grams of a text: words and pairs of words, and strings of characters inside of words.
+"""N-grams of a text: words and pairs of words, and strings of characters.
 
 Text of spaced scripts is cut into words and marks; its characters are n-grams of " word ", as scikit-learn's ``char_wb``
-takes them. Chinese is segmented into words; its characters are n-grams of the whole run of Chinese, because where one
-word ends is a guess.
+takes them. Chinese is segmented into words; the characters of a text with Chinese in it are n-grams of the whole text, marks
+and spaces included (scikit-learn's ``char``), because where one word ends is a guess.
 """
 
 from collections.abc import Sequence
@@ -11,29 +11,16 @@ from itertools import pairwise
 from firth.tokenizers.words import has_han, split_words
 
 SPACED = (2, 5)  # characters in an n-gram, from and to
-CHINESE = (1, 3)
+CHINESE = (1, 2)
 
 
 def cut_text(text: str) -> tuple[list[str], list[str]]:
     """The words in lower case, and the chunks inside of which n-grams of characters are taken."""
     text = text.lower()
-    spans = split_words(text)
-    words = [text[start:end] for start, end in spans]
+    words = [text[start:end] for start, end in split_words(text)]
     if text.isascii() or not has_han(text):
         return words, words
-    chunks: list[str] = []
-    joined = 0  # where the run of Chinese that ends here ends; 0: none
-    for word, (start, end) in zip(words, spans, strict=True):
-        if has_han(word):
-            if joined == start and joined:
-                chunks[-1] += word
-            else:
-                chunks.append(word)
-            joined = end
-        else:
-            chunks.append(word)
-            joined = 0
-    return words, chunks
+    return words, [" ".join(text.split())]
 
 
 def word_ngrams(words: Sequence[str]) -> list[str]:
@@ -47,7 +34,7 @@ def _both_han(pair: str) -> bool:
 
 
 def chunk_ngrams(chunk: str) -> list[str]:
-    """The n-grams of characters of a word with a space on either side, or of a run of Chinese. A word that is
+    """The n-grams of characters of a word with a space on either side, or of a text with Chinese in it. A word that is
     shorter than an n-gram counts once, whole."""
     if has_han(chunk):
         shortest, longest, text = *CHINESE, chunk

@@ -4,9 +4,17 @@ A run holds the discriminator; its generator is a directory of the same format i
 """
 
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder_format import EncoderFormat, has_plain_blocks
+from firth.models.shared.encoder_format import (
+    BERT_OUTSIDE,
+    BERT_SETTINGS,
+    DENSE_CLASSIFIER,
+    TASK_CLASSES,
+    TASK_HEADS,
+    EncoderFormat,
+    has_plain_blocks,
+)
 
-_HEADS = {
+_TOKEN_HEADS = {
     "token_head": {
         "dense.weight": "generator_predictions.dense.weight",
         "dense.bias": "generator_predictions.dense.bias",
@@ -24,27 +32,33 @@ _HEADS = {
 
 
 def _held(config: EncoderConfig, heads: set[str]) -> EncoderConfig | None:
-    """A plain model that needs ELECTRA's classes if they can hold it (their generator knows one activation); they always
-    say how wide the embeddings are."""
+    """A plain model that needs ELECTRA's classes if they can hold it (their generator and their classifier know one
+    activation); they always say how wide the embeddings are."""
     needs = config.embedding_dim is not None or "replaced_head" in heads
-    known = heads <= set(_HEADS) and ("token_head" not in heads or config.activation == "gelu")
-    fits = needs and known and has_plain_blocks(config) and not config.num_tasks
+    known = heads <= {*_TOKEN_HEADS, *TASK_HEADS, "pooler"} and (
+        "token_head" not in heads or config.activation == "gelu"
+    )
+    known = known and ("pooler" not in heads or (config.pooler_activation == "gelu" and "classifier" in heads))
+    fits = needs and known and has_plain_blocks(config) and not config.num_tasks and not config.published_as
     return config.replace(embedding_dim=config.token_dim) if fits else None
 
 
 ELECTRA = EncoderFormat(
-    model_type="electra",
+    classes={"electra": "Electra"},
     title="ELECTRA",
-    heads=_HEADS,
+    heads=_TOKEN_HEADS | TASK_HEADS,
+    text_heads=DENSE_CLASSIFIER,
+    text_shape={"pooler_activation": "gelu"},
     architectures=(
-        ("replaced_head", "ElectraForPreTraining"),
-        ("token_head", "ElectraForMaskedLM"),
-        ("", "ElectraModel"),
+        *TASK_CLASSES,
+        ("replaced_head", "ForPreTraining"),
+        ("token_head", "ForMaskedLM"),
+        ("", "Model"),
     ),
     output="generator_lm_head.weight",
     held=_held,
-    outside={"project.weight": "embeddings_project.weight", "project.bias": "embeddings_project.bias"},
-    settings={"embedding_dim": "embedding_size"},
+    outside=BERT_OUTSIDE | {"project": "embeddings_project"},
+    settings=BERT_SETTINGS | {"embedding_dim": "embedding_size"},
     defaults={
         "embedding_size": 128,
         "hidden_size": 256,

@@ -6,23 +6,23 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Config, Positive, Probability
+from firth.core.config import Config, Layers, Positive, Probability, Width
 from firth.core.registry import ObjectiveConfig, RunConfig, TrainingConfig
 
 
 class ElmoConfig(Config):
     """ELMo's bidirectional language model (Peters et al. 2018), with its published sizes."""
 
-    char_dim: Positive = 16
-    filters: Annotated[tuple[tuple[Positive, Positive], ...], Field(min_length=1)] = (
+    char_dim: Width = 16
+    filters: Annotated[tuple[tuple[Width, Width], ...], Field(min_length=1, max_length=1000)] = (
         *((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
     )  # (width, how many)
-    num_highway: Annotated[int, Field(ge=0)] = 2
+    num_highway: Annotated[int, Field(ge=0, le=100)] = 2
     activation: Literal["relu", "tanh"] = "relu"
-    max_chars: Annotated[int, Field(ge=4)] = 50  # of a word, with its borders
-    projection_dim: Positive = 512  # what a direction gives; a word has twice as much
-    cell_dim: Positive = 4096
-    num_layers: Positive = 2
+    max_chars: Annotated[int, Field(ge=4, le=10_000)] = 50  # of a word, with its borders
+    projection_dim: Width = 512  # what a direction gives; a word has twice as much
+    cell_dim: Width = 4096
+    num_layers: Layers = 2
     residual: bool = True
     cell_clip: Annotated[float, Field(ge=0)] = 3.0  # 0: none
     projection_clip: Annotated[float, Field(ge=0)] = 3.0
@@ -62,12 +62,12 @@ class BothDirectionsConfig(ObjectiveConfig):
     softmax: Literal["table", "characters"] = "table"
     num_samples: Annotated[int, Field(ge=0)] = 8192  # noise words of a batch; 0: the whole vocabulary
     softmax_network: Literal["own", "shared"] = "own"  # for characters: a network apart, or the token layer
-    correction_dim: Positive = 128
+    correction_dim: Width = 128
     reset_between_sentences: bool = False
 
 
 def elmo_tiny() -> RunConfig:
-    """256 cells, 64 numbers a direction, 256 filters: minutes on a laptop."""
+    """256 cells, 64 numbers a direction, 256 filters: minutes on a laptop. It begins with word vectors of the same text."""
     model = ElmoConfig(
         filters=((1, 16), (2, 32), (3, 64), (4, 64), (5, 80)),
         num_highway=1,
@@ -75,7 +75,8 @@ def elmo_tiny() -> RunConfig:
         cell_dim=256,
         dropout_prob=0.0,
     )
-    return _elmo("elmo-tiny", model, 8e-3, 1024, 20_000, batch_size=16, evaluation_batches=64)
+    tiny = _elmo("elmo-tiny", model, 8e-3, 1024, 20_000, batch_size=16, evaluation_batches=64)
+    return tiny.replace(training=tiny.training.replace(embeddings="auto").model_dump())
 
 
 def elmo_small() -> RunConfig:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.files import disk_errors, read_json, sync_folder, write_json
+from firth.core.limits import foreign_errors
 from firth.models.elmo.config import ElmoConfig
 from firth.models.shared.published import Weights
 
@@ -48,7 +49,7 @@ def find_pair(path: Path) -> tuple[Path, Path] | None:
         stem = weights[0].name.removesuffix("weights.hdf5") if weights else ""
         options = [name for name in options if name.name == f"{stem}options.json"] or options
         if len(options) > 1 or len(weights) > 1:
-            raise FirthError(f"{folder}: more than one ELMo in it; name the .hdf5 file itself, beside its options.json")
+            raise FirthError(f"{folder}: more than one ELMo in it; name the .hdf5 file itself")
     return (options[0], weights[0]) if options and weights else None
 
 
@@ -218,25 +219,28 @@ def save_elmo(
 def load_elmo(options: Path, weights: Path) -> tuple[ElmoConfig, Weights]:
     """The config and the model's weights."""
     config = config_from_options(read_json(options), options)
-    return config, from_published(config, read_arrays(weights), weights)
+    with foreign_errors(weights, "the weights of an ELMo"):
+        return config, from_published(config, read_arrays(weights), weights)
+
+
+_MAX_RATIO, _SMALL_BYTES = 8, 1 << 20  # weights hardly compress; small arrays of zeros may
 
 
 def read_arrays(path: Path) -> Arrays:
-    """Every array of an HDF5 file by its full name."""
+    """Every array of an HDF5 file by its full name. An array must be numbers that are in this very file: not in another
+    one, not left out, not blown up from a few bytes."""
     h5py = require_h5py()
     found: Arrays = {}
 
     def visit(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            found[name] = np.asarray(item[...], np.float32)
+        if not isinstance(item, h5py.Dataset):
+            return
+        if item.dtype.kind not in "fiu" or item.external or item.is_virtual:
+            raise ValueError(f"'{name}' is not an array of numbers in this file")
+        if item.nbytes > max(_SMALL_BYTES, _MAX_RATIO * item.id.get_storage_size()):
+            raise ValueError(f"'{name}' says {item.nbytes:,} bytes, but {item.id.get_storage_size():,} are there")
+        found[name] = np.asarray(item[...], np.float32)
 
-    try:
-        with h5py.File(path, "r") as file:
-            file.visititems(visit)
-    except FileNotFoundError:
-        raise FirthError(f"{path}: no such file") from None
-    except (OSError, TypeError, ValueError, RuntimeError) as error:
-        raise FirthError(
-            f"{path}: not a whole HDF5 file of weights ({str(error).splitlines()[0]}); copy it again"
-        ) from None
+    with foreign_errors(path, "a whole HDF5 file of weights"), h5py.File(path, "r") as file:
+        file.visititems(visit)
     return found

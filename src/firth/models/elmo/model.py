@@ -109,6 +109,10 @@ class ElmoModel(Model):
         """Words that it predicts; it reads any."""
         return len(self.known) or None
 
+    @property
+    def text_rules(self) -> TokensConfig:
+        return self.rules
+
     def _abilities(self) -> set[str]:
         return super()._abilities() | ({"nearest"} if self.known else set())
 
@@ -223,10 +227,9 @@ class ElmoModel(Model):
             pad_id=PADDING,
         )
 
-    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+    def _encode_texts(self, texts: list[str], layer: int, pool: str) -> NDArray[np.float32]:
         """The mean (or largest) of the vectors of the words of each text; zeros for a text without words."""
         self._check_choice(layer, pool)
-        texts = [texts] if isinstance(texts, str) else list(texts)
         split = [self._sentences(text)[0] for text in texts]
         owner = [number for number, sentences in enumerate(split) for _ in sentences]
         pooled = np.full((len(texts), self.dim), 0.0 if pool == "mean" else -np.inf, np.float64)

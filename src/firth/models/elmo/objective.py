@@ -22,47 +22,24 @@ from firth.core.files import load_tensors, save_tensors, write_json, write_text
 from firth.core.registry import RunConfig
 from firth.core.types import Batch, Losses, Objective
 from firth.corpus.format import Corpus, Split, need_text
-from firth.corpus.streams import MARKS, Located, Spellings, Streams, TokenStream, cut_evenly
+from firth.corpus.streams import MARKS, Spellings, Streams, TokenStream, cut_evenly
 from firth.models.elmo.config import BothDirectionsConfig, ElmoConfig
 from firth.models.elmo.format import OPTIONS, WEIGHTS, load_elmo, require_h5py, save_elmo
 from firth.models.elmo.model import SOFTMAX, VOCABULARY, WORDS, pair_of
 from firth.models.elmo.network import Elmo, build_token_layer
+from firth.models.elmo.reading import Ids, read_both_directions
+from firth.models.elmo.start import SLOWER, mimic, standardised, take_rows
+from firth.models.shared.embeddings import require_fit
 from firth.models.shared.pretraining import Pretraining, require_one_process
 from firth.nn.character_cnn import CharacterCNN, CharacterSoftmax, TableSoftmax, sampled_loss
 from firth.nn.lstmp import State
 from firth.nn.softmax import cross_entropy_sum, draw_log_uniform, log_expected_counts, log_unigram
 from firth.vectors.vocabulary import read_words, view_vocabulary
+from firth.vectors.word_vectors import WordVectors
 
 _ORDER, _NOISE = 31, 41  # what the random numbers here are for
 _TOGETHER = 1024  # words of which the characters are looked at in one go
 NAMES = ("forward", "backward")
-Ids = NDArray[np.int64]
-
-
-def read_both_directions(split: Split, sentence: Located, spellings: Spellings) -> tuple[Ids, Ids]:
-    """Types that are read and types that come next, both [G, B, T]: the sentence, and the sentence turned around.
-
-    A sentence of n words has n + 1 places: at each there is a word that is read and one that comes next, the borders of
-    the sentence among them."""
-    place, size = sentence.offset, sentence.len
-    last = len(split.tokens) - 1
-
-    def token(index: Ids) -> Ids:
-        return np.asarray(split.tokens[np.clip(sentence.start + index, 0, last)], np.int64)
-
-    inputs = np.stack(
-        (
-            np.where(place == 0, spellings.begin, token(place - 1)),
-            np.where(place == 0, spellings.end, token(size - place)),
-        )
-    )
-    targets = np.stack(
-        (
-            np.where(place == size, spellings.end, token(place)),
-            np.where(place == size, spellings.begin, token(size - 1 - place)),
-        )
-    )
-    return inputs, targets
 
 
 class BothDirections(nn.Module):
@@ -299,8 +276,34 @@ class ElmoPretraining(Pretraining):
 
     def initialize(self, generator: torch.Generator) -> None:
         self.model.initialize(generator)
-        counts = np.fromfile(self.corpus.folder / "tokenizer" / "counts.bin", np.int64)
-        self.objective.start(generator, counts, self.corpus.info.train.sentences)
+        self.objective.start(generator, self._counts(), self.corpus.info.train.sentences)
+        if self.config.training.embeddings != "none":  # what all of the text taught is not to be lost in a part of it
+            names = (f"model.tokens.{name}" for name, _ in self.model.tokens.named_parameters())
+            self.rate_factors = dict.fromkeys(names, SLOWER)
+
+    def _counts(self) -> Ids:
+        return np.fromfile(self.corpus.folder / "tokenizer" / "counts.bin", np.int64)
+
+    # -- word vectors to begin with
+
+    @property
+    def vectors_dim(self) -> int:
+        return self.model.config.projection_dim
+
+    def token_names(self) -> list[str]:
+        """The words of the softmax."""
+        return self.objective.spellings.known_words
+
+    def take_vectors(self, vectors: WordVectors) -> int:
+        """The token layer learns to spell them, and the rows of a softmax's table are those vectors."""
+        known = require_fit(self.token_names(), vectors, self.vectors_dim)
+        rows = np.asarray([row for row, _ in known])
+        found_NP = standardised(vectors.rows(0, len(vectors))[[place for _, place in known]])
+        types, seed = self.objective.spellings.types(rows), self.config.training.seed
+        mimic(self.model.tokens, self.objective.spell(types), found_NP, self._counts()[types], seed)
+        if isinstance(self.objective.softmax, TableSoftmax):
+            take_rows(self.objective.softmax, rows, found_NP)
+        return len(known)
 
     # -- a model that is trained already
 

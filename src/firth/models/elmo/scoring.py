@@ -114,6 +114,6 @@ def require_output(path: Path | None) -> Path:
     """The file of the softmax, which published weights come without."""
     if path is None or not path.is_file():
         raise FirthError(
-            "this ELMo has no softmax (softmax.safetensors) beside its weights, so it gives words no probability: use a run of Firth"
+            "this ELMo has no softmax (softmax.safetensors) in its folder, so it gives words no probability: use a run of Firth"
         )
     return path

@@ -27,6 +27,14 @@ def _is_elmo(path: Path) -> bool:
     return path.suffix in (".hdf5", ".h5") or (path.is_dir() and any(path.glob("*options.json")))
 
 
+def _files(path: Path) -> dict[str, Path]:
+    from firth.models.elmo.format import OPTIONS, WEIGHTS
+    from firth.models.elmo.model import pair_of
+
+    options, weights = pair_of(path)
+    return {OPTIONS: options, WEIGHTS: weights}
+
+
 SPEC = ModelSpec(
     name="elmo",
     recipes=RECIPES,
@@ -36,6 +44,7 @@ SPEC = ModelSpec(
     objectives=(BothDirectionsConfig,),
     tokens=("words",),
     recognizes=_is_elmo,
+    files=_files,
     continues="elmo-small",
     carries_state=True,
     mixes_layers=True,

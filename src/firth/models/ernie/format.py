@@ -2,9 +2,11 @@
 
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_format import (
+    BERT_CLASSES,
     BERT_OUTPUT,
+    BERT_OUTSIDE,
+    BERT_SETTINGS,
     EncoderFormat,
-    bert_architectures,
     bert_heads,
     has_plain_blocks,
 )
@@ -16,14 +18,14 @@ def _held(config: EncoderConfig, heads: set[str]) -> EncoderConfig | None:
 
 
 ERNIE = EncoderFormat(
-    model_type="ernie",
+    classes={"ernie": "Ernie"},
     title="ERNIE",
     heads=bert_heads("ernie"),
-    architectures=bert_architectures("Ernie"),
+    architectures=BERT_CLASSES,
     output=BERT_OUTPUT,
     held=_held,
-    outside={"embeddings.tasks.weight": "embeddings.task_type_embeddings.weight"},
-    settings={"num_tasks": "task_type_vocab_size"},
+    outside=BERT_OUTSIDE | {"embeddings.tasks": "embeddings.task_type_embeddings"},
+    settings=BERT_SETTINGS | {"num_tasks": "task_type_vocab_size"},
     defaults={"task_type_vocab_size": 3},
     switch="use_task_id",
 )

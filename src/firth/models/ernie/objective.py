@@ -310,7 +310,7 @@ def read_entities(path: Path, pieces: Pieces) -> Entities:
         [number for token, number in vocabulary.items() if token.startswith("##")],
     )
     if not len(found):
-        raise FirthError(f"{path}: no entity in it that the tokenizer knows; write one a line")
+        raise FirthError(f"{path}: no entity in it that the tokenizer knows; write one entity per line")
     return found
 
 

@@ -94,10 +94,10 @@ class FastTextClassifier(Model):
     def _abilities(self) -> set[str]:
         return {"encode", "layers", "map", "context"}
 
-    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> Floats:
+    def _encode_texts(self, texts: list[str], layer: int, pool: str) -> Floats:
         """The mean of the rows of each text's words and n-grams, as the original's sentence vectors."""
         self._check_choice(layer, pool)
-        return self.classifier.vectors_of(scan([texts] if isinstance(texts, str) else list(texts), self.word_split))
+        return self.classifier.vectors_of(scan(texts, self.word_split))
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """One layer: every word by itself."""

@@ -5,19 +5,19 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Config, Positive, Probability
+from firth.core.config import MAX_VOCAB, Config, Layers, Probability, Width
 from firth.core.registry import ObjectiveConfig, RunConfig, TrainingConfig
 
 
 class DecoderConfig(Config):
     """A GPT-2-shaped Transformer decoder (Radford et al. 2019): norm first, learned positions, tied head."""
 
-    vocab_size: Annotated[int, Field(gt=2)] = 50257
-    hidden_dim: Positive = 768
-    num_layers: Positive = 12
-    num_heads: Positive = 12
-    ffn_dim: Positive = 3072
-    max_positions: Annotated[int, Field(gt=1)] = 1024
+    vocab_size: Annotated[int, Field(gt=2, le=MAX_VOCAB)] = 50257
+    hidden_dim: Width = 768
+    num_layers: Layers = 12
+    num_heads: Width = 12
+    ffn_dim: Width = 3072
+    max_positions: Annotated[int, Field(gt=1, le=1 << 24)] = 1024
     dropout_prob: Probability = 0.1
     attention_dropout_prob: Probability = 0.1
     activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu_tanh"

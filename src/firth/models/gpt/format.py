@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from firth.core.errors import FirthError
-from firth.core.files import read_json, save_tensors, write_json
+from firth.core.files import save_tensors, write_json
+from firth.core.limits import foreign_errors
 from firth.models.gpt.config import DecoderConfig
-from firth.models.shared.published import ACTIVATIONS, Published, Weights, activation_name
+from firth.models.gpt.network import Decoder
+from firth.models.shared.published import ACTIVATIONS, Published, Weights, activation_name, read_config, require_fit
 
 _OUTSIDE = {  # ours: theirs
     "tokens.weight": "wte.weight",
@@ -92,7 +94,14 @@ def save_gpt2(folder: Path, config: DecoderConfig, weights: Weights, eos_id: int
 
 def load_gpt2(folder: Path) -> tuple[DecoderConfig, Weights]:
     """Config and weights; nothing missing, nothing left over."""
-    config = config_from_json(read_json(folder / "config.json"), folder / "config.json")
+    with foreign_errors(folder, "a GPT-2 that can be read"):
+        config, weights = _load_parts(folder)
+        require_fit(lambda: Decoder(config), weights, folder)
+        return config, weights
+
+
+def _load_parts(folder: Path) -> tuple[DecoderConfig, Weights]:
+    config = config_from_json(read_config(folder), folder / "config.json")
     published = Published(folder, "a GPT-2", lambda name: name.removeprefix(_PREFIX))
     weights: Weights = {}
     for ours, (theirs, turned) in _names(config.num_layers).items():

@@ -23,7 +23,7 @@ from firth.decoding.steps import Trace
 from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.network import Decoder
 from firth.models.shared.generation import Continuation, Generation, generate
-from firth.models.shared.model import Attention, Model, TextLayers, loading, require_room
+from firth.models.shared.model import Attention, Model, PromptedLabel, TextLayers, loading, require_room
 from firth.models.shared.scoring import LEFT_TO_RIGHT, ScoredText, choose_method, score_next, scored
 from firth.nn.cache import KeyValues
 from firth.nn.layers import PackedMatrix, pool_tokens
@@ -146,11 +146,10 @@ class DecoderModel(Model):
         """Tokens of a text without any special ones."""
         return self.pieces.encode(text, add_special=False, read_special=False).ids
 
-    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
-        """A vector a text, float32 [N, D]; ``pool`` last is the token that has seen all others. Texts longer
+    def _encode_texts(self, texts: list[str], layer: int, pool: str) -> NDArray[np.float32]:
+        """One vector per text, float32 [N, D]; ``pool`` last is the token that has seen all others. Texts longer
         than the model go through in windows, and an empty text is the token that ends texts."""
         self._check_choice(layer, pool)
-        texts = [texts] if isinstance(texts, str) else list(texts)
         windows: list[NDArray[np.int64]] = []
         owner: list[int] = []
         for number, text in enumerate(texts):
@@ -242,6 +241,11 @@ class DecoderModel(Model):
         the older half of the text is forgotten."""
         return generate(self.stepper(), self.pieces, texts, Generation.build(settings, "generate"), trace)
 
+    def classify_by_prompt(
+        self, examples: Sequence[tuple[str, str]], texts: Sequence[str], template: str | None = None
+    ) -> list[PromptedLabel]:
+        return classify_by_prompt(self, examples, texts, template or TEMPLATE)
+
 
 def name_perplexities(loss: float, num_tokens: float, num_words: float, num_characters: float) -> dict[str, float]:
     """exp of the loss a token, a word, a character: three numbers that must not be confused."""
@@ -250,14 +254,6 @@ def name_perplexities(loss: float, num_tokens: float, num_words: float, num_char
 
 
 TEMPLATE = "{text}\nLabel: {label}\n\n"
-
-
-@dataclass(frozen=True)
-class PromptedLabel:
-    """The likeliest label, and the probability of each among those that the examples have."""
-
-    label: str
-    probabilities: dict[str, float]
 
 
 def classify_by_prompt(

@@ -6,21 +6,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Config, Positive, Probability
+from firth.core.config import MAX_VOCAB, Config, Layers, Positive, Probability, Width
 from firth.core.registry import ObjectiveConfig, RunConfig, TrainingConfig
 
 
 class RecurrentConfig(Config):
     """A recurrent network over tokens."""
 
-    vocab_size: Annotated[int, Field(gt=2)] = 10000
+    vocab_size: Annotated[int, Field(gt=2, le=MAX_VOCAB)] = 10000
     cell: Literal["rnn_tanh", "rnn_relu", "lstm", "peephole", "coupled", "gru", "gru_after", "lstmp"] = "lstm"
-    embed_dim: Positive = 256
-    hidden_dim: Positive = 256
-    cell_dim: Positive | None = None  # of lstmp, whose outputs are hidden_dim; none: four times as many
+    embed_dim: Width = 256
+    hidden_dim: Width = 256
+    cell_dim: Width | None = None  # of lstmp, whose outputs are hidden_dim; none: four times as many
     cell_clip: Annotated[float, Field(ge=0)] = 3.0  # of lstmp; 0: cells are not cut off
     projection_clip: Annotated[float, Field(ge=0)] = 3.0  # of lstmp's outputs; 0: not cut off
-    num_layers: Positive = 2
+    num_layers: Layers = 2
     bidirectional: bool = False
     residual: bool = False
     tied: bool = True  # the token table is the output matrix too: the last layer has embed_dim units

@@ -7,7 +7,7 @@ N rows, S states of a layer, H state size, V vocabulary.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from firth.core.batching import BATCH_TOKENS, batches_by_length, pad
 from firth.core.errors import FirthError
+from firth.core.registry import TokensConfig
 from firth.core.types import Encoding, Frame, Inputs, TextReader
 from firth.decoding.steps import Trace
 from firth.models.recurrent.config import RecurrentConfig
@@ -24,7 +25,7 @@ from firth.models.shared.model import Model, TextLayers, loading, require_room
 from firth.models.shared.scoring import LEFT_TO_RIGHT, ScoredText, choose_method, score_next, scored
 from firth.nn.layers import pool_tokens
 from firth.nn.softmax import AdaptiveOutput, TokenOutput
-from firth.tokenizers.word_tokens import AnyTokens
+from firth.tokenizers.word_tokens import AnyTokens, WordTokens
 
 State: TypeAlias = list[torch.Tensor]  # [S, N, H] a layer
 
@@ -95,6 +96,13 @@ class RecurrentModel(Model):
         return cls(model, head, tokens)
 
     @property
+    def text_rules(self) -> TokensConfig:
+        if not isinstance(self.tokens, WordTokens):
+            return TokensConfig()
+        split: Literal["whitespace", "words"] = "whitespace" if self.tokens.whitespace_only else "words"
+        return TokensConfig(kind="words", lowercase=self.tokens.lowercase, word_split=split)
+
+    @property
     def num_parameters(self) -> int:
         return sum(parameter.numel() for part in (self.model, self.head) for parameter in part.parameters())
 
@@ -128,10 +136,9 @@ class RecurrentModel(Model):
 
     # -- vectors
 
-    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
-        """A vector a text, float32 [N, D]; ``last`` takes the last token, which has read the whole text."""
+    def _encode_texts(self, texts: list[str], layer: int, pool: str) -> NDArray[np.float32]:
+        """One vector per text, float32 [N, D]; ``last`` takes the last token, which has read the whole text."""
         self._check_choice(layer, pool)
-        texts = [texts] if isinstance(texts, str) else texts
         rows = [np.append(self.eos_id, self._encoded(text).ids) for text in texts]
         found = np.zeros((len(rows), self.dim), np.float32)
         for numbers in batches_by_length([len(row) for row in rows], BATCH_TOKENS):

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Positive, Probability
+from firth.core.config import Layers, Probability, Width
 from firth.core.registry import RunConfig
 from firth.models.shared.configs import TranslationConfig, TranslatorConfig, translation_training
 
@@ -20,8 +20,8 @@ class Seq2SeqConfig(TranslatorConfig):
     """
 
     cell: Literal["lstm", "gru"] = "lstm"
-    hidden_dim: Positive = 512
-    num_layers: Positive = 2
+    hidden_dim: Width = 512
+    num_layers: Layers = 2
     bidirectional: bool = True
     attention: Literal["none", "dot", "general", "additive"] = "none"
     input_feeding: bool = False

@@ -4,22 +4,26 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Config, Positive, Probability
+from firth.core.config import MAX_VOCAB, Config, Layers, Positions, Positive, Probability, Width
 from firth.core.registry import ObjectiveConfig, TrainingConfig
 
 
 class EncoderConfig(Config):
     """A BERT-shaped Transformer encoder (Devlin et al. 2018), with the later choices as options."""
 
-    vocab_size: Annotated[int, Field(gt=5)] = 30522
-    hidden_dim: Positive = 768
-    embedding_dim: Positive | None = None  # of the embeddings, where they are narrower than the rest
-    num_layers: Positive = 12
-    num_heads: Positive = 12
-    ffn_dim: Positive = 3072
-    max_positions: Positive = 512
-    num_segments: Annotated[int, Field(ge=0)] = 2  # 0: texts of a pair are told apart by their special tokens alone
-    num_tasks: Annotated[int, Field(ge=0)] = 0  # above 0: a vector for each training task is added to the tokens
+    vocab_size: Annotated[int, Field(gt=5, le=MAX_VOCAB)] = 30522
+    hidden_dim: Width = 768
+    embedding_dim: Width | None = None  # of the embeddings, where they are narrower than the rest
+    num_layers: Layers = 12
+    num_heads: Width = 12
+    ffn_dim: Width = 3072
+    max_positions: Positions = 512
+    num_segments: Annotated[int, Field(ge=0, le=1 << 16)] = (
+        2  # 0: texts of a pair are told apart by their special tokens alone
+    )
+    num_tasks: Annotated[int, Field(ge=0, le=1 << 16)] = (
+        0  # above 0: a vector for each training task is added to the tokens
+    )
     dropout_prob: Probability = 0.1
     attention_dropout_prob: Probability = 0.1
     activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
@@ -27,12 +31,22 @@ class EncoderConfig(Config):
     norm: Literal["layer", "rms"] = "layer"
     norm_first: bool = False
     first_norm: bool = True  # false, with norm_first: the first block reads the embeddings as they are, normed already
-    positions: Literal["learned", "rotary", "relative", "none"] = "learned"
+    positions: Literal["learned", "rotary", "relative", "learned_relative", "disentangled", "none"] = "learned"
     rotary_base: Annotated[float, Field(gt=1)] = 10000.0
+    position_buckets: Positive = 256  # of disentangled positions: how many distances to either side are told apart
+    window: Positive | None = None  # how far local layers look to either side; none: all layers look everywhere
+    global_every: Positive = 1  # with a window: of so many layers the first looks everywhere
+    local_rotary_base: Annotated[float, Field(gt=1)] = 10000.0  # of local layers
+    share_layers: bool = False  # one block, passed through num_layers times
+    pooler_activation: Literal["tanh", "relu", "gelu"] = "tanh"
+    published_as: str = (
+        ""  # the model_type of the directory that it comes from and is written as; "": as far as one fits
+    )
     local_start: bool = False  # with rotary positions: heads begin by looking at neighbours
     bias: bool = True
     norm_eps: Annotated[float, Field(gt=0)] = 1e-12
     init_std: Annotated[float, Field(gt=0)] = 0.02
+    table_std: Annotated[float, Field(gt=0)] | None = None  # of the token table at first; none: as all weights
 
     @property
     def token_dim(self) -> int:
@@ -49,6 +63,10 @@ class EncoderConfig(Config):
             raise ValueError(
                 f"rotary positions need heads of even size, not {self.hidden_dim // self.num_heads}: change num_heads or hidden_dim"
             )
+        if self.window is not None and self.positions not in ("learned", "rotary", "none"):
+            raise ValueError(f"a window cannot go with positions={self.positions}: leave it out")
+        if self.share_layers and not self.first_norm:
+            raise ValueError("share_layers needs blocks that are alike: leave out first_norm=false")
         if self.local_start and (self.positions != "rotary" or self.token_dim != self.hidden_dim):
             raise ValueError("local_start needs positions=rotary and embeddings as wide as the rest: leave it out")
         if not self.first_norm and not self.norm_first:
@@ -62,8 +80,8 @@ class TranslatorConfig(Config):
     ``target_vocab_size`` None: both sides share one table.
     """
 
-    vocab_size: Annotated[int, Field(gt=2)] = 32000
-    target_vocab_size: Annotated[int, Field(gt=2)] | None = None
+    vocab_size: Annotated[int, Field(gt=2, le=MAX_VOCAB)] = 32000
+    target_vocab_size: Annotated[int, Field(gt=2, le=MAX_VOCAB)] | None = None
 
 
 class EncoderDecoderConfig(TranslatorConfig):
@@ -72,13 +90,13 @@ class EncoderDecoderConfig(TranslatorConfig):
     ``window`` limits how far self-attention looks.
     """
 
-    hidden_dim: Positive = 512
-    num_layers: Positive = 6
-    num_decoder_layers: Positive = 6
-    num_heads: Positive = 8
-    head_dim: Positive | None = None
-    ffn_dim: Positive = 2048
-    max_positions: Positive = 512
+    hidden_dim: Width = 512
+    num_layers: Layers = 6
+    num_decoder_layers: Layers = 6
+    num_heads: Width = 8
+    head_dim: Width | None = None
+    ffn_dim: Width = 2048
+    max_positions: Positions = 512
     dropout_prob: Probability = 0.1
     attention_dropout_prob: Probability = 0.0
     activation_dropout_prob: Probability = 0.0

@@ -1,5 +1,6 @@
 """A token table that begins with static vectors of the same tokens: a contextual model inherits what the generation before it
 learns in seconds (``embeddings=auto``: skip-gram on the text of the corpus; ``embeddings=PATH``: a run or file of vectors).
+A model whose tokens are no table says itself how it begins with them (``TakesVectors``).
 
 Vectors are brought to mean 0 and one common scale, twice that with which the table was drawn (of the scales that were tried the one
 that learned fastest). Rows of tokens without a vector keep their random start, and the mean of the table stays what it was.
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -37,9 +39,7 @@ from firth.vectors.word_vectors import WordVectors
 
 AUTO, NONE = "auto", "none"
 _SCALE = 2.0  # of the deviation with which the table was drawn
-_MOST_EPOCHS = (
-    2  # with 8 the network learned more slowly (held-out loss 4.98 against 4.70 after 60 s, one seed); why is open
-)
+_MOST_EPOCHS = 10  # of the text; rare words go on gaining
 _FEWEST_TOKENS = 10_000
 _TIMED_S = 0.5
 _REPORT_S = 1.0
@@ -54,6 +54,18 @@ def token_tables(model: nn.Module) -> list[nn.Embedding]:
         if name.rpartition(".")[2] == "tokens" and isinstance(part, nn.Embedding)
     ]
     return [table for number, table in enumerate(found) if all(table is not other for other in found[:number])]
+
+
+@runtime_checkable
+class TakesVectors(Protocol):
+    """A pre-training whose model begins with the vectors of its tokens without having a table of them."""
+
+    @property
+    def vectors_dim(self) -> int: ...
+
+    def take_vectors(self, vectors: WordVectors) -> int:
+        """How many of its tokens have one."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -144,7 +156,7 @@ class PieceVectors:
 
 
 def plan_vectors(vectors: PieceVectors, budget_s: float | None, share: float) -> EmbeddingsRecord:
-    """How much of the text is read: two epochs, or as much as fits into the share of the budget. Decided once and kept in the
+    """How much of the text is read: ten epochs, or as much as fits into the share of the budget. Decided once and kept in the
     run, so that a run that is begun again begins with the same table."""
     tokens = (
         _MOST_EPOCHS * vectors.corpus.info.train.tokens if budget_s is None else vectors.tokens_within(share * budget_s)
@@ -159,14 +171,14 @@ def read_vectors(path: Path) -> WordVectors:
     return load_run(path) if path.is_dir() else load_vectors(path)
 
 
-def _require_fit(table: nn.Embedding, names: Sequence[str], vectors: WordVectors) -> list[tuple[int, int]]:
-    """Which row of the table begins with which vector."""
-    if vectors.dim != table.embedding_dim:
+def require_fit(names: Sequence[str], vectors: WordVectors, dim: int) -> list[tuple[int, int]]:
+    """Which of the tokens begins with which vector."""
+    if vectors.dim != dim:
         raise FirthError(
-            f"embeddings: the vectors have {vectors.dim} dimensions, the token table {table.embedding_dim}; train vectors with dim={table.embedding_dim}"
+            f"embeddings: the vectors have {vectors.dim} dimensions, the token table {dim}; train vectors with dim={dim}"
         )
     place = {word: number for number, word in enumerate(vectors.words)}
-    known = [(row, place[name]) for row, name in enumerate(names[: table.num_embeddings]) if name in place]
+    known = [(row, place[name]) for row, name in enumerate(names) if name in place]
     if len(known) < 2:
         raise FirthError("embeddings: none of the model's tokens is among the vectors; train them on the same corpus")
     return known
@@ -175,7 +187,7 @@ def _require_fit(table: nn.Embedding, names: Sequence[str], vectors: WordVectors
 @torch.no_grad()
 def fill_table(table: nn.Embedding, names: Sequence[str], vectors: WordVectors) -> int:
     """Rows of the tokens that have a vector; how many those are."""
-    known = _require_fit(table, names, vectors)
+    known = require_fit(names[: table.num_embeddings], vectors, table.embedding_dim)
     rows, numbers = (torch.tensor(some) for some in zip(*known, strict=True))
     found_VD = torch.from_numpy(np.asarray(vectors.rows(0, len(vectors)), np.float32))[numbers]
     found_VD = found_VD - found_VD.mean(0)
@@ -194,12 +206,14 @@ def check_start(trainable: Pretraining) -> None:
     if trainable.reads_pairs:
         raise FirthError(f"embeddings={config.embeddings}: this recipe learns from pairs; write embeddings=none")
     tables = token_tables(trainable.model)
-    if not tables:
+    if not tables and not isinstance(trainable, TakesVectors):
         raise FirthError(f"embeddings={config.embeddings}: this recipe has no token table; write embeddings=none")
     if config.embeddings != AUTO:
         vectors, names = read_vectors(Path(config.embeddings)), trainable.token_names()
+        if isinstance(trainable, TakesVectors):
+            require_fit(names, vectors, trainable.vectors_dim)
         for table in tables:
-            _require_fit(table, names, vectors)
+            require_fit(names[: table.num_embeddings], vectors, table.embedding_dim)
 
 
 def start_table(run: Run, trainable: Pretraining, loop: Loop) -> None:
@@ -207,17 +221,20 @@ def start_table(run: Run, trainable: Pretraining, loop: Loop) -> None:
     config = trainable.config.training
     if config.embeddings == NONE:
         return
-    tables = token_tables(trainable.model)
+    tables, begun = token_tables(trainable.model), time.perf_counter()
     if loop.ranks.first:
-        names = trainable.token_names()
+        dim = trainable.vectors_dim if isinstance(trainable, TakesVectors) else tables[0].embedding_dim
         if config.embeddings == AUTO:
-            found = _train_vectors(run, trainable, tables[0].embedding_dim, loop.progress)
+            found = _train_vectors(run, trainable, dim, loop.progress)
         else:
             found = read_vectors(Path(config.embeddings))
+        if isinstance(trainable, TakesVectors):
+            rows = trainable.take_vectors(found)
         for table in tables:
-            rows = fill_table(table, names, found)
-        if run.record.embeddings is not None:
-            run.save(embeddings=run.record.embeddings.replace(rows=rows))
+            rows = fill_table(table, trainable.token_names(), found)
+        known = run.record.embeddings
+        if known is not None:  # what is left for the rest is decided once
+            run.save(embeddings=known.replace(rows=rows, seconds=known.seconds or time.perf_counter() - begun))
     for table in tables:
         loop.ranks.share(table.weight.data)
     seconds = run.record.embeddings.seconds if run.record.embeddings else 0.0
@@ -228,7 +245,7 @@ def start_table(run: Run, trainable: Pretraining, loop: Loop) -> None:
 
 def _train_vectors(run: Run, trainable: Pretraining, dim: int, progress: Progress) -> WordVectors:
     """As much text as was decided when the run began, with as many threads."""
-    config, begun = trainable.config.training, time.perf_counter()
+    config = trainable.config.training
     known = run.record.embeddings
     threads = known.threads if known else os.cpu_count() or 1
     vectors = PieceVectors(trainable.corpus, dim, config.seed, threads)
@@ -238,9 +255,6 @@ def _train_vectors(run: Run, trainable: Pretraining, dim: int, progress: Progres
         run.save(embeddings=known)
     try:
         with stop_signals() as stop:
-            found = vectors.train(known.tokens, progress, stop)
+            return vectors.train(known.tokens, progress, stop)
     except Interrupted as error:
         raise Interrupted(f"{error}, go on with: firth pretrain --resume {run.folder}") from None
-    if not known.seconds:  # what is left for the rest is decided once
-        run.save(embeddings=known.replace(seconds=time.perf_counter() - begun))
-    return found

@@ -14,11 +14,15 @@ from torch import nn
 
 from firth.core.types import Inputs, Layers
 from firth.models.shared.configs import EncoderConfig
-from firth.nn.attention import Angles, Groups, RelativeBias, rotary_angles
+from firth.nn.attention import Angles, Groups, RelativeBias, rotary_angles, visible
 from firth.nn.blocks import ACTIVATIONS, Block
+from firth.nn.disentangled import DisentangledAttention, RelativeTable
 from firth.nn.layers import TokenNetwork, build_norm, dropout
 
 _FILLED = 0.9  # rows with less in them than this share are read without their padding
+_LEARNED = ("learned", "learned_relative")
+View = tuple[torch.Tensor | None, Angles | None]
+"""What a block is told of the places of tokens: the mask or bias [B, 1 or H, T, T], and how queries and keys are turned."""
 
 
 class Embeddings(nn.Module):
@@ -29,7 +33,7 @@ class Embeddings(nn.Module):
         self.dropout_prob = config.dropout_prob
         self.tokens = nn.Embedding(config.vocab_size, config.token_dim)
         self.segments = nn.Embedding(config.num_segments, config.token_dim) if config.num_segments else None
-        self.positions = nn.Embedding(config.max_positions, config.token_dim) if config.positions == "learned" else None
+        self.positions = nn.Embedding(config.max_positions, config.token_dim) if config.positions in _LEARNED else None
         self.tasks = nn.Embedding(config.num_tasks, config.token_dim) if config.num_tasks else None
         self.norm = build_norm(config.norm, config.token_dim, config.norm_eps, config.bias)
 
@@ -40,10 +44,11 @@ class Embeddings(nn.Module):
         segments_BT: torch.Tensor | None,
         tasks_BT: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Without segments or tasks all are 0."""
+        """Without segments or tasks all are 0, as they are for a model that knows one segment only."""
         hidden = self.tokens(ids_BT)
         if self.segments is not None:
-            hidden = hidden + (self.segments.weight[0] if segments_BT is None else self.segments(segments_BT))
+            alike = segments_BT is None or self.segments.num_embeddings == 1
+            hidden = hidden + (self.segments.weight[0] if alike else self.segments(segments_BT))
         if self.positions is not None:
             hidden = hidden + self.positions(positions_BT)
         if self.tasks is not None:
@@ -71,13 +76,32 @@ class Encoder(TokenNetwork):
         else:
             self.__dict__["embeddings"] = embeddings  # past nn.Module, which would register it here too
         self.project = nn.Linear(config.token_dim, config.hidden_dim) if config.token_dim != config.hidden_dim else None
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_layers))
+        self.blocks = nn.ModuleList(Block(config) for _ in range(1 if config.share_layers else config.num_layers))
         if not config.first_norm:
             self.blocks[0].attention_norm = nn.Identity()
         self.final_norm = (
             build_norm(config.norm, config.hidden_dim, config.norm_eps, config.bias) if config.norm_first else None
         )
-        self.relative = RelativeBias(config.num_heads) if config.positions == "relative" else None
+        self.relative = RelativeBias(config.num_heads) if config.positions.endswith("relative") else None
+        self.distances: RelativeTable | None = None
+        if config.positions == "disentangled":
+            self.distances = RelativeTable(
+                config.hidden_dim, config.position_buckets, config.max_positions, config.norm_eps
+            )
+            for block in self.blocks:
+                block.attention = DisentangledAttention(
+                    config.hidden_dim, config.num_heads, config.attention_dropout_prob, config.dropout_prob
+                )
+
+    @property
+    def stack(self) -> list[Block]:
+        """The block of every layer, which may be one for all."""
+        blocks = [block for block in self.blocks if isinstance(block, Block)]
+        return blocks * self.config.num_layers if self.config.share_layers else blocks
+
+    def is_local(self, layer: int) -> bool:
+        """Whether a layer looks at a window only."""
+        return self.config.window is not None and layer % self.config.global_every > 0
 
     def embed(
         self,
@@ -95,10 +119,23 @@ class Encoder(TokenNetwork):
             return inputs.positions
         return torch.arange(inputs.ids.shape[1], device=inputs.ids.device).expand_as(inputs.ids)
 
-    def _prepare(self, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor | None, Angles | None]:
-        """Positions, the mask or bias [B, 1 or H, T, T], and rotary angles."""
-        positions_BT, doc_ids_BT, order_BT = self._positions(inputs), inputs.doc_ids, inputs.order
-        mask = None
+    def _prepare(self, inputs: Inputs) -> tuple[torch.Tensor, list[View]]:
+        """Positions, and what every layer is told of them."""
+        positions_BT, mask = self._positions(inputs), self._mask(inputs)
+        if self.relative is not None:
+            bias = self.relative(positions_BT, positions_BT)
+            mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+        whole: View = (mask, self.angles(positions_BT))
+        if self.config.window is None:
+            return positions_BT, [whole] * self.config.num_layers
+        near = visible(inputs.ids.shape[1], window=self.config.window, device=inputs.ids.device)
+        assert near is not None
+        local: View = (near if mask is None else mask & near, self.angles(positions_BT, local=True))
+        return positions_BT, [local if self.is_local(layer) else whole for layer in range(self.config.num_layers)]
+
+    def _mask(self, inputs: Inputs) -> torch.Tensor | None:
+        """Who may look at whom, [B, 1, T, T]; None where all may."""
+        doc_ids_BT, order_BT, mask = inputs.doc_ids, inputs.order, None
         if doc_ids_BT is not None and not bool((doc_ids_BT == doc_ids_BT[:, :1]).all()):
             mask = (doc_ids_BT[:, :, None] == doc_ids_BT[:, None, :])[:, None]
         if order_BT is not None:
@@ -107,26 +144,27 @@ class Encoder(TokenNetwork):
                 itself = torch.eye(inputs.ids.shape[1], dtype=torch.bool, device=inputs.ids.device)
                 earlier &= ~inputs.alone[:, None, :] | itself
             mask = earlier[:, None] if mask is None else mask & earlier[:, None]
-        if self.relative is not None:
-            bias = self.relative(positions_BT, positions_BT)
-            mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
-        return positions_BT, mask, self.angles(positions_BT)
+        return mask
 
-    def angles(self, positions_BT: torch.Tensor) -> Angles | None:
-        """How far queries and keys are turned, where positions are rotary."""
+    def angles(self, positions_BT: torch.Tensor, local: bool = False) -> Angles | None:
+        """How far queries and keys are turned, where positions are rotary; the vectors and numbers of all distances, where
+        attention is disentangled."""
+        if self.distances is not None:
+            return self.distances(positions_BT)
         if self.config.positions != "rotary":
             return None
-        return rotary_angles(positions_BT, self.config.hidden_dim // self.config.num_heads, self.config.rotary_base)
+        base = self.config.local_rotary_base if local else self.config.rotary_base
+        return rotary_angles(positions_BT, self.config.hidden_dim // self.config.num_heads, base)
 
     def forward(self, inputs: Inputs) -> Layers:
         """Every layer, for features, probes and mixes."""
         unpadded = self._unpadded(inputs)
         if unpadded is not None:
             return Layers(torch.stack([_spread(layer, unpadded[0], inputs.ids) for layer in unpadded[1]]), inputs.mask)
-        positions_BT, mask, angles = self._prepare(inputs)
+        positions_BT, views = self._prepare(inputs)
         hidden = [self.embed(inputs.ids, positions_BT, inputs.segments, inputs.tasks)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1], mask, angles))
+        for block, view in zip(self.stack, views, strict=True):
+            hidden.append(block(hidden[-1], *view))
         if self.final_norm is not None:
             hidden[-1] = self.final_norm(hidden[-1])
         return Layers(torch.stack(hidden), inputs.mask)
@@ -137,10 +175,10 @@ class Encoder(TokenNetwork):
         if unpadded is not None:
             *_, last_ND = unpadded[1]
             return _spread(last_ND, unpadded[0], inputs.ids)
-        positions_BT, mask, angles = self._prepare(inputs)
+        positions_BT, views = self._prepare(inputs)
         hidden = self.embed(inputs.ids, positions_BT, inputs.segments, inputs.tasks)
-        for block in self.blocks:
-            hidden = block(hidden, mask, angles)
+        for block, view in zip(self.stack, views, strict=True):
+            hidden = block(hidden, *view)
         return hidden if self.final_norm is None else self.final_norm(hidden)
 
     def _unpadded(self, inputs: Inputs) -> tuple[torch.Tensor, Iterator[torch.Tensor]] | None:
@@ -168,59 +206,59 @@ class Encoder(TokenNetwork):
     @property
     def can_pack(self) -> bool:
         """Whether ``packed`` is possible: a bias of distances is made for rows only."""
-        return self.relative is None
+        return self.relative is None and self.distances is None
 
     def packed(self, inputs: Inputs, lens: Sequence[int]) -> Iterator[torch.Tensor]:
         """The layers, one after another as they are computed, [N, D], of sequences that stand end to end. No padding
         is computed: what ``forward`` gives for each by itself. Neighbours of equal length are attended to together."""
         assert self.can_pack
         positions_1N = torch.cat([torch.arange(length, device=inputs.ids.device) for length in lens])[None]
-        angles, groups = self.angles(positions_1N), _groups(lens)
+        groups = _groups(lens)
+        views = [(self.angles(positions_1N), None), (self.angles(positions_1N, local=True), self.config.window)]
         segments_1N = None if inputs.segments is None else inputs.segments[None]
         hidden_ND = self.embed(inputs.ids[None], positions_1N, segments_1N)[0]
-        last = len(self.blocks) - 1
         yield hidden_ND
-        for number, block in enumerate(self.blocks):
-            assert isinstance(block, Block)
-            hidden_ND = block.packed(hidden_ND, groups, angles)
-            if number == last and self.final_norm is not None:
+        for number, block in enumerate(self.stack):
+            hidden_ND = block.packed(hidden_ND, groups, *views[self.is_local(number)])
+            if number == self.config.num_layers - 1 and self.final_norm is not None:
                 hidden_ND = self.final_norm(hidden_ND)
             yield hidden_ND
 
     def picked(self, inputs: Inputs, picks_BP: torch.Tensor) -> torch.Tensor:
         """The last layer at some tokens of each row, [B, P, D]: what ``last`` gives there, without
         the last block's queries and feed-forward anywhere else."""
+        if self.distances is not None:
+            return super().picked(inputs, picks_BP)
         unpadded = self._unpadded(inputs)
-        positions_BT, mask, angles = self._prepare(inputs)
+        positions_BT, views = self._prepare(inputs)
+        *below, last = self.stack
         if unpadded is None:
             hidden = self.embed(inputs.ids, positions_BT, inputs.segments, inputs.tasks)
-            for block in self.blocks[:-1]:
-                hidden = block(hidden, mask, angles)
+            for block, view in zip(below, views[:-1], strict=True):
+                hidden = block(hidden, *view)
         else:
-            below_ND = next(islice(unpadded[1], len(self.blocks) - 1, None))
+            below_ND = next(islice(unpadded[1], len(below), None))
             hidden = _spread(below_ND, unpadded[0], inputs.ids)
+        mask, angles = views[-1]
         if mask is not None:
+            mask = mask.expand(len(picks_BP), -1, -1, -1)
             mask = mask.gather(2, picks_BP[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3]))
         picked_angles = None
         if angles is not None:
             index = picks_BP[:, None, :, None].expand(-1, 1, -1, angles[0].shape[-1])
             picked_angles = (angles[0].gather(2, index), angles[1].gather(2, index))
-        last = self.blocks[-1]
-        assert isinstance(last, Block)
         hidden = last.picked(hidden, picks_BP, mask, angles, picked_angles)
         return hidden if self.final_norm is None else self.final_norm(hidden)
 
     def attention(self, inputs: Inputs) -> torch.Tensor:
         """Attention weights of every layer and head, [L, B, H, T, T]."""
-        positions_BT, mask, angles = self._prepare(inputs)
+        positions_BT, views = self._prepare(inputs)
         hidden = self.embed(inputs.ids, positions_BT, inputs.segments, inputs.tasks)
         found = []
-        for block in self.blocks:
-            assert isinstance(block, Block)
-            found.append(
-                block.attention.weights(block.attention_norm(hidden) if block.norm_first else hidden, mask, angles)
-            )
-            hidden = block(hidden, mask, angles)
+        for block, view in zip(self.stack, views, strict=True):
+            read = block.attention_norm(hidden) if block.norm_first else hidden
+            found.append(block.attention.weights(read, *view))
+            hidden = block(hidden, *view)
         return torch.stack(found)
 
 
@@ -292,14 +330,15 @@ class TokenHead(nn.Module):
 
 
 class Pooler(nn.Module):
-    """tanh of a dense layer on [CLS]."""
+    """tanh (of some models another activation) of a dense layer on [CLS]."""
 
-    def __init__(self, hidden_dim: int) -> None:
+    def __init__(self, hidden_dim: int, activation: str = "tanh") -> None:
         super().__init__()
         self.dense = nn.Linear(hidden_dim, hidden_dim)
+        self.activation = torch.tanh if activation == "tanh" else ACTIVATIONS[activation]
 
     def forward(self, first_BD: torch.Tensor) -> torch.Tensor:
-        return torch.tanh(self.dense(first_BD))
+        return self.activation(self.dense(first_BD))
 
 
 class PairHead(nn.Module):

@@ -37,6 +37,15 @@ from firth.nn.layers import TokenNetwork, pool_packed, pool_tokens
 from firth.tokenizers.pieces import Pieces
 
 
+def special_frame(pieces: Pieces) -> Frame:
+    """What the tokenizer puts before, between and behind texts; by the roles of tokens where it adds none itself."""
+    before, between, after = pieces.around
+    if before or after:
+        return Frame(before, between, after)
+    ends = tuple(number for number in (pieces.sep_id,) if number is not None)
+    return Frame(tuple(number for number in (pieces.cls_id,) if number is not None), ends, ends)
+
+
 class MaskedModel(Model):
     """What BERT-shaped models and XLNet answer alike."""
 
@@ -82,9 +91,7 @@ class MaskedModel(Model):
 
     def reader(self) -> TextReader:
         """The encoder for a task: [CLS] speaks for a text, two texts are read together."""
-        pieces = self.pieces
-        ends = tuple(number for number in (pieces.sep_id,) if number is not None)
-        summary = tuple(number for number in (pieces.cls_id,) if number is not None)
+        pieces, frame = self.pieces, special_frame(self.pieces)
         return TextReader(
             kind=self.kind,
             module=self.encoder,
@@ -92,10 +99,11 @@ class MaskedModel(Model):
             dim=self.dim,
             num_layers=self.num_layers + 1,
             max_len=self.max_positions,
-            frame=Frame(summary, ends, ends),
+            frame=frame,
             pad_id=pieces.pad_id or 0,
-            summary="cls" if summary else "mean",
-            joins_pairs=bool(ends),
+            summary="cls" if frame.before else "mean",
+            joins_pairs=bool(frame.between),
+            tokenize_all=pieces.batch_ids,
         )
 
     # -- vectors
@@ -108,10 +116,9 @@ class MaskedModel(Model):
         for numbers, ids_BT, mask_BT in padded_batches(windows, self.pieces.pad_id or 0):
             yield numbers, self._inputs(torch.from_numpy(ids_BT), torch.from_numpy(mask_BT))
 
-    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
-        """A vector a text, float32 [N, D]; texts longer than the model go through in windows."""
+    def _encode_texts(self, texts: list[str], layer: int, pool: str) -> NDArray[np.float32]:
+        """One vector per text, float32 [N, D]; texts longer than the model go through in windows."""
         self._check_choice(layer, pool)
-        texts = [texts] if isinstance(texts, str) else list(texts)
         windows: list[NDArray[np.int64]] = []
         owner: list[int] = []
         for number, text in enumerate(texts):
@@ -294,7 +301,7 @@ class EncoderModel(MaskedModel):
         if "token_head" in heads:
             model.token_head = TokenHead(config)
         if "pooler" in heads:
-            model.pooler = Pooler(config.hidden_dim)
+            model.pooler = Pooler(config.hidden_dim, config.pooler_activation)
         if "pair_head" in heads and "pooler" in heads:
             model.pair_head = PairHead(config.hidden_dim)
         if "replaced_head" in heads:
@@ -334,7 +341,7 @@ class EncoderModel(MaskedModel):
         return super()._abilities() | (set() if self.pair_head is None else {"follows"})
 
     def reader(self) -> TextReader:
-        return replace(super().reader(), pooler=self.pooler)
+        return replace(super().reader(), pooler=self.pooler, pooler_activation=self.config.pooler_activation)
 
     @property
     def can_guess(self) -> bool:
@@ -342,7 +349,7 @@ class EncoderModel(MaskedModel):
 
     def _looks(self, ids_BT: torch.Tensor, segments_T: NDArray[np.int64]) -> torch.Tensor:
         """Models that know one segment only are given none."""
-        known = int(segments_T.max()) < self.config.num_segments
+        known = int(segments_T.max(initial=0)) < self.config.num_segments
         return self.encoder.attention(Inputs(ids_BT, segments=torch.from_numpy(segments_T)[None] if known else None))
 
     def _guess(self, picks_BP: torch.Tensor, ids_BT: torch.Tensor) -> torch.Tensor:

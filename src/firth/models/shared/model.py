@@ -1,4 +1,4 @@
-"""What every trained model answers, and how one is found and loaded from a path.
+"""What every trained model answers.
 
 What a model cannot do is said in a sentence.
 
@@ -7,7 +7,6 @@ L layers, H heads, T tokens, S source tokens, D width, N texts.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,94 +15,19 @@ from numpy.typing import NDArray
 
 from firth.core.config import show_count
 from firth.core.errors import FirthError
-from firth.core.files import read_json
-from firth.core.registry import ModelSpec, find_spec, model_types, spec_of_model_type, specs
-from firth.core.run import Run
+from firth.core.registry import ModelSpec, RunConfig, TokensConfig, find_spec
 from firth.core.types import Prediction, TextReader
+from firth.models.shared.results import Attention as Attention
+from firth.models.shared.results import AttentionMaps as AttentionMaps
+from firth.models.shared.results import Guess as Guess
+from firth.models.shared.results import PromptedLabel as PromptedLabel
+from firth.models.shared.results import TextLayers as TextLayers
+from firth.models.shared.results import Translated as Translated
 from firth.models.shared.scoring import ScoredText
-
-_SHOWN = 8  # tokens of a text in a repr
-
-
-@dataclass(frozen=True)
-class TextLayers:
-    """Every layer for every token of one text."""
-
-    tokens: list[str]
-    offsets: NDArray[np.int64]  # [T, 2], characters of the text
-    words: NDArray[np.int64]  # [T]
-    hidden: NDArray[np.float32]  # [L+1, T, D]
-
-    def __repr__(self) -> str:
-        layers, _, dim = self.hidden.shape
-        return f"<layers of {_shown(self.tokens)}: {layers} x {len(self.tokens)} x {dim}>"
-
-
-@dataclass(frozen=True)
-class Attention:
-    """Where every token of a text, or of two read together, looks: each row of ``weights`` sums to one."""
-
-    tokens: list[str]
-    offsets: NDArray[np.int64]  # [T, 2], characters of the text that the token is of
-    weights: NDArray[np.float32]  # [L, H, T, T], from (row) to (column)
-
-    def __repr__(self) -> str:
-        layers, heads, size, _ = self.weights.shape
-        return f"<attention of {_shown(self.tokens)}: {layers} layers, {heads} heads, {size} x {size}>"
-
-
-@dataclass(frozen=True, repr=False)
-class AttentionMaps(Attention):
-    """That of the source (a recurrent model has none: no layers), of the target, and between them: row t of
-    ``between`` is what was looked at to write target token t."""
-
-    target_tokens: list[str]
-    between: NDArray[np.float32]  # [L, H, T, S]
-    target: NDArray[np.float32] | None  # [L, H, T, T]; a recurrent model has none
-
-    def __repr__(self) -> str:
-        both = f"{_shown(self.tokens)} by {_shown(self.target_tokens)}"
-        layers, heads, rows, columns = self.between.shape
-        return f"<attention of {both}: {layers} layers, {heads} heads, {rows} x {columns}>"
-
-    @property
-    def source_tokens(self) -> list[str]:
-        return self.tokens
-
-    @property
-    def source(self) -> NDArray[np.float32] | None:
-        """[L, H, S, S]; a recurrent model has none."""
-        return self.weights if len(self.weights) else None
-
-    @property
-    def alignment(self) -> NDArray[np.float32]:
-        """[T, S]: the mean of all layers and heads between target and source."""
-        found: NDArray[np.float32] = self.between.mean((0, 1))
-        return found
-
-
-def _shown(tokens: Sequence[str]) -> str:
-    """Some tokens, for people."""
-    return f"{len(tokens)} tokens [{' '.join(tokens[:_SHOWN])}{' ...' if len(tokens) > _SHOWN else ''}]"
-
-
-@dataclass(frozen=True)
-class Guess:
-    """A token for a masked place."""
-
-    token: str
-    probability: float
-    text: str  # the whole text with the guess in its place
-
-
-@dataclass(frozen=True)
-class Translated:
-    """A translation; ``score`` is log p, ``normalised`` what candidates are ranked by."""
-
-    text: str
-    score: float
-    normalised: float
-
+from firth.models.shared.sentences import (
+    SentenceEncoder,
+    similarities,
+)
 
 Found = tuple[str, float]
 
@@ -134,7 +58,9 @@ class Model:
     num_layers: int = 0  # above the token layer
     languages: Sequence[str] = ()  # of source and target, where it translates
     path: Path | None = None  # where it was loaded from
+    source_len: int | None = None  # tokens of a source that are read, where it was taught so
     pools: tuple[str, ...] = ("mean", "max")  # how ``encode`` may make one vector of a text's tokens
+    sentence: SentenceEncoder | None = None  # of a sentence model: how its modules make a vector of a text
     score_methods: tuple[str, ...] = ()  # how ``score_texts`` may score, the usual way first
 
     @property
@@ -160,6 +86,11 @@ class Model:
     def mask_token(self) -> str:
         """What stands for a word that ``fill`` is to guess."""
         return "[MASK]"
+
+    @property
+    def text_rules(self) -> TokensConfig:
+        """How ``prepare`` cuts text for it to be trained further; pieces are cut by its own tokenizer."""
+        return TokensConfig()
 
     # -- what there is to know
 
@@ -201,8 +132,30 @@ class Model:
 
     # -- what can be asked
 
-    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
-        """A vector a text, float32 [N, D]."""
+    def encode(
+        self, texts: str | Sequence[str], layer: int = -1, pool: str | None = None, prompt: str | None = None
+    ) -> NDArray[np.float32]:
+        """One vector per text, float32 [N, D]: as the modules of a sentence model say, of any other by the mean of a layer.
+        ``pool`` or a ``layer`` overrules the modules. ``prompt`` is written before each text: one of the modules' by its
+        name, or these very words."""
+        given = [texts] if isinstance(texts, str) else list(texts)
+        if self.sentence is not None and self.uses_modules(layer, pool):
+            return self.sentence.encode(given, prompt)
+        said = "" if prompt is None else prompt if self.sentence is None else self.sentence.config.prompt(prompt)
+        return self._encode_texts([said + text for text in given] if said else given, layer, pool or "mean")
+
+    def uses_modules(self, layer: int = -1, pool: str | None = None) -> bool:
+        """Whether ``encode`` with these arguments does what the modules of a sentence model say."""
+        return self.sentence is not None and pool is None and layer in (-1, self.num_layers)
+
+    def vector_dim(self, layer: int = -1, pool: str | None = None) -> int:
+        """The width of what ``encode`` gives."""
+        if self.sentence is not None and self.uses_modules(layer, pool):
+            return self.sentence.modules.width(self.dim)
+        return self.dim
+
+    def _encode_texts(self, texts: list[str], layer: int, pool: str) -> NDArray[np.float32]:
+        """The vectors of one layer, pooled."""
         self._cannot("encode texts", "any model")
 
     def layers(self, text: str | list[str]) -> TextLayers:
@@ -269,14 +222,25 @@ class Model:
         """The best few translations of each text."""
         self._cannot("translate", "a translator such as transformer-tiny")
 
+    def writing_recipe(self, max_source_len: int, max_target_len: int) -> RunConfig:
+        """The recipe that teaches it to write targets of at most so many tokens."""
+        self._cannot("write", "a run of t5-tiny, t5-mini or unilm-mini")
+
+    def classify_by_prompt(
+        self, examples: Sequence[tuple[str, str]], texts: Sequence[str], template: str | None = None
+    ) -> list[PromptedLabel]:
+        """The label of each text after ``examples`` (text, label), sought among theirs."""
+        self._cannot("classify by prompt", "a decoder such as gpt-mini")
+
     def nearest(self, word: str, top: int = 10) -> list[Found]:
         """The words nearest to a word."""
         self._cannot("look up single words", "static vectors such as word2vec")
 
     def similarity(self, first: str, second: str) -> float:
-        """The cosine of two words or texts."""
-        units = [row / max(float(np.linalg.norm(row)), 1e-12) for row in self.encode([first, second])]
-        return float(units[0] @ units[1])
+        """Of two words or texts: the cosine, or what the modules of a sentence model say."""
+        rows = self.encode([first, second])
+        kind = "cosine" if self.sentence is None else self.sentence.config.similarity
+        return float(similarities(rows[:1], rows[1:], kind)[0, 0])
 
     def analogy(self, first: str, second: str, third: str, top: int = 10, method: Any = "add") -> list[Found]:
         """What is to the third word as the second is to the first."""
@@ -319,41 +283,3 @@ def require_layer(layer: int, num_layers: int) -> None:
 def require_pool(pool: str, pools: Sequence[str]) -> None:
     if pool not in pools:
         raise FirthError(f"unknown pool '{pool}' for this model: choose {', '.join(pools[:-1])} or {pools[-1]}")
-
-
-def find_model(path: Path) -> ModelSpec:
-    """The spec of the model at a path: a run names it, a published directory has its ``model_type``."""
-    if not path.exists():
-        raise FirthError(f"{path}: no such run or model; check the path")
-    run = Run.find(path)
-    if run is not None:
-        if run.record.export is not None:
-            raise FirthError(f"{path}: an exported model, which does not learn; name {run.record.export.source}")
-        if run.record.task is not None:
-            raise FirthError(f"{path}: a task, where a pre-trained model is needed; name another run")
-        if not run.record.finished:
-            raise FirthError(f"{path}: this run is not finished; go on with: firth pretrain --resume {path}")
-        return find_spec(run.record.model)
-    if (path / "config.json").is_file():
-        data = read_json(path / "config.json")
-        if not isinstance(data, dict):
-            raise FirthError(f"{path / 'config.json'}: not the description of a model; copy it again")
-        kind = str(data.get("model_type"))
-        found = spec_of_model_type(kind)
-        if found is None:
-            raise FirthError(
-                f"{path / 'config.json'}: a model of type '{kind}', which Firth does not read; it reads {', '.join(model_types())}"
-            )
-        return found
-    for spec in specs().values():
-        if spec.recognizes(path):
-            return spec
-    raise FirthError(f"{path}: no model here (no config.json); name a run of Firth or a Hugging Face directory")
-
-
-def load_model(path: Path) -> Model:
-    """The model at a path, with its tokenizer."""
-    spec = find_model(path)
-    model = spec.load(path)
-    model.spec_name, model.path = spec.name, path
-    return model

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from firth.core.errors import FirthError
+from firth.core.limits import require_memory
 from firth.core.registry import find_spec
 from firth.core.types import Batch, Losses, Objective, SizedRows
 from firth.corpus.format import Corpus, require_same_tokens
@@ -40,6 +41,20 @@ def require_one_process(reason: str) -> None:
     """Refuses to train with several processes, which cannot share what a model carries from batch to batch."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise FirthError(reason)
+
+
+def least_memory(config: RunConfig) -> int:
+    """Bytes that a training takes at the very least: weights, gradients and two moments of the token table and of one
+    matrix a layer, and the hidden states of a batch in all layers."""
+
+    def size(*names: str) -> int:
+        return next((found for name in names if (found := getattr(config.model, name, None))), 1)
+
+    width, layers = size("hidden_dim"), size("num_layers")
+    table = size("vocab_size") * size("embedding_dim", "embed_dim", "hidden_dim")
+    parameters = table + layers * width * max(width, size("ffn_dim"))
+    tokens = config.training.batch_size * (getattr(config.objective, "seq_len", None) or 1)
+    return 16 * parameters + 4 * tokens * width * layers
 
 
 def find_pretraining(config: RunConfig) -> type[Pretraining]:
@@ -77,6 +92,7 @@ class Pretraining:
     def __init__(self, config: RunConfig, corpus: Corpus) -> None:
         self.config = config
         self.corpus = corpus
+        require_memory(least_memory(config), f"recipe {config.recipe} with these settings", "take smaller ones")
         self.model, self.objective = self.build(config, corpus)
         assert isinstance(self.objective, nn.Module)
         self.module: nn.Module = nn.ModuleDict({"model": self.model, "objective": self.objective})
@@ -241,7 +257,11 @@ class EncoderPretraining(Pretraining):
 
     def initialize(self, generator: torch.Generator) -> None:
         super().initialize(generator)
-        if self.model.config.local_start:
+        config = self.model.config
+        if config.table_std is not None:
+            with torch.no_grad():
+                self.model.embeddings.tokens.weight.mul_(config.table_std / config.init_std)
+        if config.local_start:
             look_near(self.model, generator)
 
     def start_from(self, base: Path) -> None:
@@ -255,7 +275,8 @@ class EncoderPretraining(Pretraining):
         """A directory that transformers reads where it knows such a model."""
         heads = {name: dict(head.state_dict()) for name, head in self.objective.heads().items()}
         save_encoder(folder, self.model.config, dict(self.model.state_dict()), heads, self.objective.specials.pad_id)
-        self.corpus.pieces.save(folder, segments=self.model.config.num_segments > 0)
+        config = self.model.config
+        self.corpus.pieces.save(folder, segments=config.num_segments > 1, max_len=config.max_positions)
 
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
         """Pseudo-perplexity over the first sentences of held-out documents, each token hidden in turn."""

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.files import load_tensors
+from firth.core.files import load_tensors, read_json
+from firth.core.limits import require_memory
 
 Weights = dict[str, torch.Tensor]
 Names = Mapping[str, str | list[str]]
@@ -44,6 +47,30 @@ def split_parts(tensors: Weights) -> dict[str, Weights]:
     return parts
 
 
+def read_config(folder: Path) -> Any:
+    """The ``config.json`` of a model, an object with names."""
+    path = folder / "config.json"
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise FirthError(f"{path}: not the description of a model; copy it again")
+    return found
+
+
+def require_fit(build: Callable[[], nn.Module], weights: Mapping[str, torch.Tensor], where: Path) -> None:
+    """Refuses settings that ask for more numbers than the weights have, before memory is taken for them: the network is
+    built without numbers first (on PyTorch's device "meta")."""
+    with torch.device("meta"):
+        network = build()
+    wanted = sum(tensor.numel() for tensor in network.state_dict().values())
+    there = sum(tensor.numel() for tensor in weights.values())
+    if wanted > there:
+        raise FirthError(
+            f"{where}: weights and config do not fit (the config asks for {wanted:,} numbers, the weights are {there:,}); are the files of one model?"
+        )
+    tables = sum(buffer.numel() * buffer.element_size() for buffer in network.buffers())
+    require_memory(tables, f"{where}: a model of this length", "lower the positions in its config")
+
+
 class Published:
     """``title`` is what the weights should be, with its article: "a BERT"."""
 
@@ -51,7 +78,7 @@ class Published:
         path = next((folder / name for name in _FILES if (folder / name).is_file()), None)
         if path is None:
             raise FirthError(
-                f"{folder}: no weights here (neither {' nor '.join(_FILES)}); copy them beside config.json"
+                f"{folder}: no weights here (neither {' nor '.join(_FILES)}); copy them into the folder of config.json"
             )
         self.path = path
         self.title = title

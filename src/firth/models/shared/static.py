@@ -4,7 +4,7 @@ B batch, T tokens, D width, V words.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -143,12 +143,11 @@ class StaticModel(Model):
 
         return TextReader(self.kind, module, tokenize, self.dim, num_layers=1, max_len=None)
 
-    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
+    def _encode_texts(self, texts: list[str], layer: int, pool: str) -> NDArray[np.float32]:
         """The mean (or largest) of the vectors of the known words of each text."""
         require_pool(pool, self.pools)
         if layer not in (-1, 0):
             raise FirthError(f"layer {layer} does not exist: static vectors have layer 0 only")
-        texts = [texts] if isinstance(texts, str) else list(texts)
         found = np.zeros((len(texts), self.dim), np.float32)
         for place, text in enumerate(texts):
             words, _, _ = self._cut(text)

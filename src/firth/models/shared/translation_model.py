@@ -65,7 +65,6 @@ class Translator(Model, ABC):
     kind = "translator"
     spec_name = "transformer"
     room: int | None = None  # the most tokens that fit; None without a limit
-    source_len: int | None = None  # tokens of a source that are read, where it was taught so
     target_vocab_size: int  # rows of the target's table, which may be more than it has tokens
 
     def __init__(self, ids: dict[str, int], pieces: Pieces, target_pieces: Pieces, languages: list[str]) -> None:
@@ -271,10 +270,10 @@ class TranslationModel(Translator):
         ids, tokens = pad(rows, self.pieces.pad_id or 0)
         return torch.from_numpy(ids), torch.from_numpy(tokens > 0)
 
-    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
-        """A vector a text from the encoder, float32 [N, D]."""
+    def _encode_texts(self, texts: list[str], layer: int, pool: str) -> NDArray[np.float32]:
+        """One vector per text from the encoder, float32 [N, D]."""
         self._check_choice(layer, pool)
-        rows = [self._encode(text).ids for text in ([texts] if isinstance(texts, str) else texts)]
+        rows = [self._encode(text).ids for text in texts]
         out = np.zeros((len(rows), self.dim), np.float32)
         with torch.inference_mode():
             for numbers in self._batches(rows):

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors, read_json, save_tensors, write_json
+from firth.core.limits import foreign_errors
 from firth.core.registry import ModelSpec, spec_of_model_type, specs
 from firth.models.shared.configs import EncoderDecoderConfig, TranslatorConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder, TranslationNetwork
 from firth.models.shared.model import require_room
-from firth.models.shared.published import Weights
+from firth.models.shared.published import Weights, read_config, require_fit
 from firth.tokenizers.pieces import Pieces
 
 Ids = dict[str, int]
@@ -88,19 +89,34 @@ def _save_published(folder: Path, config: TranslatorConfig, weights: Weights, id
 
 def load_translator(folder: Path) -> tuple[TranslatorConfig, Weights, Ids, Pieces, Pieces, list[str]]:
     """Config, weights, ids of pad, eos and start, the tokenizers of both sides, the languages."""
-    config, weights, ids = _load_network(folder)
+    with foreign_errors(folder, "a translator that can be read"):
+        config, weights, ids = _load_network(folder)
+        require_fit(lambda: build_translator(config), weights, folder)
     pieces = Pieces.load(folder)
     target_pieces = Pieces.load(folder / "target") if (folder / "target").is_dir() else pieces
-    languages = read_json(folder / "languages.json") if (folder / "languages.json").is_file() else ["", ""]
+    languages = _load_languages(folder / "languages.json")
     require_room(pieces.vocab_size, config.vocab_size, folder)
     require_room(target_pieces.vocab_size, config.target_vocab_size or config.vocab_size, folder)
+    size = config.target_vocab_size or config.vocab_size
+    outside = [name for name, number in ids.items() if type(number) is not int or not 0 <= number < size]
+    if outside:
+        raise FirthError(
+            f"{folder / 'config.json'}: '{outside[0]}' is {str(ids[outside[0]])[:20]}, but the tokens are 0 to {size - 1}; copy it again"
+        )
     return config, weights, ids, pieces, target_pieces, languages
+
+
+def _load_languages(path: Path) -> list[str]:
+    found = read_json(path) if path.is_file() else ["", ""]
+    if not isinstance(found, list) or len(found) != 2 or not all(isinstance(name, str) for name in found):
+        raise FirthError(f"{path}: not the names of two languages; copy it again")
+    return found
 
 
 def _load_network(folder: Path) -> tuple[TranslatorConfig, Weights, Ids]:
     where = folder / "config.json"
-    data = read_json(where)
-    model_type = str(data.get("model_type")) if isinstance(data, dict) else ""
+    data = read_config(folder)
+    model_type = str(data.get("model_type"))
     spec = spec_of_model_type(model_type)
     if spec is None or spec.network is None or not issubclass(spec.network, TranslatorConfig):
         raise FirthError(f"{where}: a model of type '{model_type}', which is no translator; name a run of one")

@@ -11,13 +11,15 @@ from dataclasses import dataclass, replace
 import torch
 
 from firth.core.errors import FirthError
+from firth.core.registry import RunConfig, find_run_recipe
 from firth.core.types import Frame, TextReader
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Rules
 from firth.models.shared.encoder_decoder import DecoderState, EncoderDecoder, EncoderDecoderStepper
 from firth.models.shared.model import Guess
 from firth.models.shared.translation_model import TranslationModel
-from firth.tokenizers.pieces import PATTERN, sentinel, sentinel_ids, spans_of
+from firth.tokenizers.pieces import PATTERN, sentinel, sentinel_ids
+from firth.tokenizers.sentinels import spans_of
 
 
 @dataclass
@@ -78,6 +80,11 @@ class T5Model(TranslationModel):
 
     kind = "text-to-text"
     spec_name = "t5"
+
+    def writing_recipe(self, max_source_len: int, max_target_len: int) -> RunConfig:
+        found = find_run_recipe("t5-write")
+        limits = {"max_source_len": max_source_len, "max_target_len": max_target_len}
+        return found.replace(objective=found.objective.replace(**limits).model_dump())
 
     def _abilities(self) -> set[str]:
         """With sentinels it was trained to fill them in."""

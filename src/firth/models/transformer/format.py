@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.files import read_json, save_tensors, write_json
+from firth.core.files import save_tensors, write_json
 from firth.models.shared.configs import EncoderDecoderConfig
-from firth.models.shared.published import ACTIVATIONS, Names, Published, Weights, activation_name, scatter
+from firth.models.shared.published import ACTIVATIONS, Names, Published, Weights, activation_name, read_config, scatter
 from firth.models.shared.translator_format import TranslatorFormat
 
 _ACTIVATIONS = {**ACTIVATIONS, "swish": "silu", "silu": "silu"}
@@ -137,7 +137,7 @@ def config_from_json(data: Any, where: Path) -> tuple[EncoderDecoderConfig, dict
 
 def load_marian(folder: Path) -> tuple[EncoderDecoderConfig, Weights, dict[str, int]]:
     """Config, weights and ids; nothing missing, nothing left over."""
-    config, ids = config_from_json(read_json(folder / "config.json"), folder / "config.json")
+    config, ids = config_from_json(read_config(folder), folder / "config.json")
     published = Published(folder, "a Marian")
     weights = published.gather(_names(config))
     size = config.target_vocab_size or config.vocab_size

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from firth.core.batching import batches_by_length, pad
 from firth.core.errors import FirthError
-from firth.core.registry import RunConfig
+from firth.core.registry import RunConfig, find_run_recipe
 from firth.core.run import Run
 from firth.core.types import Inputs
 from firth.decoding.beam import beam_search
@@ -32,6 +32,9 @@ from firth.models.unilm.config import MaskedTargetsConfig
 from firth.nn.blocks import Block
 from firth.nn.cache import Past
 from firth.tokenizers.pieces import Pieces
+
+_BATCH_TOKENS = 4096
+_NUM_SPECIAL = 3  # in a row of source and target
 
 
 @dataclass
@@ -134,7 +137,6 @@ class UnilmModel(EncoderModel):
     kind = "unified encoder"
     spec_name = "unilm"
     score_methods = (MASKED, MASKED_WORD, LEFT_TO_RIGHT)
-    source_len: int | None = None  # tokens of a source that are read, where it was taught so
     seq_len: int | None = None  # tokens of source and target together in rows of pairs, where it learned from such
 
     @classmethod
@@ -146,6 +148,15 @@ class UnilmModel(EncoderModel):
         if isinstance(config.objective, MaskedTargetsConfig):
             model.seq_len = config.objective.seq_len
         return model
+
+    def writing_recipe(self, max_source_len: int, max_target_len: int) -> RunConfig:
+        seq_len = min(self.config.max_positions, max_source_len + max_target_len + _NUM_SPECIAL)
+        found = find_run_recipe("unilm-seq2seq")
+        return found.replace(
+            model=self.config.model_dump(),
+            objective=found.objective.replace(seq_len=seq_len).model_dump(),
+            training=found.training.replace(batch_size=max(1, _BATCH_TOKENS // seq_len)).model_dump(),
+        )
 
     def _scores(self, hidden_ND: torch.Tensor) -> torch.Tensor:
         assert self.token_head is not None

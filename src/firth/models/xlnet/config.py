@@ -5,19 +5,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Config, Positive, Probability
+from firth.core.config import MAX_VOCAB, Config, Layers, Positions, Probability, Width
 from firth.core.registry import ObjectiveConfig, RunConfig, TrainingConfig
 
 
 class TwoStreamConfig(Config):
     """A two-stream Transformer with relative positions (Yang et al. 2019)."""
 
-    vocab_size: Annotated[int, Field(gt=5)] = 32000
-    hidden_dim: Positive = 768
-    num_layers: Positive = 12
-    num_heads: Positive = 12
-    ffn_dim: Positive = 3072
-    max_positions: Positive = 512  # longer texts go through in windows; the model itself has no limit
+    vocab_size: Annotated[int, Field(gt=5, le=MAX_VOCAB)] = 32000
+    hidden_dim: Width = 768
+    num_layers: Layers = 12
+    num_heads: Width = 12
+    ffn_dim: Width = 3072
+    max_positions: Positions = 512  # longer texts go through in windows; the model itself has no limit
     dropout_prob: Probability = 0.1
     activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
     norm_eps: Annotated[float, Field(gt=0)] = 1e-12

@@ -9,9 +9,11 @@ from typing import Any
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.files import read_json, save_tensors, write_json
-from firth.models.shared.published import ACTIVATIONS, Published, Weights, activation_name
+from firth.core.files import save_tensors, write_json
+from firth.core.limits import foreign_errors
+from firth.models.shared.published import ACTIVATIONS, Published, Weights, activation_name, read_config, require_fit
 from firth.models.xlnet.config import TwoStreamConfig
+from firth.models.xlnet.network import TwoStream
 
 _SETTINGS = {
     "vocab_size": "vocab_size",
@@ -91,7 +93,14 @@ def _config(data: Any, where: Path) -> TwoStreamConfig:
 
 def load_xlnet(folder: Path) -> tuple[TwoStreamConfig, Weights, torch.Tensor | None]:
     """Config, weights and the bias of the output; nothing missing, nothing left over."""
-    config = _config(read_json(folder / "config.json"), folder / "config.json")
+    with foreign_errors(folder, "an XLNet that can be read"):
+        config, weights, bias = _load_parts(folder)
+        require_fit(lambda: TwoStream(config), weights, folder)
+        return config, weights, bias
+
+
+def _load_parts(folder: Path) -> tuple[TwoStreamConfig, Weights, torch.Tensor | None]:
+    config = _config(read_config(folder), folder / "config.json")
     published = Published(folder, "an XLNet", _prefixed)
     take = published.take
     model = {

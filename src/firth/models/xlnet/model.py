@@ -60,9 +60,12 @@ class XlnetModel(MaskedModel):
     def reader(self) -> TextReader:
         """The content stream for a task: A [SEP] B [SEP] [CLS], the last of which speaks for the text."""
         reader = super().reader()
-        if not reader.frame.before:
+        frame = reader.frame
+        if self.pieces.cls_id not in (*frame.before, *frame.after):
             return reader
-        frame = Frame((), reader.frame.between, reader.frame.after + reader.frame.before, _CLS_SEGMENT)
+        frame = Frame(
+            (), frame.between, frame.after + frame.before, _CLS_SEGMENT
+        )  # a BERT vocabulary begins with [CLS]
         return replace(reader, frame=frame, summary="last")
 
     def _windows(self, encoding: Encoding) -> list[NDArray[np.int64]]:

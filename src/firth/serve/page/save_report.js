@@ -1,4 +1,4 @@
-/** A run's report as a file, where the server wants a token: a link cannot carry one, and a page made of what was
+/** A run's report as a file, where the server requires a token: a link cannot carry one, and a page made of what was
  *  fetched would inherit this page's policy, which forbids the report's own styles. */
 
 import { request } from "./api.js";

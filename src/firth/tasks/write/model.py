@@ -15,8 +15,7 @@ from firth.core.types import Prediction, TextReader
 from firth.corpus.pairs import PairSplit
 from firth.data.labelled import TextExample
 from firth.models.shared.model import Guess, Model, TextLayers, Translated
-from firth.models.shared.translation_model import TranslationModel, score_translations
-from firth.models.unilm.model import UnilmModel
+from firth.models.shared.translation_model import score_translations
 from firth.tasks.config import WritingConfig
 from firth.tasks.model import tag_example
 from firth.tasks.write.data import WritingExample, prefixed, read_back, score_written, source_text, target_text
@@ -34,9 +33,9 @@ class WritingModel(Model):
     def __init__(self, config: WritingConfig, base: Model) -> None:
         self.config, self.base = config, base
         self.dim, self.num_layers, self.spec_name = base.dim, base.num_layers, base.spec_name
+        self.sentence = base.sentence
         self.languages = base.languages
-        if isinstance(base, TranslationModel | UnilmModel):
-            base.source_len = config.max_source_len
+        base.source_len = config.max_source_len
 
     @classmethod
     def load(cls, folder: Path) -> "WritingModel":
@@ -71,8 +70,10 @@ class WritingModel(Model):
             "labels": list(self.config.labels),
         }
 
-    def encode(self, texts: str | Sequence[str], layer: int = -1, pool: str = "mean") -> NDArray[np.float32]:
-        return self.base.encode(texts, layer, pool)
+    def encode(
+        self, texts: str | Sequence[str], layer: int = -1, pool: str | None = None, prompt: str | None = None
+    ) -> NDArray[np.float32]:
+        return self.base.encode(texts, layer, pool, prompt)
 
     def layers(self, text: str | list[str]) -> TextLayers:
         return self.base.layers(text)

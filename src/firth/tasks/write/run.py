@@ -9,15 +9,13 @@ from pathlib import Path
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import read_json, write_json, write_text
 from firth.core.records import MadeFrom
-from firth.core.registry import RunConfig, TokensConfig, find_run_recipe
+from firth.core.registry import RunConfig, TokensConfig
 from firth.core.run import Run, is_run
 from firth.core.types import Progress
 from firth.corpus.prepare_pairs import PairFilters, prepare_pairs
 from firth.data.parallel import PairsReadingConfig
 from firth.models.pretrain import resume_run, start_run
-from firth.models.shared.model import Model, load_model
-from firth.models.t5.model import T5Model
-from firth.models.unilm.model import UnilmModel
+from firth.models.shared.loading import load_model
 from firth.tasks.config import WritingConfig
 from firth.tasks.data import Reading
 from firth.tasks.run import Source
@@ -25,26 +23,8 @@ from firth.tasks.write.data import WritingData, read_writing, source_text, targe
 from firth.tasks.write.model import SETTINGS, score_heldout
 
 CORPUS = "corpus"
-_BATCH_TOKENS = 4096
 _NO_LIMIT = 1_000_000_000
 _EPOCHS = 3.0  # where nothing else is said
-
-
-def writer_recipe(base: Model, config: WritingConfig, where: str) -> RunConfig:
-    """The recipe for fine-tuning such a model."""
-    if isinstance(base, T5Model):
-        found = find_run_recipe("t5-write")
-        limits = {"max_source_len": config.max_source_len, "max_target_len": config.max_target_len}
-        return found.replace(objective=found.objective.replace(**limits).model_dump())
-    if isinstance(base, UnilmModel):
-        seq_len = min(base.config.max_positions, config.max_source_len + config.max_target_len + 3)
-        found = find_run_recipe("unilm-seq2seq")
-        return found.replace(
-            model=base.config.model_dump(),
-            objective=found.objective.replace(seq_len=seq_len).model_dump(),
-            training=found.training.replace(batch_size=max(1, _BATCH_TOKENS // seq_len)).model_dump(),
-        )
-    raise FirthError(f"{where}: this model ({base.kind}) does not write; name a run of t5-tiny, t5-mini or unilm-mini")
 
 
 def start_writing(
@@ -64,8 +44,8 @@ def start_writing(
             "write is trained in one process: for more, use prepare-pairs and pretrain t5-write --base RUN"
         )
     data = read_writing(config, train, dev, reading)
-    loaded = load_model(base)
-    recipe = writer_recipe(loaded, data.config, str(base)).update(settings)
+    limits = data.config.max_source_len, data.config.max_target_len
+    recipe = load_model(base).writing_recipe(*limits).update(settings)
     training = recipe.training
     if training.steps is None and training.epochs is None and training.budget is None:
         recipe = recipe.replace(training=training.replace(epochs=_EPOCHS).model_dump())

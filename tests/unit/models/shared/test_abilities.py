@@ -27,7 +27,8 @@ from firth.vectors.word_vectors import WordVectors
 ANY = ["encode", "layers", "map", "context"]
 METHODS = {
     "translate": "translations",
-    "map": "encode",
+    "encode": "_encode_texts",
+    "map": "_encode_texts",
     "context": "layers",
     "alignment": "align",
     "generate": "generate_many",

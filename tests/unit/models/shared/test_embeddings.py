@@ -101,7 +101,7 @@ def test_the_same_seed_gives_the_same_table(tiny_config: RunConfig, corpus_folde
     assert float(one.std()) > 1.3 * float(plain.std())
     record = Run.open(tmp_path / "one").record
     assert record.embeddings is not None
-    assert record.embeddings.tokens == 2 * Corpus.open(corpus_folder).info.train.tokens
+    assert record.embeddings.tokens == 10 * Corpus.open(corpus_folder).info.train.tokens
     assert record.seconds > record.embeddings.seconds > 0
 
 
@@ -196,8 +196,6 @@ def test_what_cannot_be_is_refused(
     ):
         with pytest.raises(FirthError, match=message):
             pretrain(tiny_config.override([f"embeddings={path}"]), corpus_folder, tmp_path / "run")
-    with pytest.raises(FirthError, match="this recipe has no token table"):
-        pretrain(find_run_recipe("elmo-tiny").override(["embeddings=auto"]), words_folder, tmp_path / "run")
     with pytest.raises(FirthError, match="this recipe learns from pairs"):
         pretrain(find_run_recipe("transformer-tiny").override(["embeddings=auto"]), pairs_folder, tmp_path / "run")
     assert not (tmp_path / "run").exists()

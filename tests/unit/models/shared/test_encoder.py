@@ -1,14 +1,19 @@
 """The encoder: its short cuts give the same numbers, and packing changes nothing."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
 
 from firth.core.errors import FirthError
+from firth.core.registry import RunConfig
 from firth.core.types import Inputs
+from firth.corpus.format import Corpus
+from firth.models.pretrain import configure
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, look_near
+from firth.models.shared.pretraining import find_pretraining
 from firth.nn.blocks import initialize
 
 OPTIONS = [
@@ -150,6 +155,18 @@ def test_heads_begin_by_looking_at_neighbours(settings: dict[str, object]) -> No
         looked = weights_LBHTT[0, :, head, places].argmax(-1)
         assert float((looked == places + offset).float().mean()) > 0.9, (head, offset)
         assert float(weights_LBHTT[0, :, head, places, places + offset].mean()) > 0.3
+
+
+def test_a_table_of_its_own_scale(tiny_config: RunConfig, corpus_folder: Path) -> None:
+    """The same draws, larger; nothing else changes."""
+    corpus = Corpus.open(corpus_folder)
+    plain, large = (
+        find_pretraining(config)(configure(config, corpus), corpus).module.state_dict()
+        for config in (tiny_config, tiny_config.override(["table_std=0.08"]))
+    )
+    for name, weight in plain.items():
+        factor = 4.0 if name == "model.embeddings.tokens.weight" else 1.0
+        torch.testing.assert_close(large[name], factor * weight)
 
 
 def test_a_local_start_needs_rotary_positions() -> None:

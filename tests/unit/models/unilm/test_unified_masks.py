@@ -61,7 +61,8 @@ def test_the_masks_by_hand(kind: int, corpus: Corpus) -> None:
     order = order_of(np.asarray([kind]), positions, segments)
     encoder, _ = build(corpus)
     blocks = torch.tensor([[1, 1, 1, 1, 1, 1, 2, 2]])
-    _, mask, _ = encoder._prepare(Inputs(torch.zeros(1, 8, dtype=torch.long), blocks, order=torch.from_numpy(order)))
+    _, views = encoder._prepare(Inputs(torch.zeros(1, 8, dtype=torch.long), blocks, order=torch.from_numpy(order)))
+    mask = views[0][0]
     assert mask is not None
     found = ["".join(str(int(seen)) for seen in row) for row in mask[0, 0, :6, :6]]
     assert found == TABLES[kind]

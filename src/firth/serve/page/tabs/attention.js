@@ -19,7 +19,7 @@ function wordsOf({ tokens, offsets, segments }, { text, second }) {
  *  that looks everywhere alike also seems so. */
 const full = (weights) => Math.max(4 / weights.length, ...weights.map((row) => Math.max(...row)));
 
-/** A button a head, a row a layer. */
+/** One button per head, one row per layer. */
 function overview(weights, onpick) {
   const paint = () => {
     for (const { canvas, layer, head } of heads) {

@@ -31,7 +31,7 @@ export const en = {
 
   "error.unreachable": "The server does not answer: is firth serve still running?",
   "error.status": "The server answered with status {status}: look at its window for the reason.",
-  "token.wanted": "This server wants a token. It is kept until you close this tab.",
+  "token.wanted": "This server requires a token. It is kept until you close this tab.",
   "token.refused": "The server did not accept this token. Please try another.",
   "token.use": "Use it",
   "copy.as": "Copy as",
@@ -74,7 +74,7 @@ export const en = {
   "fill.guesses": "Guesses with their probabilities",
 
   "context.lead": "One word, many senses: its vector depends on the sentence that it stands in.",
-  "context.sentences": "Sentences, one a line",
+  "context.sentences": "Sentences, one per line",
   "context.go": "Compare",
   "context.hint": "Each sentence becomes a point here. Like senses lie close together.",
   "context.map": "In the plane",
@@ -88,7 +88,7 @@ export const en = {
   "attention.second": "Second text (may stay empty)",
   "attention.go": "Look",
   "attention.hint": "A small map for every head of every layer appears here, and one of them large.",
-  "attention.overview": "All heads: a row a layer",
+  "attention.overview": "All heads: one row per layer",
   "attention.layer": "Layer {layer}",
   "attention.head": "Layer {layer}, head {head}",
   "attention.how": "A word on the left looks at words on the right. Point at a word to see its lines alone.",

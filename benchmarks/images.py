@@ -1,0 +1,160 @@
+"""Accuracy against minutes on labelled images: ViT and Swin from nothing and after masked patches on the same images, beside a
+linear model on pixels and a small CNN; and training images/s beside transformers' classes.
+
+    python benchmarks/images.py TRAIN_FOLDER TEST_FOLDER [--budget 5m] [--masked 2m] [--only vit swin ...]
+
+Folders have a folder per class. A network is trained for the budget on the threads that torch has (OMP_NUM_THREADS).
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+import firth
+from firth.core.config import parse_duration
+from firth.core.registry import find_run_recipe
+from firth.corpus.augment import AugmentConfig, as_shares, augment, normalize
+from firth.corpus.images import ImageCorpus, ImageRows
+
+BATCH = 64
+
+
+def small_cnn(num_labels: int) -> nn.Module:
+    """Three pairs of 3 x 3 convolutions with batch norm, pooled to one vector."""
+    parts: list[nn.Module] = []
+    width = 3
+    for wider in (32, 64, 128):
+        for _ in range(2):
+            parts += [nn.Conv2d(width, wider, 3, padding=1, bias=False), nn.BatchNorm2d(wider), nn.ReLU()]
+            width = wider
+        parts.append(nn.MaxPool2d(2))
+    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, num_labels))
+
+
+def train_cnn(corpus: ImageCorpus, budget_s: float) -> tuple[float, int]:
+    """AdamW at a rate that falls with the time that is left; the same flips and crops, the same smoothing."""
+    torch.manual_seed(0)
+    net, info = small_cnn(len(corpus.info.labels)), corpus.info
+    optimizer = torch.optim.AdamW(net.parameters(), 3e-3, weight_decay=0.05)
+    rows, seen, begun = ImageRows(corpus.train, 0), 0, time.perf_counter()
+    while (left := 1 - (time.perf_counter() - begun) / budget_s) > 0:
+        numbers, places = rows.numbers(seen, BATCH), np.arange(seen, seen + BATCH)
+        pixels = normalize(augment(corpus.train.pixels[numbers], 0, places, AugmentConfig()), info.mean, info.std)
+        for group in optimizer.param_groups:
+            group["lr"] = 3e-3 * min(left, (1 - left) * 20 + 0.05)
+        net.train()
+        scores = net(torch.from_numpy(pixels))
+        functional.cross_entropy(scores, torch.from_numpy(corpus.train.labels[numbers]), label_smoothing=0.1).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        seen += BATCH
+    return accuracy(net, corpus), seen
+
+
+@torch.inference_mode()
+def accuracy(net: nn.Module, corpus: ImageCorpus) -> float:
+    net.eval()
+    pixels = torch.from_numpy(normalize(as_shares(corpus.heldout.pixels), corpus.info.mean, corpus.info.std))
+    found = torch.cat([net(some).argmax(-1) for some in pixels.split(256)])
+    return float((found.numpy() == corpus.heldout.labels).mean())
+
+
+def linear(corpus: ImageCorpus) -> float:
+    from sklearn.linear_model import LogisticRegression
+
+    def flat(pixels: np.ndarray) -> np.ndarray:
+        return normalize(as_shares(pixels), corpus.info.mean, corpus.info.std).reshape(len(pixels), -1)
+
+    model = LogisticRegression(C=1e-3, max_iter=100).fit(flat(corpus.train.pixels), corpus.train.labels)
+    return float(model.score(flat(corpus.heldout.pixels), corpus.heldout.labels))
+
+
+def speeds(rounds: int = 5) -> dict[str, float]:
+    """Seconds of a training step (forward and backward, 64 images of 32 x 32), Firth's and transformers' in turn."""
+    import transformers
+
+    from firth.models.swin.network import SwinNetwork
+    from firth.models.vit.network import VitNetwork
+
+    vit, swin = find_run_recipe("vit-tiny").model, find_run_recipe("swin-tiny").model
+    theirs = {
+        "vit": transformers.ViTForImageClassification(
+            transformers.ViTConfig(
+                hidden_size=vit.hidden_dim, num_hidden_layers=vit.num_layers, num_attention_heads=vit.num_heads,
+                intermediate_size=vit.ffn_dim, image_size=32, patch_size=vit.patch_size, num_labels=10,
+            )
+        ),
+        "swin": transformers.SwinForImageClassification(
+            transformers.SwinConfig(
+                image_size=32, patch_size=swin.patch_size, embed_dim=swin.embed_dim, depths=list(swin.depths),
+                num_heads=list(swin.num_heads), window_size=swin.window_size, mlp_ratio=swin.ffn_ratio,
+                drop_path_rate=0.0, num_labels=10,
+            )
+        ),
+    }  # fmt: skip
+    mine = {"vit": VitNetwork(vit), "swin": SwinNetwork(swin)}
+    pixels, labels, found = torch.randn(BATCH, 3, 32, 32), torch.randint(10, (BATCH,)), {}
+    for name in mine:
+        net = nn.Sequential(mine[name], nn.Linear(mine[name].dim, 10)).train()
+        other = theirs[name].train()
+        times: dict[str, list[float]] = {"firth": [], "transformers": []}
+        for _ in range(rounds + 1):
+            for who, run in (("firth", net), ("transformers", lambda given, other=other: other(given).logits)):
+                begun = time.perf_counter()
+                functional.cross_entropy(run(pixels), labels).backward()
+                times[who].append(time.perf_counter() - begun)
+        for who, all_s in times.items():
+            found[f"{name} images/s {who}"] = BATCH / statistics.median(all_s[1:])
+        found[f"{name} ratio"] = found[f"{name} images/s firth"] / found[f"{name} images/s transformers"]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("train", type=Path)
+    parser.add_argument("test", type=Path)
+    parser.add_argument("--budget", default="5m")
+    parser.add_argument("--masked", default="2m", help="of the budget, for masked patches")
+    parser.add_argument(
+        "--only", nargs="*", default=["speed", "linear", "cnn", "vit", "swin", "vit-masked", "swin-masked"]
+    )
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        firth.prepare_images(given.train, work / "corpus", dev=given.test)
+        corpus = ImageCorpus.open(work / "corpus")
+        for name in given.only:
+            begun = time.perf_counter()
+            if name == "speed":
+                result: object = speeds()
+            elif name == "linear":
+                result = linear(corpus)
+            elif name == "cnn":
+                result = train_cnn(corpus, parse_duration(given.budget))
+            else:
+                result = train(name, work, given.budget, given.masked)
+            print(json.dumps({"name": name, "seconds": time.perf_counter() - begun, "result": result}), flush=True)
+
+
+def train(name: str, work: Path, budget: str, masked: str) -> dict[str, float]:
+    model, _, after = name.partition("-")
+    base, left = None, parse_duration(budget)
+    if after:
+        base, left = work / f"{name}-base", left - parse_duration(masked)
+        firth.pretrain(f"{model}-tiny-masked", corpus=work / "corpus", out=base, budget=masked, evaluations=1)
+    out = work / name
+    firth.pretrain(f"{model}-tiny", corpus=work / "corpus", out=out, budget=f"{left:.0f}s", base=base, evaluations=2)
+    record = json.loads((out / "firth.json").read_text())
+    return {"accuracy": record["metrics"]["accuracy"], "images": record["tokens"], "training_s": record["seconds"]}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""ALBERT directories as Hugging Face writes them (Lan et al. 2020): one block for all layers, over narrower embeddings."""
+
+from firth.models.shared.encoder_format import (
+    BERT_CLASSES,
+    BERT_OUTSIDE,
+    BERT_SETTINGS,
+    TASK_HEADS,
+    EncoderFormat,
+)
+
+ALBERT = EncoderFormat(
+    classes={"albert": "Albert"},
+    title="ALBERT",
+    heads={
+        "token_head": {
+            "dense.weight": "predictions.dense.weight",
+            "dense.bias": "predictions.dense.bias",
+            "norm.weight": "predictions.LayerNorm.weight",
+            "norm.bias": "predictions.LayerNorm.bias",
+            "bias": "predictions.bias",
+        },
+        "pooler": {"dense.weight": "albert.pooler.weight", "dense.bias": "albert.pooler.bias"},
+        "pair_head": {"weight": "sop_classifier.classifier.weight", "bias": "sop_classifier.classifier.bias"},
+        **TASK_HEADS,
+    },
+    architectures=BERT_CLASSES,
+    output="predictions.decoder.weight",
+    outside=BERT_OUTSIDE | {"project": "encoder.embedding_hidden_mapping_in"},
+    layer="encoder.albert_layer_groups.0.albert_layers.{}",
+    block={
+        "attention.qkv": ("attention.query", "attention.key", "attention.value"),
+        "attention.out": "attention.dense",
+        "attention_norm": "attention.LayerNorm",
+        "ffn.inner": "ffn",
+        "ffn.outer": "ffn_output",
+        "ffn_norm": "full_layer_layer_norm",
+    },
+    settings=BERT_SETTINGS | {"embedding_dim": "embedding_size"},
+    defaults={
+        "hidden_act": "gelu_new",
+        "embedding_size": 128,
+        "hidden_size": 4096,
+        "num_attention_heads": 64,
+        "intermediate_size": 16384,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    },
+    required={"num_hidden_groups": 1, "inner_group_num": 1},
+    shape={"positions": "learned", "share_layers": True},
+)

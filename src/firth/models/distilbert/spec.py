@@ -1,0 +1,35 @@
+"""DistilBERT (Sanh et al. 2019): directories of its."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.registry import ModelSpec
+
+if TYPE_CHECKING:
+    from firth.models.shared.encoder_format import EncoderFormat
+    from firth.models.shared.model import Model
+
+
+def _load(folder: Path) -> "Model":
+    from firth.models.shared.encoder_model import EncoderModel
+
+    return EncoderModel.load(folder)
+
+
+def _format() -> "EncoderFormat":
+    from firth.models.distilbert.format import DISTILBERT
+
+    return DISTILBERT
+
+
+SPEC = ModelSpec(
+    name="distilbert",
+    load=_load,
+    encoder_format=_format,
+    tokens=("wordpiece", "unigram"),
+    model_types=("distilbert",),
+    continues="bert-mini",
+    is_transformer=True,
+    has_task_heads=True,
+    can_fill=True,
+)

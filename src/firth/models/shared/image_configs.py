@@ -1,0 +1,29 @@
+"""What networks of images may learn: plain settings, without torch."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from firth.core.registry import ObjectiveConfig
+from firth.corpus.augment import AugmentConfig
+
+
+class ImageObjectiveConfig(ObjectiveConfig):
+    """How training images are changed."""
+
+    augment: AugmentConfig = AugmentConfig()
+
+
+class ImageClassesConfig(ImageObjectiveConfig):
+    """The label of an image."""
+
+    kind: Literal["image_classes"] = "image_classes"
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1
+
+
+class MaskedPatchesConfig(ImageObjectiveConfig):
+    """The pixels of hidden patches from those that are seen."""
+
+    kind: Literal["masked_patches"] = "masked_patches"
+    mask_prob: Annotated[float, Field(gt=0, lt=1)] = 0.6
+    mask_size: Annotated[int, Field(ge=0)] = 0  # pixels along the edge of what is hidden; 0: a token of the last layer

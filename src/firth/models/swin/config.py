@@ -1,0 +1,48 @@
+"""Swin's settings and recipes, from 32 x 32 pixels and minutes to the published base (Liu et al. 2021)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from firth.core.config import Config, Positive, Probability
+
+
+class SwinConfig(Config):
+    """Stages of blocks in windows; between two stages 2 x 2 patches become one of twice the width."""
+
+    image_size: Positive = 224
+    patch_size: Positive = 4
+    num_channels: Positive = 3
+    embed_dim: Positive = 96  # the width of the first stage
+    depths: tuple[Positive, ...] = (2, 2, 6, 2)  # blocks of each stage
+    num_heads: tuple[Positive, ...] = (3, 6, 12, 24)
+    window_size: Positive = 7
+    ffn_ratio: Annotated[float, Field(gt=0)] = 4.0  # of the feed-forward layer to the width
+    local_start: bool = False  # each head begins by looking at one neighbour, like the parts of a convolution
+    dropout_prob: Probability = 0.0
+    attention_dropout_prob: Probability = 0.0
+    drop_path_prob: Probability = 0.0  # of the last block: its attention is left out for an image; of those below less
+    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
+    norm_eps: Annotated[float, Field(gt=0)] = 1e-5
+    init_std: Annotated[float, Field(gt=0)] = 0.02
+
+    @model_validator(mode="after")
+    def _fits(self) -> "SwinConfig":
+        if len(self.depths) != len(self.num_heads) or not self.depths:
+            raise ValueError(f"depths has {len(self.depths)} stages, num_heads {len(self.num_heads)}: give as many")
+        if self.image_size % self.patch_size:
+            raise ValueError(f"patch_size ({self.patch_size}) does not divide image_size ({self.image_size})")
+        for stage, heads in enumerate(self.num_heads):
+            if self.width(stage) % heads:
+                raise ValueError(
+                    f"num_heads ({heads}) does not divide the width of stage {stage + 1} ({self.width(stage)})"
+                )
+            edge = self.image_size // self.patch_size / 2**stage
+            if edge % self.window_size:
+                raise ValueError(
+                    f"stage {stage + 1} has {edge:g} x {edge:g} patches, which windows of {self.window_size} do not fill: change image_size, patch_size or window_size"
+                )
+        return self
+
+    def width(self, stage: int) -> int:
+        return self.embed_dim << stage

@@ -1,0 +1,40 @@
+"""Swin as a member of the family."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.registry import ModelSpec, ObjectiveConfig
+from firth.models.shared.image_configs import ImageClassesConfig, MaskedPatchesConfig
+from firth.models.swin.config import SwinConfig
+from firth.models.swin.recipes import RECIPES
+
+if TYPE_CHECKING:
+    from firth.models.shared.model import Model
+    from firth.models.shared.pretraining import Pretraining
+
+
+def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
+    from firth.models.swin.format import SwinPretraining
+
+    return SwinPretraining
+
+
+def _load(folder: Path) -> "Model":
+    from firth.models.shared.image_model import ImageModel
+    from firth.models.swin.format import FORMAT
+
+    return ImageModel(folder, FORMAT, "Swin")
+
+
+SPEC = ModelSpec(
+    name="swin",
+    recipes=RECIPES,
+    pretraining=_pretraining,
+    load=_load,
+    network=SwinConfig,
+    objectives=(ImageClassesConfig, MaskedPatchesConfig),
+    tokens=("images",),
+    model_types=("swin",),
+    is_transformer=True,
+    reads_images=True,
+)

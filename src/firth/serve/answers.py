@@ -1,0 +1,187 @@
+"""The schemas of answers, one class per route: they describe the routes in the OpenAPI schema; answers are written from plain
+data."""
+
+from pydantic import BaseModel
+
+
+class Answer(BaseModel):
+    """An answer of a model, with the model's name."""
+
+    model: str
+
+
+class Failure(BaseModel):
+    error: str
+
+
+class Health(BaseModel):
+    status: str
+    version: str
+    queue: int
+
+
+class Encoded(Answer):
+    vectors: list[list[float]]
+
+
+class FoundWord(BaseModel):
+    word: str
+    score: float
+
+
+class FoundWords(Answer):
+    found: list[FoundWord]
+
+
+class Similarity(Answer):
+    similarity: float
+
+
+class Follows(Answer):
+    probability: float
+
+
+class Point(BaseModel):
+    word: str
+    x: float
+    y: float
+
+
+class WordPoints(Answer):
+    points: list[Point]
+    missing: list[str]
+
+
+class GuessedToken(BaseModel):
+    token: str
+    probability: float
+    text: str
+
+
+class Filled(Answer):
+    masks: list[list[GuessedToken]]
+
+
+class Written(BaseModel):
+    text: str
+    score: float
+
+
+class Generated(Answer):
+    continuations: list[Written]
+    trace: dict[str, object] | None
+
+
+class Translations(Answer):
+    translations: list[list[Written]]
+
+
+class Aligned(Answer):
+    source: list[str]
+    target: list[str]
+    weights: list[list[float]]
+
+
+class Attended(Answer):
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    weights: list[list[list[list[float]]]]
+
+
+class TokenLayers(Answer):
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    hidden: list[list[list[float]]]
+
+
+class Predicted(Answer):
+    predictions: list[dict[str, object]]
+
+
+class ContextPoint(Point):
+    text: str
+    start: int
+    end: int
+
+
+class ContextPoints(Answer):
+    points: list[ContextPoint]
+    similarity: list[list[float]]
+
+
+class FoundOccurrence(FoundWord):
+    sentence: str
+    start: int
+    end: int
+
+
+class FoundOccurrences(Answer):
+    found: list[FoundOccurrence]
+
+
+class LayerWeights(BaseModel):
+    place: str
+    weights: list[float]
+    scale: float
+
+
+class ModelFacts(BaseModel):
+    name: str
+    kind: str
+    abilities: list[str]
+    dim: int
+    parameters: int
+    task: str | None
+    pair: bool
+    labels: list[str]
+    layer_weights: LayerWeights | None
+    mixes: list[LayerWeights]
+    mask: str | None
+    languages: list[str]
+
+
+class Models(BaseModel):
+    models: list[ModelFacts]
+
+
+class RunFacts(BaseModel):
+    name: str
+    recipe: str | None
+    kind: str | None
+    curve: list[dict[str, float]]
+    scores: dict[str, float]
+    report: bool
+
+
+class Runs(BaseModel):
+    runs: list[RunFacts]
+
+
+class Usage(BaseModel):
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingRow(BaseModel):
+    object: str
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingsAnswer(BaseModel):
+    object: str
+    data: list[EmbeddingRow]
+    model: str
+    usage: Usage
+
+
+class ModelRow(BaseModel):
+    id: str
+    object: str
+    created: int
+    owned_by: str
+
+
+class ModelRows(BaseModel):
+    object: str
+    data: list[ModelRow]

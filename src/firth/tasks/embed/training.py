@@ -1,0 +1,267 @@
+"""Learning sentence vectors: the network, batches by number, and the trainable for the loop.
+
+A batch may be larger than memory: its texts are read in parts, and what is in a part is computed once more on the way
+back (checkpoints; for losses over a whole batch this is the gradient cache of Gao et al. 2021). The gradient is that of the
+whole batch.
+
+N tokens end to end, S texts, D hidden size, E width of the vectors, B examples, V tokens of the vocabulary.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from firth.core.batching import Ints, cut_batches, hashed, uniform
+from firth.core.errors import FirthError
+from firth.core.types import Batch, Losses, TextReader
+from firth.data.sentences import CONTRADICTION, ENTAILMENT, NLI, SentenceData, SentenceExample
+from firth.models.shared.sentences import SentenceModules, framed, last_hidden, text_rows
+from firth.nn.layers import dropout
+from firth.nn.sentences import pool_sequences
+from firth.tasks.embed.config import EmbedConfig
+from firth.tasks.embed.losses import cosent_loss, cosine_loss, over_widths, ranking_loss, softmax_loss
+from firth.tasks.embed.scoring import score_examples
+
+_EMBED = 0xE3BD
+
+
+class SentenceNetwork(nn.Module):
+    """The base, the modules behind the pooling, and what only the training needs."""
+
+    def __init__(self, reader: TextReader, modules: SentenceModules, dropout_prob: float = 0.0) -> None:
+        """``dropout_prob`` is for bases that have no dropout of their own: it falls on their tokens' vectors."""
+        super().__init__()
+        self.reader, self.modules_read = reader, modules
+        self.reader_module, self.tail = reader.module, modules.tail
+        self.dropout_prob = dropout_prob
+        self.head: nn.Module | None = None  # a classifier or a decoder
+        if not isinstance(self.reader_module, nn.Module):
+            raise FirthError(f"this base ({reader.kind}) does not learn: choose another --base")
+
+    def vectors(self, rows: Sequence[Ints], max_tokens: int) -> torch.Tensor:
+        """[S, E] in the order of the rows, which are read in parts of so many tokens."""
+        lens = np.asarray([len(row) for row in rows])
+        order = np.argsort(lens, kind="stable")
+        borders = cut_batches(lens[order], max_tokens, padded=not self.reader_module.can_pack).tolist()
+        parts = [order[first:last].tolist() for first, last in pairwise(borders)]
+        learns = torch.is_grad_enabled() and len(parts) > 1
+        found = []
+        for part in parts:
+            some = [rows[number] for number in part]
+            found.append(checkpoint(self._read, some, use_reentrant=False) if learns else self._read(some))
+        return torch.cat(found)[torch.from_numpy(np.argsort(order, kind="stable"))]
+
+    def _read(self, rows: Sequence[Ints]) -> torch.Tensor:
+        hidden_ND, lens = last_hidden(self.reader, rows)
+        hidden_ND = dropout(hidden_ND, self.dropout_prob, self.training)
+        config = self.modules_read.config
+        modes = ("mean",) if config.static else config.pooling
+        found: torch.Tensor = self.tail(pool_sequences(hidden_ND, lens, modes))
+        return found
+
+
+class SentenceDecoder(nn.Module):
+    """Writes a text again from its vector alone (TSDAE, Wang et al. 2021): causal blocks that read the vector in the place before
+    the first token. The token table is that of the base."""
+
+    def __init__(self, table: nn.Embedding, width: int, num_layers: int, max_len: int) -> None:
+        super().__init__()
+        dim = table.embedding_dim
+        self.__dict__["table"] = table  # used, but owned by the base
+        self.first = nn.Linear(width, dim)
+        self.positions = nn.Embedding(max_len + 1, dim)
+        heads = next(count for count in (8, 4, 2, 1) if dim % count == 0)
+        block = nn.TransformerEncoderLayer(dim, heads, 4 * dim, 0.0, "gelu", batch_first=True, norm_first=True)
+        self.blocks = nn.TransformerEncoder(block, num_layers, enable_nested_tensor=False)
+        self.norm = nn.LayerNorm(dim)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def loss(self, vectors_SE: torch.Tensor, targets: Sequence[Ints]) -> torch.Tensor:
+        """-log p of all tokens of the texts, summed."""
+        table: nn.Embedding = self.__dict__["table"]
+        longest = max(len(row) for row in targets)
+        ids_ST = torch.zeros(len(targets), longest, dtype=torch.long)
+        mask_ST = torch.zeros(len(targets), longest, dtype=torch.bool)
+        for number, row in enumerate(targets):
+            ids_ST[number, : len(row)] = torch.from_numpy(row)
+            mask_ST[number, : len(row)] = True
+        read_STD = torch.cat((self.first(vectors_SE)[:, None], table(ids_ST[:, :-1])), 1)
+        read_STD = read_STD + self.positions(torch.arange(longest))
+        causal = nn.Transformer.generate_square_subsequent_mask(longest)
+        hidden_STD = self.norm(self.blocks(read_STD, mask=causal, is_causal=True))
+        scores_NV = hidden_STD[mask_ST] @ table.weight.T
+        return functional.cross_entropy(scores_NV, ids_ST[mask_ST], reduction="sum")
+
+
+def training_examples(data: SentenceData, loss: str) -> list[SentenceExample]:
+    """What the loss learns from: of inference and scores, ranking takes what belongs together."""
+    if loss != "ranking" or data.form in ("pairs", "triplets"):
+        return data.examples
+    if data.form == "scores":
+        return [one for one in data.examples if isinstance(one.label, float) and one.label > 0.8]
+    against: dict[str, list[str]] = {}
+    for one in data.examples:
+        if one.label == CONTRADICTION and one.second is not None:
+            against.setdefault(one.text, []).append(one.second)
+    return [
+        SentenceExample(one.text, one.second, tuple(against.get(one.text, ())[:1]), None, one.where)
+        for one in data.examples
+        if one.label == ENTAILMENT
+    ]
+
+
+class EmbedTraining:
+    """A ``Trainable``: sentence vectors on training examples, tested on dev examples."""
+
+    def __init__(
+        self, config: EmbedConfig, loss: str, network: SentenceNetwork, data: SentenceData, dev: SentenceData | None
+    ) -> None:
+        assert config.epochs is not None
+        self.config, self.kind, self.network, self.dev = config, loss, network, dev
+        self.module: nn.Module = network
+        self.weights: Mapping[str, float] = {}
+        self.rate_factors: Mapping[str, float] = {}
+        self.examples = training_examples(data, loss)
+        if not self.examples:
+            raise FirthError(f"no example that loss={loss} could learn from: choose another loss or check the labels")
+        self.texts: dict[str, int] = {}
+        for one in self.examples:
+            for text in (one.text, one.second, *one.negatives):
+                if text is not None:
+                    self.texts.setdefault(text, len(self.texts))
+        read = network.modules_read.config.replace(max_len=config.max_len)
+        self.rows = text_rows(network.reader, read, list(self.texts))
+        self.order = self._shuffled(config.epochs)
+        self.best: dict[str, float] | None = None
+        self.best_weights: dict[str, torch.Tensor] = {}
+
+    def _shuffled(self, epochs: int) -> list[Ints]:
+        """The examples of each batch, every epoch in another order."""
+        size, found = len(self.examples), []
+        for epoch in range(epochs):
+            order = np.argsort(hashed(self.config.seed, _EMBED, epoch, np.arange(size)), kind="stable")
+            parts = [order[first : first + self.config.batch_size] for first in range(0, size, self.config.batch_size)]
+            if len(parts) > 1 and len(parts[-1]) < 2:
+                parts.pop()  # an example alone has no negatives
+            found += parts
+        return found
+
+    @property
+    def steps(self) -> int:
+        return len(self.order)
+
+    # -- batches
+
+    def batch(self, number: int) -> Batch:
+        """A pure function of the number."""
+        chosen = [self.examples[one] for one in self.order[number % len(self.order)].tolist()]
+        if self.kind == "tsdae":
+            return self._deleted(number, chosen)
+        first = [self.texts[one.text] for one in chosen]
+        second = first if self.kind == "simcse" else [self.texts[one.second or ""] for one in chosen]
+        others = [self.texts[text] for one in chosen for text in one.negatives] if self.kind == "ranking" else []
+        arrays = {"first": np.asarray(first), "second": np.asarray([*second, *others])}
+        if self.kind in ("cosine", "cosent"):
+            arrays["scores"] = np.asarray([one.label for one in chosen], np.float32)
+        if self.kind == "softmax":
+            arrays["classes"] = np.asarray([NLI.index(str(one.label)) for one in chosen])
+        tokens = sum(len(self.rows[text]) for text in (*first, *second, *others))
+        return Batch(arrays, {"embed": len(chosen)}, tokens)
+
+    def _deleted(self, number: int, chosen: Sequence[SentenceExample]) -> Batch:
+        """Texts, and the same without most of their words."""
+        reader, targets, sources = self.network.reader, [], []
+        for place, one in enumerate(chosen):
+            found = reader.tokenize(one.text)
+            ids = found.ids[: self.config.max_len - reader.frame.size(False)]
+            words = found.words[: len(ids)]
+            drawn = uniform(self.config.seed, _EMBED, 1, number, place, words.clip(min=0))
+            stays = drawn >= self.config.delete_prob
+            if not stays.any():
+                stays = drawn == drawn.max()
+            targets.append(ids)
+            sources.append(framed(reader.frame, ids[stays]))
+        arrays = {
+            "sources": np.concatenate(sources),
+            "source_lens": np.asarray([len(row) for row in sources]),
+            "targets": np.concatenate(targets),
+            "target_lens": np.asarray([len(row) for row in targets]),
+        }
+        return Batch(arrays, {"embed": int(arrays["target_lens"].sum())}, len(arrays["sources"]))
+
+    # -- losses
+
+    def loss(self, batch: Batch) -> Losses:
+        config, network = self.config, self.network
+        if self.kind == "tsdae":
+            sources, targets = (
+                _split(batch.arrays[f"{name}s"], batch.arrays[f"{name}_lens"]) for name in ("source", "target")
+            )
+            assert isinstance(network.head, SentenceDecoder)
+            return Losses({"embed": network.head.loss(network.vectors(sources, config.max_batch_tokens), targets)})
+        first, second = batch.arrays["first"].tolist(), batch.arrays["second"].tolist()
+        rows = [self.rows[number] for number in (*first, *second)]
+        found = over_widths(
+            network.vectors(rows, config.max_batch_tokens),
+            config.widths,
+            lambda some: self._one(some, batch, len(first)),
+        )
+        return Losses({"embed": found})
+
+    def _one(self, vectors_SE: torch.Tensor, batch: Batch, size: int) -> torch.Tensor:
+        first, second = vectors_SE[:size], vectors_SE[size:]
+        if self.kind in ("ranking", "simcse"):
+            texts_C = torch.from_numpy(batch.arrays["second"])
+            same_BC = texts_C[None, :] == texts_C[:size, None]
+            if self.kind == "ranking":  # nor is an anchor its own negative
+                same_BC |= texts_C[None, :] == torch.from_numpy(batch.arrays["first"])[:, None]
+            same_BC[torch.arange(size), torch.arange(size)] = False
+            return ranking_loss(first, second, self.config.scale, same_BC)
+        if self.kind == "softmax":
+            assert isinstance(self.network.head, nn.Linear)
+            return softmax_loss(first, second, self.network.head, batch.tensors["classes"])
+        scores_B = batch.tensors["scores"]
+        if self.kind == "cosent":
+            return cosent_loss(first, second, scores_B, self.config.scale)
+        return cosine_loss(first, second, scores_B)
+
+    # -- dev scores
+
+    def encode(self, texts: Sequence[str]) -> torch.Tensor:
+        """[S, E] by the network as it is."""
+        self.network.eval()
+        read = self.network.modules_read.config.replace(max_len=self.config.max_len)
+        rows = text_rows(self.network.reader, read, texts)
+        with torch.inference_mode():
+            return self.network.vectors(rows, self.config.max_batch_tokens)
+
+    def evaluate(self) -> dict[str, float]:
+        """The dev scores; the weights of the best are kept."""
+        if self.dev is None:
+            return {}
+        scores = score_examples(self.dev, lambda texts: self.encode(texts).numpy())
+        name = self.config.metric or next(iter(scores))
+        if name not in scores:
+            raise FirthError(f"metric: '{name}' is no score of this file; choose among {', '.join(scores)}")
+        if self.best is None or scores[name] > self.best[name]:
+            self.best = scores
+            self.best_weights = {key: value.detach().clone() for key, value in self.network.state_dict().items()}
+        return scores
+
+    def enough(self) -> bool:
+        return False
+
+    def take_best(self) -> None:
+        """Back to the weights of the best dev score."""
+        if self.best_weights:
+            self.network.load_state_dict(self.best_weights)
+        self.network.eval()
+
+
+def _split(ids: Ints, lens: Ints) -> list[Ints]:
+    return np.split(ids, np.cumsum(lens)[:-1])

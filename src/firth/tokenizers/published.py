@@ -1,0 +1,152 @@
+"""Tokenizers of published directories that have no ``tokenizer.json``: what transformers makes of their older files.
+
+Which tokens stand around a text, how ids are shifted and what is normalised is not in those files but in the class that
+``model_type`` (config.json) names; here it is a table.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+from firth.core.errors import FirthError
+from firth.core.files import read_json
+from firth.tokenizers.sentencepiece import SentencePiece
+
+_SPACE = "\u2581"
+_ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+_Vocab = list[tuple[str, float]]
+
+
+def _enclosed(tokenizer: Tokenizer, first: str, last: str, doubled: bool) -> Tokenizer:
+    """``first`` text ``last``, and between two texts one ``last`` or, ``doubled``, two; then all is of one segment."""
+    between, second = (f"{last} {last}", 0) if doubled else (f"{last}:0", 1)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{first}:0 $A:0 {last}:0",
+        pair=f"{first}:0 $A:0 {between} $B:{second} {last}:{second}",
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, last)],
+    )
+    return tokenizer
+
+
+def _pieces(vocab: _Vocab, unk: str, special: Mapping[str, bool], normalizer: normalizers.Normalizer) -> Tokenizer:
+    """A Unigram over words with a mark before each. ``special`` tokens, and whether they take the space before them."""
+    place = next(number for number, (token, _) in enumerate(vocab) if token == unk)
+    tokenizer = Tokenizer(models.Unigram(vocab, place, byte_fallback=False))
+    tokenizer.normalizer = normalizer
+    marked = pre_tokenizers.Metaspace(replacement=_SPACE, prepend_scheme="always")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), marked])
+    tokenizer.decoder = decoders.Metaspace(replacement=_SPACE, prepend_scheme="always")
+    tokenizer.add_special_tokens(
+        [AddedToken(token, special=True, normalized=False, lstrip=takes) for token, takes in special.items()]
+    )
+    return tokenizer
+
+
+def _charsmap(model: SentencePiece) -> list[normalizers.Normalizer]:
+    return [normalizers.Precompiled(model.charsmap)] if model.charsmap else []
+
+
+def _xlm_roberta(model: SentencePiece, config: Mapping[str, object]) -> Tokenizer:
+    """fairseq's first four ids, the pieces one later, the mask last."""
+    pieces: _Vocab = [(token, score) for token, score, _ in model.pieces[3:]]
+    vocab: _Vocab = [(token, 0.0) for token in _ROBERTA[:-1]] + pieces + [(_ROBERTA[-1], 0.0)]
+    special = {token: token == "<mask>" for token in _ROBERTA}
+    tokenizer = _pieces(vocab, "<unk>", special, normalizers.Sequence(_charsmap(model)))
+    return _enclosed(tokenizer, "<s>", "</s>", doubled=True)
+
+
+def _camembert(model: SentencePiece, config: Mapping[str, object]) -> Tokenizer:
+    unused = [("<s>NOTUSED", 0.0), ("<pad>", 0.0), ("</s>NOTUSED", 0.0), ("<unk>", 0.0), ("<unk>NOTUSED", -100.0)]
+    pieces: _Vocab = [(token, score) for token, score, _ in model.pieces[1:]]
+    special = {"<pad>": False, "<unk>": False, "<s>": False, "</s>": False, "<mask>": True}
+    vocab: _Vocab = [*unused, *pieces, ("<mask>", 0.0)]
+    tokenizer = _pieces(vocab, "<unk>", special, normalizers.Sequence(_charsmap(model)))
+    return _enclosed(tokenizer, "<s>", "</s>", doubled=True)
+
+
+def _albert(model: SentencePiece, config: Mapping[str, object]) -> Tokenizer:
+    steps: list[normalizers.Normalizer] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    steps += [] if config.get("keep_accents", False) else [normalizers.NFKD(), normalizers.StripAccents()]
+    steps += [normalizers.Lowercase()] if config.get("do_lower_case", True) else []
+    special = dict.fromkeys(("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"), False)
+    vocab: _Vocab = [(token, score) for token, score, _ in model.pieces]
+    tokenizer = _pieces(vocab, "<unk>", special, normalizers.Sequence([*steps, *_charsmap(model)]))
+    return _enclosed(tokenizer, "[CLS]", "[SEP]", doubled=False)
+
+
+def _deberta(model: SentencePiece, config: Mapping[str, object]) -> Tokenizer:
+    steps: list[normalizers.Normalizer] = [normalizers.Lowercase()] if config.get("do_lower_case", False) else []
+    steps += [normalizers.Replace(Regex(r"\s{2,}|[\n\r\t]"), " "), normalizers.NFC()]
+    steps.append(normalizers.Strip(left=False, right=True))
+    vocab: _Vocab = [(token, score) for token, score, _ in model.pieces]
+    special = dict.fromkeys(("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"), False)
+    tokenizer = _pieces(vocab, "[UNK]", special, normalizers.Sequence(steps))
+    marked = pre_tokenizers.Metaspace(replacement=_SPACE, prepend_scheme="always")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Punctuation(), marked] if config.get("split_by_punct", False) else [marked]
+    )
+    return _enclosed(tokenizer, "[CLS]", "[SEP]", doubled=False)
+
+
+_SENTENCEPIECE: dict[str, Callable[[SentencePiece, Mapping[str, object]], Tokenizer]] = {
+    "xlm-roberta": _xlm_roberta,
+    "camembert": _camembert,
+    "albert": _albert,
+    "deberta-v2": _deberta,
+}
+
+
+def sentencepiece_of(path: Path, config: Mapping[str, object]) -> Tokenizer | None:
+    """The tokenizer of a directory's SentencePiece model by the conventions of its ``model_type``; None where none are
+    known, so that its ids are those of the file. ``config`` is that of the tokenizer."""
+    build = _SENTENCEPIECE.get(_model_type(path.parent))
+    if build is None:
+        return None
+    try:
+        return build(SentencePiece.open(path), config)
+    except StopIteration:
+        raise FirthError(f"{path}: no token for what is unknown; is it the file of another model?") from None
+
+
+def byte_level_of(folder: Path, config: Mapping[str, object]) -> Tokenizer:
+    """``vocab.json`` and ``merges.txt`` of GPT-2 and RoBERTa: pieces of UTF-8 bytes."""
+    vocab, merges = folder / "vocab.json", folder / "merges.txt"
+    if not merges.is_file():
+        raise FirthError(f"{merges}: missing beside vocab.json; copy it from where the model comes from")
+    prefix = bool(config.get("add_prefix_space", False))
+    try:
+        tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(merges)))
+    except Exception as error:
+        raise FirthError(f"{vocab}: not a tokenizer that can be read ({str(error)[:120]}); check the file") from None
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    tokenizer.decoder = decoders.ByteLevel()
+    ids = tokenizer.get_vocab()
+    special = _ROBERTA if "<s>" in ids and "</s>" in ids else ("<|endoftext|>",)
+    tokenizer.add_special_tokens(
+        [
+            AddedToken(token, special=True, normalized=False, lstrip=token == "<mask>")
+            for token in special
+            if token in ids
+        ]
+    )
+    if special == _ROBERTA:
+        tokenizer.post_processor = processors.RobertaProcessing(
+            ("</s>", ids["</s>"]), ("<s>", ids["<s>"]), True, prefix
+        )
+    return tokenizer
+
+
+def enclose_words(tokenizer: Tokenizer) -> None:
+    """MPNet's: the pieces of BERT between ``<s>`` and ``</s>``."""
+    known = [token for token in ("<s>", "<pad>", "</s>", "[UNK]", "<mask>") if tokenizer.token_to_id(token) is not None]
+    tokenizer.add_special_tokens(
+        [AddedToken(token, special=True, normalized=False, lstrip=token == "<mask>") for token in known]
+    )
+    ids = tokenizer.get_vocab()
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", ids["</s>"]), ("<s>", ids["<s>"]), True, False)
+
+
+def _model_type(folder: Path) -> str:
+    data = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    return str(data.get("model_type")) if isinstance(data, dict) else ""

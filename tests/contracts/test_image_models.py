@@ -1,0 +1,107 @@
+"""What every recipe of images must do: learn, save, load, resume with the same bytes, start from a base, answer."""
+
+import json
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import firth
+from firth.cli.main import main
+from firth.core.errors import FirthError, Interrupted
+from firth.core.registry import RunConfig, find_run_recipe, recipes
+from firth.core.run import Run
+from firth.core.types import Event
+from image_samples import make_folder
+
+SMALL = {
+    "vit": ["hidden_dim=32", "num_layers=2", "num_heads=2", "ffn_dim=64", "patch_size=4"],
+    "swin": ["embed_dim=16", "depths=[2,1]", "num_heads=[2,2]", "patch_size=2", "window_size=4"],
+}
+RECIPES = sorted(name for name, spec in recipes().items() if spec.reads_images)
+LOOP = ["image_size=16", "batch_size=8", "evaluations=2", "checkpoints=2"]
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("images")
+    firth.prepare_images(make_folder(folder / "in", 80), folder / "corpus", image_size=16, heldout=0.2)
+    return folder
+
+
+def shrunk(name: str, *more: str) -> RunConfig:
+    return find_run_recipe(name).override([*SMALL[recipes()[name].name], *LOOP, *more])
+
+
+def bytes_of(folder: Path) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_train_save_load_resume(name: str, images: Path, tmp_path: Path) -> None:
+    config = shrunk(name, "steps=6", "mix_prob=0.5", "color=0.2")
+    trained = firth.pretrain(config, corpus=images / "corpus", out=tmp_path / "whole")
+    loaded = firth.load(tmp_path / "whole")
+    paths = [str(path) for path in sorted((images / "in").rglob("*.png"))[:5]]
+    np.testing.assert_array_equal(trained.encode(paths), loaded.encode(paths))
+    assert loaded.encode(paths).shape == (5, loaded.dim)
+    found = firth.evaluate(tmp_path / "whole")
+    assert found["loss"] == pytest.approx(Run.open(tmp_path / "whole").record.metrics["loss"], rel=1e-5)
+
+    def stop(event: Event) -> None:
+        if event["event"] == "evaluate" and event["step"] == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        firth.pretrain(config, corpus=images / "corpus", out=tmp_path / "cut", progress=stop)
+    firth.pretrain(resume=tmp_path / "cut")
+    assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", ["vit", "swin"])
+def test_classes_are_learned_and_used(
+    name: str, images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From a masked model on; then predict, evaluate and encode by the command line."""
+    masked = shrunk(f"{name}-tiny-masked", "steps=10")
+    firth.pretrain(masked, corpus=images / "corpus", out=tmp_path / "masked")
+    config = shrunk(f"{name}-tiny", "steps=150", "learning_rate=0.003")
+    firth.pretrain(config, corpus=images / "corpus", out=tmp_path / "run", base=tmp_path / "masked")
+    assert Run.open(tmp_path / "run").record.metrics["accuracy"] > 0.8
+    assert firth.evaluate(tmp_path / "run", data=images / "in")["accuracy"] > 0.8
+    one = str(sorted((images / "in" / "rows").iterdir())[0])
+    capsys.readouterr()
+    assert not main(["predict", str(tmp_path / "run"), one])
+    assert json.loads(capsys.readouterr().out)["label"] in ("rows", "columns")
+    goal = tmp_path / "vectors.npy"
+    assert not main(["encode", str(tmp_path / "run"), str(images / "in"), "--out", str(goal)])
+    assert np.load(goal).shape[0] == 80
+    with pytest.raises(FirthError, match="reads images and cannot"):
+        firth.load(tmp_path / "run").fill("a")
+    with pytest.raises(FirthError, match="cannot predict labels"):
+        firth.load(tmp_path / "masked").predict(one)
+
+
+def test_mean_and_sizes(images: Path, tmp_path: Path) -> None:
+    """A ViT without a class token keeps its own names; a base of another size is stretched."""
+    config = shrunk("vit-tiny", "steps=2", "pool=mean", "positions=learned")
+    firth.pretrain(config, corpus=images / "corpus", out=tmp_path / "mean")
+    assert json.loads((tmp_path / "mean" / "config.json").read_text())["model_type"] == "firth-vit"
+    assert firth.load(tmp_path / "mean").encode(str(images / "in")).shape == (80, 32)
+    firth.prepare_images(images / "in", tmp_path / "larger", image_size=24)
+    firth.pretrain(
+        config.override(["image_size=24"]), corpus=tmp_path / "larger", out=tmp_path / "grown", base=tmp_path / "mean"
+    )
+
+
+def test_unfit_corpora_are_refused(images: Path, tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    for path in sorted((images / "in" / "rows").iterdir())[:6]:
+        (tmp_path / "plain" / path.name).write_bytes(path.read_bytes())
+    firth.prepare_images(tmp_path / "plain", tmp_path / "unlabelled", image_size=16)
+    with pytest.raises(FirthError, match="classes need two"):
+        firth.pretrain(shrunk("vit-tiny", "steps=1"), corpus=tmp_path / "unlabelled", out=tmp_path / "run")
+    with pytest.raises(FirthError, match="not a corpus of images"):
+        firth.pretrain(shrunk("vit-tiny", "steps=1"), corpus=tmp_path, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,114 @@
+"""The standing attack: hostile models, vectors, texts, settings and requests, case after case, with a summary.
+
+    python tests/faults/attack.py FOLDER [--kinds model,vectors,text] [--cases 300] [--minutes 60]
+
+A case is (kind, number) and always the same. What was done is noted in FOLDER/results.jsonl; the same command goes on
+behind it. Findings are printed with the name that makes them again (``--only model:17``).
+"""
+
+import argparse
+import collections
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import attack_models
+import attack_named
+import attack_runner
+import attack_seeds
+import attack_text
+from attack_runner import Case, Outcome
+
+Maker = Callable[[Path, int, Path], Case]
+KINDS: dict[str, Maker] = {
+    "model": attack_models.model_case,
+    "vectors": attack_models.vectors_case,
+    "named-model": attack_named.model_case,
+    "named-vectors": attack_named.vectors_case,
+    "text": attack_text.text_case,
+    "named-text": attack_text.named_case,
+}
+
+
+def attack_one(kind: str, number: int, seeds: Path, folder: Path) -> Outcome | None:
+    """Makes the case in the folder, runs it, and removes it again."""
+    place = folder / "case"
+    shutil.rmtree(place, ignore_errors=True)
+    try:
+        case = KINDS[kind](seeds, number, place)
+    except IndexError:  # no more of them
+        return None
+    outcome = attack_runner.run_case(case)
+    shutil.rmtree(place, ignore_errors=True)
+    return outcome
+
+
+def attack(folder: Path, kinds: list[str], cases: int, minutes: float, first: int = 0, step: int = 1) -> list[Outcome]:
+    """Runs ``cases`` of each kind that were not run before, or as many as the time allows; returns all outcomes."""
+    seeds, notes = folder / "seeds", folder / "results.jsonl"
+    attack_seeds.build(seeds)
+    attack_runner.warm_up()
+    found = [Outcome(**json.loads(line)) for line in notes.read_text().splitlines()] if notes.is_file() else []
+    done = {outcome.name.partition(" ")[0] for outcome in found}
+    deadline = time.monotonic() + 60 * minutes
+    with open(notes, "a") as handle:
+        for number in range(first, first + cases, step):
+            for kind in kinds:
+                if f"{kind}:{number}" in done:
+                    continue
+                if time.monotonic() > deadline:
+                    return found
+                outcome = attack_one(kind, number, seeds, folder)
+                if outcome is None:
+                    continue
+                found.append(outcome)
+                handle.write(json.dumps(outcome._asdict()) + "\n")
+                handle.flush()
+    return found
+
+
+def summary(found: list[Outcome]) -> str:
+    """Counts by kind and verdict, the slowest and the largest, and every finding."""
+    lines = []
+    for kind in sorted({outcome.name.partition(":")[0] for outcome in found}):
+        own = [outcome for outcome in found if outcome.name.startswith(f"{kind}:")]
+        counts = collections.Counter(outcome.verdict.partition(" ")[0] for outcome in own)
+        lines.append(
+            f"{kind}: {len(own)} cases, {', '.join(f'{count} {name}' for name, count in counts.most_common())}; "
+            f"slowest {max(one.seconds for one in own):.1f} s, most memory {max(one.megabytes for one in own):.0f} MB"
+        )
+    bad = [outcome for outcome in found if outcome.bad]
+    lines += [f"  {one.name}: {one.verdict}: {' '.join(one.told.split())[-160:]}" for one in bad]
+    return "\n".join([*lines, f"{len(bad)} findings in {len(found)} cases"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--cases", type=int, default=1_000_000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--step", type=int, default=1, help="every so manyth case only")
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--only", help="one case, such as model:17; it is not noted")
+    given = parser.parse_args()
+    folder = given.folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    if given.only:
+        kind, _, number = given.only.partition(":")
+        attack_seeds.build(folder / "seeds")
+        attack_runner.warm_up()
+        outcome = attack_one(kind, int(number), folder / "seeds", folder)
+        assert outcome is not None, "there is no such case"
+        sys.stdout.write(f"{outcome.name}: {outcome.verdict} in {outcome.seconds:.1f} s\n{outcome.told}\n")
+        sys.exit(int(outcome.bad))
+    found = attack(folder, given.kinds.split(","), given.cases, given.minutes, given.first, given.step)
+    sys.stdout.write(summary(found) + "\n")
+    sys.exit(int(any(outcome.bad for outcome in found)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""SIGTERM and SIGHUP to a job: one sentence, exit codes 143 and 129, no process left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_prepare_is_told_to_end(number: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The old doctor found a broken clock near the river.\n" * 120_000)
+    command = [sys.executable, "-m", "firth", "prepare", "a.txt", "--out", "corpus", "--workers", "2"]
+    before = signal.signal(number, signal.SIG_DFL)  # a child inherits what is ignored, SIGHUP under nohup
+    try:
+        job = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env={**os.environ})
+    finally:
+        signal.signal(number, before)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".corpus*/parts")) and time.monotonic() < deadline and job.poll() is None:
+        time.sleep(0.02)
+    children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+    job.send_signal(number)
+    told = job.communicate(timeout=60)[1]
+    assert job.returncode == 128 + number, told
+    assert "firth: stopped; run the same command again" in told
+    assert "Traceback" not in told
+    deadline = time.monotonic() + 20  # one that was just starting sees the end of its input
+    while (left := [child for child in children if Path(f"/proc/{child}").exists()]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left

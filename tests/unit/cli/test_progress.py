@@ -1,0 +1,26 @@
+"""The time that is left."""
+
+import pytest
+
+from firth.cli.progress import Remaining
+
+
+def test_what_came_before_the_first_event_does_not_count() -> None:
+    remaining = Remaining()
+    assert remaining.seconds(1, 100, 60.0) is None  # a minute of compilation
+    assert remaining.seconds(2, 100, 61.0) == pytest.approx(98.0)
+    assert remaining.seconds(51, 100, 110.0) == pytest.approx(49.0)
+    assert remaining.seconds(100, 100, 159.0) is None
+
+
+def test_another_stage_has_a_speed_of_its_own() -> None:
+    remaining = Remaining()
+    remaining.seconds(10, 100, 0.0)
+    remaining.seconds(90, 100, 80.0)
+    assert remaining.seconds(5, 50, 90.0) is None
+    assert remaining.seconds(10, 50, 91.0) == pytest.approx(8.0)
+    assert remaining.seconds(2, 50, 95.0) is None  # begun again
+
+
+def test_an_unknown_total() -> None:
+    assert Remaining().seconds(0, 0, 1.0) is None
