@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from firth.cli.main import say
 from firth.core.config import show_bytes, show_count, show_duration
 from firth.core.types import Event, Progress
 
@@ -61,10 +62,18 @@ def _bar(title: str) -> Iterator[Progress]:
             if event["event"] == "evaluate":
                 bars.console.print(_heldout(event), highlight=False)
                 return
+            if event["event"] == "examples":
+                _say_lines(event)
+                return
             words, done, total = _describe(event)
             bars.update(task, completed=min(done, total) if total else 0, total=total or None, words=words)
 
         yield show
+
+
+def _say_lines(event: Event) -> None:
+    for line in event["lines"]:
+        say(line)
 
 
 def _heldout(event: Event) -> str:
@@ -104,6 +113,9 @@ def _plain(title: str) -> Progress:
     def show(event: Event) -> None:
         if event["event"] == "evaluate":
             _note(_heldout(event))
+            return
+        if event["event"] == "examples":
+            _say_lines(event)
             return
         now = time.monotonic()
         words, done, total = _describe(event)

@@ -23,6 +23,7 @@ from firth.models.shared.model import Model
 from firth.models.shared.pretraining import find_pretraining
 from firth.tasks.candidates import Predictions
 from firth.tasks.cells import HISTORY, PREDICTIONS, RESULT, Cell, TaskContext, train_cell
+from firth.tasks.checking import check_lines
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, check_shares, read_task, texts_of
 from firth.tasks.distillation import build_teacher
@@ -196,7 +197,7 @@ def start_finetune(
         raise FirthError(
             "folds judge classes, scores and tags, and only where no dev file does: leave out folds or --dev"
         )
-    data = _read_data(config.task, source, judged=seeds > 1 or sweep or bool(shares))
+    data = read_data(config.task, source, seeds > 1 or sweep or bool(shares), progress)
     if (sweep or source.extra_vectors is not None or source.teacher is not None) and not config.candidates:
         config = config.replace(candidates=("tuned",))
     if sweep and shares:
@@ -219,9 +220,11 @@ def start_finetune(
     return _train(open_or_create(out, record, overwrite), config, cells, context, progress)
 
 
-def _read_data(task: str, source: Source, judged: bool) -> TaskData:
-    """The labelled files, read and checked once."""
+def read_data(task: str, source: Source, judged: bool, progress: Progress | None) -> TaskData:
+    """The labelled files, read and checked once. An event ``examples`` has what was found in them, as lines."""
     data = read_task(task, source.train, source.dev, source.reading)
+    if progress is not None:
+        progress({"event": "examples", "lines": check_lines(data.check)})
     data.check.refuse()
     if judged and not data.dev:
         raise FirthError("several seeds, shares or a sweep are judged on a dev file: name one with --dev")
