@@ -92,7 +92,7 @@ def evaluate(
     Example: firth evaluate runs/bert
     """
     from firth.api import evaluating
-    from firth.cli.progress import progress_display
+    from firth.cli.describe import progress_display
 
     with progress_display("scoring", as_json or minimal_pairs is None) as progress:
         found = evaluating.evaluate(
@@ -124,7 +124,7 @@ def evaluate(
 def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None:
     from firth.cli.describe import label_rows, label_warnings, word_rows
     from firth.cli.main import say, say_json, table
-    from firth.core.records import LabelScore
+    from firth.core.run import LabelScore
 
     if as_json:
         say_json({"run": str(run), "on": what, **found})
@@ -198,8 +198,8 @@ def compare(
     Example: firth compare classify --corpus news.txt --train train.tsv --dev dev.tsv --budget 30m --out compared
     """
     from firth.api import evaluating
+    from firth.cli.describe import progress_display
     from firth.cli.main import say
-    from firth.cli.progress import progress_display
     from firth.core.config import parse_settings
     from firth.core.errors import FirthError
 
@@ -290,8 +290,8 @@ def probe(
     Example: firth probe runs/bert --pos train.conllu --pos-test test.conllu
     """
     from firth.api import evaluating
+    from firth.cli.describe import progress_display
     from firth.cli.main import say, say_json
-    from firth.cli.progress import progress_display
 
     with progress_display("probing", as_json) as progress:
         found = evaluating.probe(

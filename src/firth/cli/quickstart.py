@@ -5,8 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firth.cli.describe import progress_display
 from firth.cli.main import say, say_json
-from firth.cli.progress import progress_display
 from firth.core.config import show_duration
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file

@@ -122,7 +122,7 @@ def finetune(
     """
     from firth.api.tasks import start_task
     from firth.api.using import collect
-    from firth.cli.progress import progress_display
+    from firth.cli.describe import progress_display
     from firth.core.config import parse_settings
     from firth.tasks.data import Reading
     from firth.tasks.run import Source

@@ -189,7 +189,7 @@ def pretrain(
     """
     from firth.api import training
     from firth.api.using import collect
-    from firth.cli.progress import progress_display
+    from firth.cli.describe import progress_display
     from firth.core.config import parse_settings
 
     given = collect(

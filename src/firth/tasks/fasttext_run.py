@@ -10,14 +10,12 @@ from pathlib import Path
 from firth.core.config import parse_duration
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import read_json, write_json
-from firth.core.records import CellSettings, CorpusRecord, ScoreInterval, TaskRecord, TaskResult
-from firth.core.run import Run, RunRecord, versions
+from firth.core.run import CellSettings, CorpusRecord, Run, RunRecord, ScoreInterval, TaskRecord, TaskResult, versions
 from firth.core.types import Progress
 from firth.data.labelled import TextExample
 from firth.models.fasttext.classifier import FastTextConfig
 from firth.models.fasttext.training import Examples, Stop, Tuning, Vectors, fit, stop_requests
 from firth.tasks.candidates import Predictions
-from firth.tasks.cells import HISTORY, RESULT
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData, check_shares, take_share
@@ -25,7 +23,17 @@ from firth.tasks.fasttext import FASTTEXT, FastTextTask, text_examples
 from firth.tasks.finetune import SCRATCH, with_share
 from firth.tasks.model import load_extra_vectors
 from firth.tasks.report import write_task_report
-from firth.tasks.run import Source, drop_weights, finished_task, model_checksums, move_model, open_or_create, read_data
+from firth.tasks.run import (
+    HISTORY,
+    RESULT,
+    Source,
+    drop_weights,
+    finished_task,
+    model_checksums,
+    move_model,
+    open_or_create,
+    read_data,
+)
 from firth.tasks.scores import classify_scores
 from firth.training.checkpoints import History
 

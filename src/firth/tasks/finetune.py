@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.records import SharePoint
 from firth.core.registry import TrainingConfig
+from firth.core.run import SharePoint
 from firth.core.types import Progress
 from firth.data.labelled import TagExample
 from firth.models.counts.model import CountsModel

@@ -14,8 +14,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json, write_text
 from firth.core.types import Encoding
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.scripts import has_unspaced
-from firth.tokenizers.words import has_han, split_words
+from firth.tokenizers.words import has_han, has_unspaced, split_words
 
 MARKS = ["<unk>", "<eos>"]
 _NAME = "firth-words"

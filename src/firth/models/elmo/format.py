@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.files import disk_errors, read_json, sync_folder, write_json
-from firth.core.limits import foreign_errors
+from firth.core.files import disk_errors, foreign_errors, read_json, sync_folder, write_json
 from firth.models.elmo.config import ElmoConfig
 from firth.models.shared.published import Weights
 

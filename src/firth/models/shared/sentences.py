@@ -120,10 +120,6 @@ class SentenceModules:
         write_json(folder / PROMPTS, {"__version__": {}, **said, "similarity_fn_name": config.similarity})
 
 
-def is_sentence_folder(folder: Path) -> bool:
-    return (folder / MODULES).is_file()
-
-
 def _kind_of(part: nn.Module) -> str:
     return "Dense" if isinstance(part, Dense) else "LayerNorm" if isinstance(part, Norm) else "Normalize"
 

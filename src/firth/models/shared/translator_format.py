@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firth.core.errors import FirthError
-from firth.core.files import load_tensors, read_json, save_tensors, write_json
-from firth.core.limits import foreign_errors
+from firth.core.files import foreign_errors, load_tensors, read_json, save_tensors, write_json
 from firth.core.registry import ModelSpec, spec_of_model_type, specs
 from firth.models.shared.configs import EncoderDecoderConfig, TranslatorConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder, TranslationNetwork
