@@ -49,7 +49,7 @@ class EmbeddingsRecord(Record):
 
 
 class MadeFrom(Record):
-    """What the same result needs beside the settings: the content of the files, and how they were read."""
+    """What the same result needs besides the settings: the content of the files, and how they were read."""
 
     files: tuple[str, ...] = ()  # fingerprints
     reading: dict[str, str | bool | None] = Field(
@@ -155,7 +155,7 @@ class CalibrationResult(Record):
 
 
 class TaskResult(Record):
-    """One training of a task; also ``result.json`` beside its weights."""
+    """One training of a task; also ``result.json`` next to its weights."""
 
     seed: int
     share: float

@@ -49,7 +49,7 @@ def start_run(
     score_pairs: PairScorer | None = None,
 ) -> Run:
     """A new run, trained to its end; with ``base`` it begins with the weights of that model. ``prepared`` are names
-    that stand in ``out`` already, ``made_from`` is what the same result needs beside."""
+    that stand in ``out`` already, ``made_from`` is what the same result needs besides."""
     Run.keep_apart(out, (corpus_path, *([base] if base else [])), overwrite)
     corpus = find_pretraining(config).open_corpus(corpus_path)
     if base is not None:

@@ -120,7 +120,7 @@ def _prepared(
 
 
 def loop_settings(config: TaskConfig, steps: int) -> TrainingConfig:
-    """What the loop is told of a task."""
+    """What the loop needs to know of a task."""
     assert config.learning_rate is not None
     return TrainingConfig(
         batch_size=config.batch_size,

@@ -1,6 +1,6 @@
 """Words as tokens: a closed list of words, everything else unknown; text to ids and back.
 
-``words.txt`` holds a token a line in the order of the ids, ``tokenizer_config.json`` how text is split.
+``words.txt`` holds one token per line in the order of the ids, ``tokenizer_config.json`` how text is split.
 """
 
 import hashlib

@@ -93,7 +93,7 @@ class SentenceModules:
         return found
 
     def save(self, folder: Path, dim: int) -> None:
-        """The files that sentence-transformers reads beside those of a network whose tokens have ``dim`` dimensions."""
+        """The files that sentence-transformers reads besides those of a network whose tokens have ``dim`` dimensions."""
         config = self.config
         rows = (
             [(config.network, "StaticEmbedding")]

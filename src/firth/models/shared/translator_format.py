@@ -1,7 +1,7 @@
 """Directories of translators: a published one (Marian, T5) wherever the model is one, else Firth's own names.
 
 A model says with a ``TranslatorFormat`` how its published directory is written and read
-(``ModelSpec.translator_format``). The tokenizer's files lie beside the weights; where the target has a tokenizer of its
+(``ModelSpec.translator_format``). The tokenizer's files lie next to the weights; where the target has a tokenizer of its
 own it is in ``target/``.
 """
 
