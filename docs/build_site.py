@@ -143,7 +143,9 @@ def commands_page(lang: str) -> str:
 def _options(command: Any) -> Iterator[str]:
     for one in command.params:
         argument = one.param_type_name == "argument"
-        name = f"`{one.name.upper()}`" if argument else ", ".join(f"`{text}`" for text in (*one.opts, *one.secondary_opts))
+        name = (
+            f"`{one.name.upper()}`" if argument else ", ".join(f"`{text}`" for text in (*one.opts, *one.secondary_opts))
+        )
         if one.name == "help":
             continue
         default = one.default
@@ -172,7 +174,9 @@ def settings_page(lang: str) -> str:
         out += ["", f"## {names[0]}", "", head, "| --- | --- | --- |"]
         out += [f"| `{row.name}` | `{_cell(row.text.partition('=')[2])}` | {_cell(row.about)} |" for row in first]
         for other in names[1:]:
-            changed = [row for row in list_settings(other) if kept.get(row.name) != str(row.value) and row.name != "recipe"]
+            changed = [
+                row for row in list_settings(other) if kept.get(row.name) != str(row.value) and row.name != "recipe"
+            ]
             values = ", ".join(f"`{_cell(row.text)}`" for row in changed)
             out += ["", f"**{other}**: {values or ('相同' if chinese else 'the same')}"]
     return "\n".join(out) + "\n"

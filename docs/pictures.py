@@ -7,6 +7,7 @@ A file has its colours for light and dark in itself; on the site the style sheet
 import html
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +23,8 @@ STYLE = (
     "text{font:12px system-ui,'Noto Sans CJK SC','PingFang SC','Microsoft YaHei',sans-serif;fill:var(--d-text)}"
     "text.soft,svg.chart text{fill:var(--d-soft)}text.strong{font-weight:600}text.mono{font-family:ui-monospace,monospace}"
     ".box{fill:var(--d-card);stroke:var(--d-rule)}.arrow{stroke:var(--d-soft);fill:none;stroke-width:1.4}.head{fill:var(--d-soft)}"
-    ".rule,.grid{stroke:var(--d-rule)}.line{fill:none;stroke-width:2}.tint{fill-opacity:.16;stroke-width:1.3}.cell{fill:var(--d-c0)}" + _CLASSES
+    ".rule,.grid{stroke:var(--d-rule)}.line{fill:none;stroke-width:2}.tint{fill-opacity:.16;stroke-width:1.3}.cell{fill:var(--d-c0)}"
+    + _CLASSES
 )
 _CHINESE = {
     "mean": "平均",
@@ -102,9 +104,13 @@ class Drawing:
 
     def say(self, x: float, y: float, words: str, look: str = "", anchor: str = "middle") -> None:
         words = _CHINESE.get(words, words) if self.lang == "zh" else words
-        self.parts.append(f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" class="{look}">{html.escape(words)}</text>')
+        self.parts.append(
+            f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" class="{look}">{html.escape(words)}</text>'
+        )
 
-    def box(self, x: float, y: float, width: float, words: str = "", look: str = "box", height: float = 26, text: str = "") -> None:
+    def box(
+        self, x: float, y: float, width: float, words: str = "", look: str = "box", height: float = 26, text: str = ""
+    ) -> None:
         """A box with its left upper corner at x, y; a tinted one covers what is behind it, too."""
         if look.startswith("tint"):
             self.parts.append(f'<rect class="box" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="4"/>')
@@ -125,12 +131,30 @@ class Drawing:
             path = f"M{x:g} {y:g}L{to_x - 5 * across:.1f} {to_y - 5 * down:.1f}"
         left = f"{to_x - 7 * across - 3.5 * down:.1f},{to_y - 7 * down + 3.5 * across:.1f}"
         right = f"{to_x - 7 * across + 3.5 * down:.1f},{to_y - 7 * down - 3.5 * across:.1f}"
-        self.parts.append(f'<path class="{look}" d="{path}"/><polygon class="head" points="{to_x:g},{to_y:g} {left} {right}"/>')
+        self.parts.append(
+            f'<path class="{look}" d="{path}"/><polygon class="head" points="{to_x:g},{to_y:g} {left} {right}"/>'
+        )
 
-    def row(self, x: float, y: float, words: Sequence[str], size: float = 64, gap: float = 10, look: str = "box", special: dict[int, str] | None = None) -> list[float]:
+    def row(
+        self,
+        x: float,
+        y: float,
+        words: Sequence[str],
+        size: float = 64,
+        gap: float = 10,
+        look: str = "box",
+        special: dict[int, str] | None = None,
+    ) -> list[float]:
         """Boxes side by side; the middles of the boxes."""
         for number, word in enumerate(words):
-            self.box(x + number * (size + gap), y, size, word, (special or {}).get(number, look), text="mono" if word.startswith(("[", "<")) else "")
+            self.box(
+                x + number * (size + gap),
+                y,
+                size,
+                word,
+                (special or {}).get(number, look),
+                text="mono" if word.startswith(("[", "<")) else "",
+            )
         return [x + number * (size + gap) + size / 2 for number in range(len(words))]
 
     def squares(self, x: float, y: float, seen: Sequence[str], size: float = 18, look: str = "fill c0") -> None:
@@ -138,7 +162,9 @@ class Drawing:
         for down, line in enumerate(seen):
             for across, sign in enumerate(line):
                 shown = f'class="{look}" fill-opacity=".75"' if sign == "#" else 'class="box"'
-                self.parts.append(f'<rect {shown} x="{x + across * size:g}" y="{y + down * size:g}" width="{size - 2:g}" height="{size - 2:g}" rx="2"/>')
+                self.parts.append(
+                    f'<rect {shown} x="{x + across * size:g}" y="{y + down * size:g}" width="{size - 2:g}" height="{size - 2:g}" rx="2"/>'
+                )
 
     def svg(self, name: str) -> str:
         return (
@@ -209,7 +235,7 @@ def recurrent(d: Drawing) -> None:
 def elmo(d: Drawing) -> None:
     xs = d.row(80, 196, ["<t h e>", "<b e a r>", "<s l e p t>"], 120, 40)
     d.say(70, 213, "characters", "soft", "end")
-    for x, following in zip(xs, xs[1:], strict=False):  # below the boxes: the states pass behind those of the other direction
+    for x, following in pairwise(xs):  # below the boxes: the states pass behind those of the other direction
         for y in (59, 109):
             d.arrow(x - 4, y - 5, following - 60, y - 5)
             d.arrow(following + 4, y + 6, x + 60, y + 6)
@@ -271,7 +297,9 @@ def transformer(d: Drawing) -> None:
         [("feed-forward", "tint c2"), ("cross-attention", "tint c1"), ("masked self-attention", "tint c0")],
         "target so far + positions",
     )
-    d.parts.append('<path class="arrow" d="M150 34V10H350V103H444"/><polygon class="head" points="450,103 443,99.5 443,106.5"/>')
+    d.parts.append(
+        '<path class="arrow" d="M150 34V10H350V103H444"/><polygon class="head" points="450,103 443,99.5 443,106.5"/>'
+    )
     d.say(400, 96, "keys, values", "soft")
     d.arrow(550, 34, 550, 8)
     d.say(560, 14, "next word", "soft", "start")
@@ -308,9 +336,30 @@ def gpt(d: Drawing) -> None:
 def t5(d: Drawing) -> None:
     for y, title in ((24, "text"), (84, "encoder input"), (144, "decoder output")):
         d.say(104, y + 17, title, "soft", "end")
-    d.row(114, 24, ["Thank", "you", "for", "inviting", "me", "to", "your", "party", "last", "week"], 54, 6, special={2: "tint c1", 3: "tint c1", 8: "tint c3"})
-    d.row(114, 84, ["Thank", "you", "<X>", "me", "to", "your", "party", "<Y>", "week"], 60, 6, special={2: "tint c1", 7: "tint c3"})
-    d.row(114, 144, ["<X>", "for", "inviting", "<Y>", "last", "<Z>"], 80, 10, special={0: "tint c1", 1: "tint c1", 2: "tint c1", 3: "tint c3", 4: "tint c3"})
+    d.row(
+        114,
+        24,
+        ["Thank", "you", "for", "inviting", "me", "to", "your", "party", "last", "week"],
+        54,
+        6,
+        special={2: "tint c1", 3: "tint c1", 8: "tint c3"},
+    )
+    d.row(
+        114,
+        84,
+        ["Thank", "you", "<X>", "me", "to", "your", "party", "<Y>", "week"],
+        60,
+        6,
+        special={2: "tint c1", 7: "tint c3"},
+    )
+    d.row(
+        114,
+        144,
+        ["<X>", "for", "inviting", "<Y>", "last", "<Z>"],
+        80,
+        10,
+        special={0: "tint c1", 1: "tint c1", 2: "tint c1", 3: "tint c3", 4: "tint c3"},
+    )
 
 
 def xlnet(d: Drawing) -> None:
@@ -386,7 +435,9 @@ def swin(d: Drawing) -> None:
         for number in range(1, 8):
             if number % 4 == cut % 4:
                 at = left + number * 20 - 1
-                d.parts.append(f'<path class="line c1" d="M{at} 32V194M{left - 2} {34 + number * 20 - 1}H{left + 160}"/>')
+                d.parts.append(
+                    f'<path class="line c1" d="M{at} 32V194M{left - 2} {34 + number * 20 - 1}H{left + 160}"/>'
+                )
         d.arrow(left + 172, 114, left + 228, 114)
     d.say(580, 20, "merged patches", "strong")
     d.squares(510, 44, ["...."] * 4, 36)
@@ -408,7 +459,9 @@ def comparison(d: Drawing) -> None:
         start, end, middle = (left + (float(value) - low) / (high - low) * width for value in (bottom, top, score))
         look = "c0" if seconds != "–" else "c1"
         d.say(left - 10, y + 15, name, anchor="end")
-        d.parts.append(f'<rect class="fill {look}" fill-opacity=".55" x="{left}" y="{y}" width="{middle - left:.1f}" height="20" rx="3"/>')
+        d.parts.append(
+            f'<rect class="fill {look}" fill-opacity=".55" x="{left}" y="{y}" width="{middle - left:.1f}" height="20" rx="3"/>'
+        )
         d.parts.append(f'<path class="line {look}" d="M{start:.1f} {y + 10}H{end:.1f}"/>')
         d.say(end + 8, y + 15, f"{float(score):.3f}", "strong", "start")
         d.say(700, y + 15, seconds.replace("s", " s") if seconds != "–" else "no pre-training", "soft", "end")

@@ -1,9 +1,10 @@
 /* Search without a server: browsers start no worker for a page that was opened as a file. Here a hidden frame takes the worker's place:
    it loads the worker's script, and messages are passed as events. Only pages opened as files use it. */
 if (location.protocol === "file:") {
-  window.Worker = class extends EventTarget {
+  window.IFrameWorker = window.Worker = class extends EventTarget {
     constructor(address) {
       super();
+      const base = new URL(address, location.href);
       this.onmessage = null;
       this.frame = document.createElement("iframe");
       this.frame.hidden = true;
@@ -17,13 +18,13 @@ if (location.protocol === "file:") {
           script.onerror = () => failed(new Error(`not loaded: ${url}`));
           inside.document.head.append(script);
         });
-      inside.importScripts = (...urls) => urls.reduce((before, url) => before.then(() => load(new URL(url, address))), Promise.resolve());
+      inside.importScripts = (...urls) => urls.reduce((before, url) => before.then(() => load(new URL(url, base))), Promise.resolve());
       inside.postMessage = (data) => {
         const event = new MessageEvent("message", { data });
         this.dispatchEvent(event);
         if (this.onmessage) this.onmessage(event);
       };
-      this.ready = load(new URL(address, location.href));
+      this.ready = load(base);
     }
     postMessage(data) {
       this.ready.then(() => this.frame.contentWindow.dispatchEvent(new MessageEvent("message", { data })));

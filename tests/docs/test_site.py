@@ -95,6 +95,9 @@ def test_the_site_builds_strictly_and_asks_nobody(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     for page in ("index.html", "zh/index.html", "reference/cli.html", "zh/story/08-bert.html"):
         text = (tmp_path / page).read_text(encoding="utf-8")
-        loaded = re.findall(r'<(?:script|img|iframe)[^>]+src="(https?:[^"]+)|<link[^>]+(?:stylesheet|preconnect)[^>]+href="(https?:[^"]+)', text)
+        loaded = re.findall(
+            r'<(?:script|img|iframe)[^>]+src="(https?:[^"]+)|<link[^>]+(?:stylesheet|preconnect)[^>]+href="(https?:[^"]+)',
+            text,
+        )
         assert not loaded, f"{page} loads {loaded}"
     assert "掩码" in (tmp_path / "zh" / "story" / "08-bert.html").read_text(encoding="utf-8")
