@@ -1,4 +1,4 @@
-"""Raw text or images to a prepared corpus: ``prepare``, ``prepare_pairs`` and ``prepare_images``."""
+"""Raw text or images to a prepared corpus: ``prepare``, ``prepare_pairs`` and ``prepare_images``; ``tokens`` shows what a text becomes."""
 
 from __future__ import annotations
 

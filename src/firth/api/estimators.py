@@ -1,6 +1,6 @@
 """Tasks as scikit-learn estimators: ``Classifier`` and ``Tagger``, for notebooks, pipelines and grid search.
 
-``saved_estimators`` has what is on disk: ``save``, ``load`` and pickling.
+They can be saved, loaded and pickled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Corpora, runs and plans as short tables."""
+"""Corpora, runs and plans as short tables; the progress display: a bar in a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Files on disk: files and folders that appear whole or not at all, checksums, JSON, tensors (safetensors),
-standard input.
+standard input; and the limits for what others made (depth and size of JSON, errors of other libraries).
 """
 
 from __future__ import annotations

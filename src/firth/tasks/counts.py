@@ -1,4 +1,8 @@
-"""A class or a score by counting: a linear model over TF-IDF of words and characters, with nothing learned before."""
+"""A class or a score by counting: a linear model over TF-IDF of words and characters, with nothing learned before; and the same over what a
+frozen base says of a text: the head that a task begins with.
+
+N examples, D features, K outputs.
+"""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,5 +1,5 @@
 """A run of ``firth finetune``: reads the files, adapts the base to the task's text if asked, trains with several seeds, shares
-or settings, and keeps the best model."""
+or settings, and keeps the best model. A ``Cell`` is one of these trainings."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""Scores of classes and numbers by the field's definitions.
+"""Scores of classes and numbers by the field's definitions; calibrated probabilities (temperature scaling, Guo et al. 2017) and
+the expected calibration error.
 
 Classes are numbers 0..K-1. N examples, K classes, R draws.
 """

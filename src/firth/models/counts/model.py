@@ -1,4 +1,4 @@
-"""TF-IDF of words and of characters as a representation: a sparse row a text, and how two rows are compared.
+"""TF-IDF of words and of characters as a representation: one sparse row per text, and how two rows are compared.
 
 Words and characters are two blocks. In each a row is (1 + ln tf) · idf with idf = ln((1 + n) / (1 + df)) + 1, of length 1
 (scikit-learn's TfidfVectorizer with sublinear_tf); then words weigh 0.7 of what characters do, and 0.4 in a text with Chinese

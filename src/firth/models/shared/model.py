@@ -1,4 +1,4 @@
-"""What every trained model answers.
+"""What every trained model answers, and how a model is found and loaded from a path.
 
 What a model cannot do is said in a sentence.
 

@@ -1,5 +1,5 @@
 """Rows of a batch, and what is hidden in them: sequences with their special tokens one after another, the choice of
-tokens, and the loss of guessing them.
+tokens, and the loss of predicting them; the rows of next-sentence prediction.
 
 B rows, T tokens, P chosen tokens of a row.
 """
