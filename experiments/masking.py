@@ -16,7 +16,6 @@ from statistics import mean, stdev
 from sklearn.linear_model import LogisticRegression
 
 import firth
-from heads import SIZE, prepared
 from picture import draw, options, shown
 
 CASES = {  # share selected, of it [MASK], random, unchanged
@@ -26,7 +25,25 @@ CASES = {  # share selected, of it [MASK], random, unchanged
     "80/0/20": (0.15, 0.8, 0.0),
     "80/10/10, 40 %": (0.4, 0.8, 0.1),
 }
+SIZE = {
+    "hidden_dim": 64,
+    "ffn_dim": 256,
+    "num_layers": 2,
+    "seq_len": 64,
+    "batch_size": 16,
+    "evaluations": 1,
+    "checkpoints": 1,
+}
 Labelled = tuple[list[str], list[str]]
+
+
+def prepared(folder: Path, lines: int, work: Path) -> Path:
+    """A corpus of the first lines of the text."""
+    text = work / "text.txt"
+    with open(folder / "text.txt", encoding="utf-8") as source:
+        text.write_text("".join(line for line, _ in zip(source, range(lines), strict=False)), encoding="utf-8")
+    firth.prepare(text, work / "corpus", layout="line", vocab_size=4000)
+    return work / "corpus"
 
 
 def labelled(path: Path) -> Labelled:

@@ -64,6 +64,13 @@ def test_links_between_pages_lead_to_files_and_stay_in_the_language() -> None:
                 assert goal.name.endswith(".zh.md"), f"{page.name} leads to the English {target}"
 
 
+def test_files_of_the_code_that_pages_name_exist() -> None:
+    for page in sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")]):
+        for name in re.findall(r"`((?:[\w-]+/)+[\w-]+\.py)`", page.read_text(encoding="utf-8")):
+            places = [ROOT / name, ROOT / "src" / "firth" / name]
+            assert any(place.is_file() for place in places), f"{page.name} names {name}"
+
+
 def test_the_pictures_are_those_that_the_code_draws() -> None:
     drawn = module("pictures").drawn()
     for name, text in drawn.items():
