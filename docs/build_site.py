@@ -86,6 +86,8 @@ def _link(found: re.Match[str], source: Path, place: Path) -> str:
         inside = OUTSIDE.get(goal.relative_to(ROOT).as_posix(), "")
         if not inside:  # a file of the project without a page: its name stays readable
             return label
+    if inside.endswith(".zh.md") and not place.name.endswith(".zh.md"):
+        return ""  # the other language: the site has a switch for it
     inside = inside.replace(".zh.md", ".md")
     return f"[{label}]({Path(os.path.relpath(inside, place.parent)).as_posix()}{anchor})"
 

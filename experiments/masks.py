@@ -1,6 +1,6 @@
 """Which layers of a decoder need the causal mask?
 
-    python experiments/masks.py [--steps 300] [--seeds 3] [--out masks.svg]
+    python experiments/masks.py [--steps 400] [--seeds 3] [--out masks.svg]
 
 The text is random: the next token cannot be predicted, and no honest model gets below log V. A model that does has seen the answer. A
 Transformer of two layers is trained with the mask in both layers, in the first only, in the second only, and in none.
@@ -62,7 +62,7 @@ def train(masked: tuple[bool, bool], steps: int, seed: int) -> tuple[list[tuple[
 
 
 def main() -> None:
-    arguments = options(__doc__, steps=600).parse_args()
+    arguments = options(__doc__, steps=400).parse_args()
     torch.set_num_threads(1)
     print(
         f"the lowest honest loss is log {VOCABULARY} = {math.log(VOCABULARY):.3f} ({arguments.steps} steps, {arguments.seeds} seeds)"

@@ -1,6 +1,6 @@
 """Which positions work, and what happens beyond the trained length?
 
-    python experiments/positions.py [--steps 400] [--seeds 3] [--out positions.svg]
+    python experiments/positions.py [--steps 600] [--seeds 3] [--out positions.svg]
 
 A task that is about positions only: at every place, name the token that stands three places before. One layer of attention is trained on
 sequences of 24 tokens and tested on 24 to 96. Without positions attention sees a bag of tokens.
@@ -88,7 +88,7 @@ def train(kind: str, steps: int, seed: int) -> list[float]:
 
 
 def main() -> None:
-    arguments = options(__doc__, steps=1000).parse_args()
+    arguments = options(__doc__, steps=600).parse_args()
     torch.set_num_threads(1)
     print(
         f"the token {BACK} places before; trained on {TRAINED}; chance {1 / VOCABULARY:.3f} ({arguments.steps} steps, {arguments.seeds} seeds)"
