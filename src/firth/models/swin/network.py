@@ -39,6 +39,7 @@ class StageBlock:
 
 
 @cache
+@torch.inference_mode(False)  # kept for training, too
 def apart(rows: int, columns: int, window: int, shift: int) -> torch.Tensor:
     """[N, 1, M M, M M]: true between patches of a window that were no neighbours before the shift."""
     regions = shift_regions(rows, columns, window, shift)
@@ -201,6 +202,7 @@ Order = tuple[int, int, int, int]
 
 
 @cache
+@torch.inference_mode(False)
 def orders(order: Order) -> tuple[torch.Tensor, torch.Tensor]:
     """Which patch stands where, and where each patch stands."""
     order_T = window_order(*order)
@@ -208,6 +210,7 @@ def orders(order: Order) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @cache
+@torch.inference_mode(False)
 def _step(now: Order, wanted: Order) -> tuple[torch.Tensor, torch.Tensor]:
     """From one order to another, and back."""
     (now_T, back_T), (wanted_T, home_T) = orders(now), orders(wanted)
