@@ -6,7 +6,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, overload
 
-from firth.api.using import AnyPath, Settings, collect, load, load_trained_task, loaded, optional_path, reads_images
+from firth.api.using import (
+    AnyPath,
+    Settings,
+    collect,
+    load,
+    load_trained_task,
+    loaded,
+    of_images,
+    optional_path,
+    reads_images,
+)
 from firth.core.errors import FirthError
 from firth.core.types import Prediction, Progress
 
@@ -52,7 +62,8 @@ def finetune(
 
     Args:
         task: ``classify``, ``score``, ``tag``, ``answer``, ``embed`` (sentence vectors) or (T5, UniLM) ``write``.
-        train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.
+        train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json; for a base that reads images a folder per class, a
+            table of paths and labels, or an npz.
         out: The run folder to make.
         base: A run, a Hugging Face directory, a file of word vectors, ``"counts"`` (TF-IDF), ``"fasttext"`` (fastText's
             classifier), or ``"scratch"`` for no pre-training.
@@ -99,6 +110,10 @@ def finetune(
     source = Source(
         str(base), Path(train), optional_path(dev), reading, optional_path(extra_vectors), optional_path(teacher)
     )
+    if of_images(Path(train), str(base)):
+        if (seeds or 1) > 1 or sweep or shares or folds:
+            raise FirthError("images are learned from once: leave out --seeds, --sweep, --shares and --folds")
+        return _finetune_images(task, given, source, Path(out), overwrite, progress)
     if str(base) == "fasttext":
         if sweep or teacher is not None or folds is not None:
             raise FirthError("fasttext searches its settings with --budget: leave out --sweep, --teacher and --folds")
@@ -137,6 +152,16 @@ def _finetune(
     teacher = None if source.teacher is None else load(source.teacher)
     run = start_finetune(config, set(given), source, out, count, sweep, shares, overwrite, progress, teacher)
     return load(run.folder)
+
+
+def _finetune_images(
+    task: str, given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None
+) -> Model:
+    from firth.tasks.config import task_config
+    from firth.tasks.images import finetune_images
+
+    config = task_config(task).update(given)
+    return load(finetune_images(config, set(given), source, out, overwrite, progress).folder)
 
 
 def _finetune_fasttext(

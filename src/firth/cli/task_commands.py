@@ -118,12 +118,16 @@ def finetune(
     Example: firth finetune classify --base runs/bert --train train.tsv --dev dev.tsv --out runs/mood
     """
     import firth
+    from firth.api.using import of_images
     from firth.cli.progress import progress_display
     from firth.core.config import parse_settings
 
     train = _required(train, "finetune needs labelled examples: name a file with --train")
     given = parse_settings(settings or ())
-    _check_files(task, train, dev, (text, second, label, skip_bad, repair_tags, encoding), given, check, as_json)
+    if of_images(train, base):
+        _check_images(train, dev, base, (text, second, label), check, as_json)
+    else:
+        _check_files(task, train, dev, (text, second, label, skip_bad, repair_tags, encoding), given, check, as_json)
     if check:
         return
     out = _required(out, "finetune needs a place for the run: name a folder with --out")
@@ -186,8 +190,30 @@ def _check_files(
         raise typer.Exit(2)
 
 
+def _check_images(
+    train: Path,
+    dev: Path | None,
+    base: str,
+    columns: tuple[str | None, str | None, str | None],
+    only: bool,
+    as_json: bool,
+) -> None:
+    """Prints what images there are."""
+    from firth.cli.main import say, say_json
+    from firth.tasks.data import Reading
+    from firth.tasks.images import check_images
+    from firth.tasks.run import Source
+
+    lines = check_images(Source(base, train, dev, Reading(*columns)), closely=only)
+    if as_json and only:
+        say_json({"check": lines, "refused": False})
+    for line in [] if as_json else lines:
+        say(line)
+
+
 def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     """Prints the result and the next command."""
+    from firth.api.using import reads_images
     from firth.cli.describe import label_warnings, run_rows
     from firth.cli.main import say, say_json, table
     from firth.core.run import Run
@@ -207,7 +233,8 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     judged = record.task is not None and record.task.chosen is not None and record.task.chosen.candidates
     if not is_measured and not judged:
         say("not evaluated: name held-out labelled texts with --dev")
-    say(f"next: firth predict {folder} texts.txt, or try it in a browser: firth serve {folder}")
+    asked = "photo.jpg" if reads_images(folder) else "texts.txt"
+    say(f"next: firth predict {folder} {asked}, or try it in a browser: firth serve {folder}")
 
 
 @app.command(rich_help_panel=USE)

@@ -174,19 +174,23 @@ def labels_to_json(info: ImagesInfo) -> dict[str, object]:
     }
 
 
-def save_processor(folder: Path, info: ImagesInfo, processor: str = "ViTImageProcessor") -> None:
+def save_processor(folder: Path, info: ImagesInfo) -> None:
+    save_processing(folder, Processing(info.image_size, info.num_channels, info.mean, info.std))
+
+
+def save_processing(folder: Path, found: Processing) -> None:
     write_json(
         folder / PROCESSOR,
         {
-            "image_processor_type": processor,
+            "image_processor_type": "ViTImageProcessor",
             "do_resize": True,
-            "size": {"height": info.image_size, "width": info.image_size},
+            "size": {"height": found.image_size, "width": found.image_size},
             "resample": 2,
             "do_rescale": True,
             "rescale_factor": 1 / 255,
             "do_normalize": True,
-            "image_mean": list(info.mean),
-            "image_std": list(info.std),
+            "image_mean": list(found.mean),
+            "image_std": list(found.std),
         },
     )
 
