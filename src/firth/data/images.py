@@ -180,7 +180,7 @@ def decode_image(data: bytes, name: str, size: int, channels: int = 3, max_pixel
     except images.DecompressionBombError as error:
         raise FirthError(f"{name}: too many pixels to be decoded ({error}); make it smaller first") from None
     except Exception as error:  # whatever a decoder says about damaged bytes
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error).partition("<")[0].splitlines()[0].strip() if str(error) else type(error).__name__
         raise FirthError(f"{name}: not a whole png, jpeg or webp image ({reason}); replace or remove it") from None
 
 

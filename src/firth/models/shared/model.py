@@ -45,6 +45,7 @@ ABILITIES = (
     "context",
     "attention",
     "alignment",
+    "look",
 )
 """All that can be asked of some model."""
 
@@ -119,6 +120,7 @@ class Model:
             "mixes": [],
             "mask": self.mask_token if "fill" in abilities else None,
             "languages": list(self.languages),
+            "images": False,
         }
 
     def __repr__(self) -> str:
