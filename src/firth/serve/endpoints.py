@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeV
 
 from firth.api.using import generate_traced, occurrences
 from firth.core.errors import FirthError
-from firth.data.images import ImageExample
 from firth.evaluation.occurrences import map_context, map_words
 from firth.models.shared.image_model import ImageAnswers, ImageModel
 from firth.serve import answers
@@ -115,14 +114,14 @@ def _image_model(served: Served) -> ImageAnswers:
 
 def _image_jobs(
     served: Served, body: bodies.Body, room: int, kind: tuple[object, ...], do: Callable[[torch.Tensor], Slices]
-) -> list[Job[list[ImageExample], Slices]]:
+) -> list[Job[list[bytes], Slices]]:
     """Jobs on the images of a request; they are decoded in the worker, by which one that is damaged fails alone."""
     model = _image_model(served)
 
-    def work(some: list[ImageExample]) -> Slices:
-        return do(model.pixels(some, _MAX_PIXELS))
+    def work(some: list[bytes]) -> Slices:
+        return do(model.decode(some, _MAX_PIXELS))
 
-    images = [ImageExample(f"image {number}", None, data=data) for number, data in enumerate(body.images_read(), 1)]
+    images = body.images_read()
     size = model.processing.image_size**2 // _PIXELS_PER_TOKEN
     every = Work((*kind, served.name), _joined(work), joins=True)
     return [Job(every, part, count) for part, count in _parts(images, [size] * len(images), room)]
@@ -142,7 +141,7 @@ def _encode(served: Served, body: bodies.Encode, room: int) -> Sequence[Job[Any,
 def _look(served: Served, body: bodies.Look) -> Json:
     model = _image_model(served)
     assert isinstance(model, ImageModel)
-    found = model.look(model.pixels([ImageExample("the image", None, data=body.images_read()[0])], _MAX_PIXELS))
+    found = model.look(model.decode(body.images_read(), _MAX_PIXELS))
     _check_size(found.weights)
     return {"weights": _rounded(found.weights, 5), "rollout": _rounded(found.rollout, 5)}
 

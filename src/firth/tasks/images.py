@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from firth.core.config import parse_duration
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import atomic_folder, checksum
-from firth.core.records import CalibrationResult, CandidateResult, CellSettings, ScoreInterval, TaskResult
 from firth.core.registry import RunConfig, TrainingConfig
-from firth.core.run import Run, is_run
+from firth.core.run import CalibrationResult, CandidateResult, CellSettings, Run, ScoreInterval, TaskResult, is_run
 from firth.core.types import Prediction, Progress
 from firth.corpus.augment import as_shares, normalize
 from firth.corpus.images import ImageCorpus, ImageReading, ImageSplit, write_images
@@ -32,16 +31,23 @@ from firth.data.labelled import TextExample
 from firth.models.pretrain import resume_run, start_run
 from firth.models.shared.image_configs import ImageClassesConfig
 from firth.models.shared.image_model import ImageModel, class_predictions
-from firth.models.shared.loading import load_model
-from firth.tasks.calibration import error_of, fit_factor, log_probs, rescaled
-from firth.tasks.cells import HISTORY
+from firth.models.shared.model import load_model
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import build_data
 from firth.tasks.finetune import tuned_rate
 from firth.tasks.linear import NUM_FOLDS, fit_logistic, stratified_folds
 from firth.tasks.report import write_task_report
-from firth.tasks.run import Source, open_or_create, task_record
-from firth.tasks.scores import accuracy, classify_scores, confusion_interval, label_scores
+from firth.tasks.run import HISTORY, Source, open_or_create, task_record
+from firth.tasks.scores import (
+    accuracy,
+    classify_scores,
+    confusion_interval,
+    error_of,
+    fit_factor,
+    label_scores,
+    log_probs,
+    rescaled,
+)
 
 _UNDERSTOOD = {
     "candidates",

@@ -60,6 +60,11 @@ class ImageAnswers(Model):
         found = np.stack([read_image(one, size, channels, max_pixels) for one in examples])
         return torch.from_numpy(normalize(as_shares(found), mean, std))
 
+    def decode(self, files: Sequence[bytes], max_pixels: int = MAX_PIXELS) -> torch.Tensor:
+        """The same of the contents of files, wherever they come from."""
+        examples = [ImageExample(f"image {number}", None, data=data) for number, data in enumerate(files, 1)]
+        return self.pixels(examples, max_pixels)
+
     def _batches(self, examples: Sequence[ImageExample]) -> Iterator[torch.Tensor]:
         for start in range(0, len(examples), _AT_ONCE):
             yield self.pixels(examples[start : start + _AT_ONCE])
