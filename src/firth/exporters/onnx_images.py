@@ -229,7 +229,7 @@ def _verify(model: ImageModel, exported: "OnnxImages", data: Path | None) -> Out
     found = found.replace(largest_output_difference=float(difference))
     if data is None:
         return found
-    before, after = (one.evaluate_images(data) for one in (model, exported))
+    before, after = ({"accuracy": one.evaluate_images(data)["accuracy"]} for one in (model, exported))
     return found.replace(data=str(data.absolute()), before=before, after=after)
 
 
