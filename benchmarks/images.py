@@ -111,18 +111,20 @@ def speeds(rounds: int = 5) -> dict[str, float]:
     }  # fmt: skip
     mine = {"vit": VitNetwork(vit), "swin": SwinNetwork(swin)}
     pixels, labels, found = torch.randn(BATCH, 3, 32, 32), torch.randint(10, (BATCH,)), {}
-    for name in mine:
+    for name, precision in ((name, one) for name in mine for one in dict.fromkeys(("float32", PRECISION))):
         net = nn.Sequential(mine[name], nn.Linear(mine[name].dim, 10)).train()
         other = theirs[name].train()
         times: dict[str, list[float]] = {"firth": [], "transformers": []}
         for _ in range(rounds + 1):
             for who, run in (("firth", net), ("transformers", lambda given, other=other: other(given).logits)):
                 begun = time.perf_counter()
-                functional.cross_entropy(run(pixels), labels).backward()
+                with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+                    scores = run(pixels).float()
+                functional.cross_entropy(scores, labels).backward()
                 times[who].append(time.perf_counter() - begun)
-        for who, all_s in times.items():
-            found[f"{name} images/s {who}"] = BATCH / statistics.median(all_s[1:])
-        found[f"{name} ratio"] = found[f"{name} images/s firth"] / found[f"{name} images/s transformers"]
+        rates = {who: BATCH / statistics.median(all_s[1:]) for who, all_s in times.items()}
+        found |= {f"{name} {precision} images/s {who}": round(rate, 1) for who, rate in rates.items()}
+        found[f"{name} {precision} ratio"] = round(rates["firth"] / rates["transformers"], 2)
     return found
 
 
