@@ -88,6 +88,11 @@ class Attended(Answer):
     weights: list[list[list[list[float]]]]
 
 
+class Looked(Answer):
+    weights: list[list[list[list[float]]]]  # by layer, head, row and column of patches
+    rollout: list[list[float]]
+
+
 class TokenLayers(Answer):
     tokens: list[str]
     offsets: list[tuple[int, int]]
@@ -138,6 +143,7 @@ class ModelFacts(BaseModel):
     mixes: list[LayerWeights]
     mask: str | None
     languages: list[str]
+    images: bool
 
 
 class Models(BaseModel):

@@ -19,6 +19,7 @@ export const en = {
   "tab.classify": "Classify",
   "tab.tag": "Tag",
   "tab.answer": "Answer",
+  "tab.image": "Image",
   "tab.layers": "Layers",
   "tab.runs": "Runs",
 
@@ -26,6 +27,7 @@ export const en = {
   "model.dim": "{dim} dimensions",
   "model.parameters": "{count} parameters",
   "form.more": "Settings",
+  "form.noFile": "Choose a file first.",
   "form.top": "How many",
   "form.layer": "Layer (0: tokens, −1: last)",
 
@@ -129,6 +131,15 @@ export const en = {
   "classify.hint": "The labels and their probabilities appear here.",
   "classify.labels": "Labels with their probabilities",
   "classify.score": "Score",
+
+  "image.lead": "What a model says about an image, and where it looks.",
+  "image.file": "Image (png, jpeg or webp)",
+  "image.go": "Classify",
+  "image.hint": "The labels and their probabilities appear here, and for a ViT the attention of its class token over the image.",
+  "image.shown": "The image as the model reads it",
+  "image.map": "The image, dark where the class token does not look",
+  "image.rollout": "Rolled out over all layers",
+  "image.how": "Light patches are looked at. Choose a head of a layer, or all layers together (attention rollout).",
 
   "tag.lead": "Names and other stretches, found and coloured by a fine-tuned model.",
   "tag.input": "Text",

@@ -19,6 +19,7 @@ export const zh = {
   "tab.classify": "分类",
   "tab.tag": "标注",
   "tab.answer": "问答",
+  "tab.image": "图像",
   "tab.layers": "层",
   "tab.runs": "训练记录",
 
@@ -26,6 +27,7 @@ export const zh = {
   "model.dim": "{dim} 维",
   "model.parameters": "{count} 个参数",
   "form.more": "设置",
+  "form.noFile": "请先选择一个文件。",
   "form.top": "数量",
   "form.layer": "层（0：词元层，−1：最后一层）",
 
@@ -128,6 +130,15 @@ export const zh = {
   "classify.hint": "标签及其概率会显示在这里。",
   "classify.labels": "标签及其概率",
   "classify.score": "得分",
+
+  "image.lead": "模型怎样判断一幅图像，看的是哪里。",
+  "image.file": "图像（png、jpeg 或 webp）",
+  "image.go": "分类",
+  "image.hint": "标签及其概率会显示在这里；对 ViT 还会显示分类标记在图像上的注意力。",
+  "image.shown": "模型读到的图像",
+  "image.map": "图像，分类标记没有看的地方变暗",
+  "image.rollout": "所有层累积（rollout）",
+  "image.how": "亮的图块是被看的地方。可以选择某一层的某个头，或所有层的累积（attention rollout）。",
 
   "tag.lead": "微调后的模型找出名称等片段，并标上颜色。",
   "tag.input": "文本",
