@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from firth.api.evaluating import compare as compare
     from firth.api.evaluating import evaluate as evaluate
     from firth.api.evaluating import probe as probe
+    from firth.api.searching import index as index
+    from firth.api.searching import search as search
     from firth.api.tasks import finetune as finetune
     from firth.api.tasks import predict as predict
     from firth.api.tokens import tokens as tokens
@@ -42,6 +44,7 @@ _MODULES = {  # where each public name is defined; it is loaded when it is asked
     "api.data": ("prepare", "prepare_images", "prepare_pairs"),
     "api.estimators": ("Classifier", "Tagger"),
     "api.evaluating": ("compare", "evaluate", "probe"),
+    "api.searching": ("index", "search"),
     "api.tasks": ("finetune", "predict"),
     "api.tokens": ("tokens",),
     "api.training": ("plan", "pretrain", "recipes"),

@@ -34,7 +34,7 @@ def load(path: AnyPath) -> Model:
     """Loads a trained model.
 
     Args:
-        path: A run, a Hugging Face directory, an exported folder, or a file of word vectors.
+        path: A run, a Hugging Face directory, an exported folder, a file of word vectors, or a search index.
 
     Returns:
         A ``Model`` with ``encode``, ``layers`` and what else its ``abilities`` name; a method that it does not have raises
@@ -55,7 +55,12 @@ def _load(path: Path) -> Model:
     """An exported model, a task, or a model, as the record of the run says; a directory without one may hold a task in
     its head."""
     from firth.core.run import Run
+    from firth.retrieval.store import is_index
 
+    if is_index(path):
+        from firth.retrieval.model import IndexModel
+
+        return IndexModel(path, load)
     run = Run.find(path)
     kind = None if run is None else run.record.kind
     if kind == "ctranslate2":

@@ -45,6 +45,7 @@ ABILITIES = (
     "context",
     "attention",
     "alignment",
+    "search",
 )
 """All that can be asked of some model."""
 
