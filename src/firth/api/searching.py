@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from firth.core.types import Progress
     from firth.models.shared.model import Model
     from firth.retrieval.build import Changes
-    from firth.retrieval.model import IndexModel
     from firth.retrieval.search import Hit, Mode, SearchIndex
 
 
@@ -90,7 +89,7 @@ def index(
 
 
 def search(
-    index: AnyPath | IndexModel | SearchIndex,
+    index: AnyPath | Model | SearchIndex,
     question: str,
     *,
     top: int = 10,
@@ -127,13 +126,19 @@ def search(
     return _answered(found, question, load_trained_task(Path(answer)) if isinstance(answer, str | Path) else answer)
 
 
-def open_for_search(index: AnyPath | IndexModel | SearchIndex) -> SearchIndex:
+def open_for_search(index: AnyPath | Model | SearchIndex) -> SearchIndex:
     """An index that is ready for questions; its model is loaded with the first that needs it."""
     from firth.retrieval.search import SearchIndex
 
     if isinstance(index, str | Path):
         return SearchIndex(Path(index), load)
-    return index if isinstance(index, SearchIndex) else index.index
+    if isinstance(index, SearchIndex):
+        return index
+    from firth.retrieval.model import IndexModel
+
+    if not isinstance(index, IndexModel):
+        raise FirthError(f"{index.path or index.kind}: not a search index; make one with: firth index")
+    return index.index
 
 
 def _answered(found: list[Hit], question: str, task: Model) -> list[Hit]:
