@@ -82,20 +82,20 @@ def content_key(text: str, fields: Mapping[str, object]) -> int:
 def build_arrays(entries: Sequence[Entry]) -> Arrays:
     """The arrays of a part."""
     texts = [entry.text.encode("utf-8", "replace") for entry in entries]
-    starts = _borders([len(text) for text in texts])
+    starts = borders_of([len(text) for text in texts])
     columns = sorted({name for entry in entries for name in entry.fields})
     values = [[entry.fields.get(name) for name in columns] for entry in entries]
     passages, found = _passages(entries, starts)
     vectors = [entry.vectors_PD for entry in entries if entry.vectors_PD is not None]
     names, rows = [name.encode() for name in columns], [entry.row for entry in entries]
     return {
-        "texts": _joined(texts),
+        "texts": join_bytes(texts),
         "text_starts": starts,
-        "rows": _joined(rows),
-        "row_starts": _borders([len(row) for row in rows]),
+        "rows": join_bytes(rows),
+        "row_starts": borders_of([len(row) for row in rows]),
         "keys": np.asarray([entry.keys for entry in entries], np.uint64).reshape(len(entries), 3),
-        "columns": _joined(names),
-        "column_starts": _borders([len(name) for name in names]),
+        "columns": join_bytes(names),
+        "column_starts": borders_of([len(name) for name in names]),
         "values": np.asarray(
             [[0 if one is None else key_of(plain_value(one)) for one in row] for row in values], np.uint64
         ).reshape(len(entries), len(columns)),
@@ -108,11 +108,11 @@ def build_arrays(entries: Sequence[Entry]) -> Arrays:
     }
 
 
-def _joined(parts: Sequence[bytes]) -> NDArray[np.uint8]:
+def join_bytes(parts: Sequence[bytes]) -> NDArray[np.uint8]:
     return np.frombuffer(b"".join(parts), np.uint8)
 
 
-def _borders(sizes: Sequence[int]) -> Ints:
+def borders_of(sizes: Sequence[int]) -> Ints:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(np.asarray(sizes, np.int64))))
 
 
@@ -142,7 +142,7 @@ def _postings(found: Sequence[Counter[str]]) -> Arrays:
     place = np.zeros(len(vocabulary), np.int64)
     place[[vocabulary[word] for word in ranked]] = np.arange(len(ranked))
     sorted_Q = place[np.asarray(term_Q, np.int64)]
-    return _sorted_postings(
+    return sorted_postings(
         [word.encode("utf-8", "surrogatepass") for word in ranked],
         sorted_Q,
         np.repeat(np.arange(len(found)), [len(counter) for counter in found]),
@@ -151,13 +151,13 @@ def _postings(found: Sequence[Counter[str]]) -> Arrays:
     )
 
 
-def _sorted_postings(words: Sequence[bytes], term_Q: Ints, passage_Q: Ints, count_Q: Ints, lens_P: Ints) -> Arrays:
+def sorted_postings(words: Sequence[bytes], term_Q: Ints, passage_Q: Ints, count_Q: Ints, lens_P: Ints) -> Arrays:
     """Postings by term, the passages of a term in their order."""
     order = np.argsort(term_Q, kind="stable")
     return {
-        "terms": _joined(words),
-        "term_starts": _borders([len(word) for word in words]),
-        "posting_starts": _borders(np.bincount(term_Q, minlength=len(words)).tolist()),
+        "terms": join_bytes(words),
+        "term_starts": borders_of([len(word) for word in words]),
+        "posting_starts": borders_of(np.bincount(term_Q, minlength=len(words)).tolist()),
         "postings": passage_Q[order].astype(np.int32),
         "counts": count_Q[order].astype(np.int32),
         "lens": lens_P.astype(np.int32),
@@ -238,11 +238,16 @@ class Part:
         """(passages, counts) of a term."""
         wanted, borders = word.encode("utf-8", "surrogatepass"), self.arrays["term_starts"]
         place = bisect_left(_Bytes(self.arrays["terms"], borders), wanted)
-        if place == len(borders) - 1 or _slice(self.arrays["terms"], borders, place) != wanted:
+        if place == len(borders) - 1 or cut_bytes(self.arrays["terms"], borders, place) != wanted:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         starts = self.arrays["posting_starts"]
         some = slice(int(starts[place]), int(starts[place + 1]))
         return self.arrays["postings"][some].astype(np.int64), self.arrays["counts"][some].astype(np.int64)
+
+    def terms(self) -> list[bytes]:
+        """All terms in their order."""
+        found = _Bytes(self.arrays["terms"], self.arrays["term_starts"])
+        return [found[place] for place in range(len(found))]
 
     @cached_property
     def _by_id(self) -> tuple[NDArray[np.uint64], Ints]:
@@ -272,13 +277,13 @@ class Part:
 
     def row(self, number: int) -> dict[str, object]:
         """id, source and fields of a document."""
-        raw = _slice(self.arrays["rows"], self.arrays["row_starts"], number)
+        raw = cut_bytes(self.arrays["rows"], self.arrays["row_starts"], number)
         found = parse_json(raw, self.path)
         assert isinstance(found, dict)
         return dict(found)
 
     def text(self, number: int) -> str:
-        return _slice(self.arrays["texts"], self.arrays["text_starts"], number).decode()
+        return cut_bytes(self.arrays["texts"], self.arrays["text_starts"], number).decode()
 
     def passage(self, number: int) -> tuple[int, int, str]:
         """(document, first character in it, text)."""
@@ -291,7 +296,7 @@ class Part:
     @cached_property
     def columns(self) -> list[str]:
         starts = self.arrays["column_starts"]
-        return [_slice(self.arrays["columns"], starts, place).decode() for place in range(len(starts) - 1)]
+        return [cut_bytes(self.arrays["columns"], starts, place).decode() for place in range(len(starts) - 1)]
 
 
 class _Bytes:
@@ -304,98 +309,8 @@ class _Bytes:
         return len(self.borders) - 1
 
     def __getitem__(self, place: int) -> bytes:
-        return _slice(self.data, self.borders, place)
+        return cut_bytes(self.data, self.borders, place)
 
 
-def _slice(data: Array, borders: Array, place: int) -> bytes:
+def cut_bytes(data: Array, borders: Array, place: int) -> bytes:
     return data[int(borders[place]) : int(borders[place + 1])].tobytes()
-
-
-# -- several parts to one
-
-
-def merge_arrays(parts: Sequence[Part]) -> Arrays:
-    """The arrays of one part with the documents of several, without those that are gone."""
-    columns = sorted({name for part in parts for name in part.columns})
-    kept = [np.flatnonzero(~part.gone_K) for part in parts]
-    found: dict[str, list[Array]] = {}
-    for part, keep_K in zip(parts, kept, strict=True):
-        for name, array in _kept(part, keep_K, columns).items():
-            found.setdefault(name, []).append(array)
-    sizes = [int(np.sum(texts, dtype=np.int64)) for texts in found["text_sizes"]]
-    document = byte = 0
-    for passages, keep_K, size in zip(found["passages"], kept, sizes, strict=True):
-        passages += np.asarray([document, byte, byte], np.int64)
-        document, byte = document + len(keep_K), byte + size
-    joined = {name: np.concatenate(some) for name, some in found.items()}
-    names = [name.encode() for name in columns]
-    return {
-        "text_starts": _borders(joined.pop("text_sizes").tolist()),
-        "row_starts": _borders(joined.pop("row_sizes").tolist()),
-        "columns": _joined(names),
-        "column_starts": _borders([len(name) for name in names]),
-        **joined,
-        **_merged_postings(parts),
-    }
-
-
-def _kept(part: Part, keep_K: Ints, columns: Sequence[str]) -> Arrays:
-    """The arrays of the documents that stay; places of passages count from the first of them."""
-    arrays = part.arrays
-    texts, text_sizes = _picked(arrays["texts"], arrays["text_starts"], keep_K)
-    rows, row_sizes = _picked(arrays["rows"], arrays["row_starts"], keep_K)
-    new_K = np.zeros(part.num_documents, np.int64)
-    new_K[keep_K] = np.arange(len(keep_K))
-    moved_K = np.zeros(part.num_documents, np.int64)
-    moved_K[keep_K] = _borders(text_sizes.tolist())[:-1] - arrays["text_starts"][keep_K]
-    passages = part.passages if part.live_P is None else part.passages[part.live_P]
-    owner = passages[:, 0]
-    shifted = np.stack((new_K[owner], passages[:, 1] + moved_K[owner], passages[:, 2] + moved_K[owner]), 1)
-    place = {name: number for number, name in enumerate(part.columns)}
-    values = np.zeros((len(keep_K), len(columns)), np.uint64)
-    numbers = np.full((len(keep_K), len(columns)), np.nan)
-    for column, name in enumerate(columns):
-        if name in place:
-            values[:, column] = arrays["values"][keep_K, place[name]]
-            numbers[:, column] = arrays["numbers"][keep_K, place[name]]
-    found: Arrays = {"texts": texts, "text_sizes": text_sizes, "rows": rows, "row_sizes": row_sizes}
-    found |= {"keys": arrays["keys"][keep_K], "values": values, "numbers": numbers, "passages": shifted}
-    if part.vectors_PD is not None:
-        found["vectors"] = part.vectors_PD if part.live_P is None else part.vectors_PD[part.live_P]
-    return found
-
-
-def _picked(data: Array, borders: Array, keep: Ints) -> tuple[NDArray[np.uint8], Ints]:
-    """Some of the byte strings end to end, and their sizes."""
-    sizes: Ints = np.diff(borders)[keep]
-    return _joined([_slice(data, borders, place) for place in keep.tolist()]), sizes
-
-
-def _merged_postings(parts: Sequence[Part]) -> Arrays:
-    listed = [_all_terms(part) for part in parts]
-    words = sorted({word for some in listed for word in some})
-    place = {word: number for number, word in enumerate(words)}
-    term_Q, passage_Q, count_Q, lens_P = [], [], [], []
-    before = 0
-    for part, some in zip(parts, listed, strict=True):
-        numbers = np.asarray([place[word] for word in some], np.int64)
-        terms_here = np.repeat(numbers, np.diff(part.arrays["posting_starts"]))
-        passages_here, live = part.arrays["postings"].astype(np.int64), part.live_P
-        counts_here, lens = part.arrays["counts"], part.arrays["lens"]
-        if live is not None:
-            stay = live[passages_here]
-            passages_here = (np.cumsum(live) - 1)[passages_here[stay]]
-            terms_here, counts_here, lens = terms_here[stay], counts_here[stay], lens[live]
-        term_Q.append(terms_here)
-        passage_Q.append(passages_here + before)
-        count_Q.append(counts_here)
-        lens_P.append(lens)
-        before += len(lens)
-    joined = [np.concatenate(some).astype(np.int64) for some in (term_Q, passage_Q, count_Q, lens_P)]
-    used, new = np.unique(joined[0], return_inverse=True)  # terms of documents that are gone go, too
-    return _sorted_postings([words[number] for number in used.tolist()], new, *joined[1:])
-
-
-def _all_terms(part: Part) -> list[bytes]:
-    found = _Bytes(part.arrays["terms"], part.arrays["term_starts"])
-    return [found[place] for place in range(len(found))]

@@ -18,7 +18,9 @@ TEXTS = [english(number) for number in range(30)] + ["Zebra-striped kangaroos!"]
 @pytest.fixture(scope="module")
 def table(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("static")
-    (folder / "texts.txt").write_text("\n".join([*TEXTS, *(f"{n} kangaroos watched" for n in range(6))]) + "\n", encoding="utf-8")
+    (folder / "texts.txt").write_text(
+        "\n".join([*TEXTS, *(f"{n} kangaroos watched" for n in range(6))]) + "\n", encoding="utf-8"
+    )
     firth.export(run_folder, folder / "table", to="static", data=folder / "texts.txt", dim=12)
     return folder / "table"
 
