@@ -26,6 +26,8 @@ def prepare(
     byte_fallback: bool = False,
     word_split: str = "words",
     tokenizer: AnyPath | None = None,
+    dictionary: AnyPath | None = None,
+    segmenter: str = "auto",
     format: str = "auto",
     layout: str = "auto",
     column: str = "text",
@@ -48,6 +50,8 @@ def prepare(
         byte_fallback: Whether to encode unknown words as bytes.
         word_split: For ``words``: ``words`` segments the text, ``whitespace`` splits at white space only.
         tokenizer: A tokenizer to use instead of learning one.
+        dictionary: A file with a word per line that the Chinese segmenter keeps whole. It is stored with the corpus and its models.
+        segmenter: For scripts without spaces: ``auto`` takes what is installed (Sudachi, ICU), ``icu`` only ICU, ``none`` none.
         format: ``txt``, ``jsonl``, ``csv``, ``tsv`` or ``parquet``; ``auto`` decides by the file name.
         layout: Of txt: ``file`` (one document), ``blank`` (blank lines between documents), ``line`` (a document per line).
         column: The column or key that holds the text.
@@ -92,6 +96,8 @@ def prepare(
         workers,
         overwrite,
         progress,
+        optional_path(dictionary),
+        segmenter,
     )
 
 

@@ -59,6 +59,7 @@ def tokens(model: AnyPath, text: str) -> TextTokens:
 def _tokenizer(path: Path) -> tuple[AnyTokens, int]:
     """The tokenizer, and how many marks stand before the words that its owner numbers from 0."""
     from firth.tokenizers.pieces import Pieces
+    from firth.tokenizers.segmentation import Segmentation
     from firth.tokenizers.word_tokens import MARKS, WordTokens, load_tokens
 
     if not path.exists():
@@ -70,7 +71,8 @@ def _tokenizer(path: Path) -> tuple[AnyTokens, int]:
         if rules.kind != "words":
             return Pieces.load(path / "tokenizer"), 0
         words = (path / "tokenizer" / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
-        return WordTokens(words, rules.lowercase, rules.word_split == "whitespace"), len(MARKS)
+        how = Segmentation.load(path / "tokenizer")
+        return WordTokens(words, rules.lowercase, rules.word_split == "whitespace", how), len(MARKS)
     for folder in (path, path / "base"):
         names = ("words.txt", "tokenizer.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
         has_vocabulary = (folder / "vocab.txt").is_file() and not (
@@ -87,19 +89,19 @@ def _tokenizer(path: Path) -> tuple[AnyTokens, int]:
         raise FirthError(
             f"{path}: it reads words letter by letter and has no tokens ({loaded.kind}); name another model"
         )
-    return WordTokens(list(loaded.vectors.words), False, loaded.whitespace_only), len(MARKS)
+    words = list(loaded.vectors.words)
+    return WordTokens(words, False, loaded.whitespace_only, loaded.segmentation), len(MARKS)
 
 
 def _described(found: AnyTokens, text: str, marks: int) -> TextTokens:
     from firth.corpus.loss import measure_loss, pieces_round_trip
     from firth.tokenizers.pieces import Pieces
     from firth.tokenizers.word_tokens import white_spans
-    from firth.tokenizers.words import split_words
 
     round_trip: RoundTrip
     if isinstance(found, Pieces):
         encoding, round_trip = found.encode(text, add_special=False, read_special=False), pieces_round_trip(found)
-        spans, folded = split_words(text), found.lowercase
+        spans, folded = found.segmentation.split(text), found.lowercase
     else:
         known = found
 
@@ -108,7 +110,7 @@ def _described(found: AnyTokens, text: str, marks: int) -> TextTokens:
             return known.decode([number for number in ids if number != known.unk_id])
 
         encoding, round_trip = found.encode(text), back
-        spans, folded = white_spans(text) if found.whitespace_only else split_words(text), found.lowercase
+        spans, folded = white_spans(text) if found.whitespace_only else found.segmentation.split(text), found.lowercase
     rows = [
         Token(
             token=token,

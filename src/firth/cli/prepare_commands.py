@@ -44,6 +44,16 @@ Tokenizer = Annotated[
     Path | None,
     typer.Option(help="Use this tokenizer (folder, tokenizer.json, vocab.txt) instead of learning one."),
 ]
+Dictionary = Annotated[
+    Path | None,
+    typer.Option(
+        help="Words that the Chinese segmenter keeps whole, one per line; they are stored with the corpus and its models."
+    ),
+]
+Segmenter = Annotated[
+    str,
+    typer.Option(help="For scripts without spaces: auto (what is installed: Sudachi, ICU), icu or none."),
+]
 Format = Annotated[str, typer.Option(help="txt, jsonl, csv, tsv or parquet; auto decides by the file name.")]
 Layout = Annotated[
     str,
@@ -96,6 +106,8 @@ def prepare(
     byte_fallback: ByteFallback = False,
     word_split: WordSplit = "words",
     tokenizer: Tokenizer = None,
+    dictionary: Dictionary = None,
+    segmenter: Segmenter = "auto",
     format: Format = "auto",
     layout: Layout = "auto",
     column: Column = "text",
@@ -124,6 +136,8 @@ def prepare(
             byte_fallback=byte_fallback,
             word_split=word_split,
             tokenizer=tokenizer,
+            dictionary=dictionary,
+            segmenter=segmenter,
             format=format,
             layout=layout,
             column=column,

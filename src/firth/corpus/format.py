@@ -64,6 +64,8 @@ class CorpusInfo(Config):
     unsegmented: dict[str, str] = Field(
         default_factory=dict
     )  # scripts without spaces, and by what their words were found
+    dictionary: int = 0  # words of the user for the Chinese segmenter (tokenizer/segmentation.json)
+    simplified: bool = False  # whether it looks up traditional characters by simplified ones
     warnings: list[str] = Field(default_factory=list)
     train: SplitInfo
     heldout: SplitInfo

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Iterator
 from itertools import chain, islice
+from pathlib import Path
 from typing import NamedTuple
 
 from firth.core.config import Config
@@ -22,6 +23,7 @@ class Document(NamedTuple):
 
 MAX_DOCUMENT_CHARS = 1_000_000
 _HEAD_LINES = 2000
+_MAX_WORDS, _MAX_WORD_CHARS = 1_000_000, 100
 _ENDS = (*".!?…\"'”’»」』)）:;：；", *ENDS)
 
 
@@ -218,3 +220,23 @@ def read_texts(path: str, column: str = "text") -> Iterator[str]:
             yield from (line for _, line in numbered_lines(source, "utf-8"))
         else:
             yield from (document.text for document in read_documents([source], ReadingConfig(column=column)))
+
+
+def read_dictionary(path: Path) -> list[str]:
+    """A word a line; what follows white space (jieba's counts and tags) is left out, as are lines that begin with #."""
+    words: list[str] = []
+    for number, line in numbered_lines(find_sources([str(path)], "txt")[0], "utf-8"):
+        word = line.split()[0] if line.split() else ""
+        if not word or word.startswith("#"):
+            continue
+        if len(word) > _MAX_WORD_CHARS:
+            raise FirthError(
+                f"{path}:{number}: a word of more than {_MAX_WORD_CHARS} characters; a dictionary has one word a line"
+            )
+        if len(word) > 1:
+            words.append(word)
+        if len(words) > _MAX_WORDS:
+            raise FirthError(f"{path}: more than {_MAX_WORDS:,} words; keep those that the text has")
+    if not words:
+        raise FirthError(f"{path}: no words of two or more characters in it; write one word a line")
+    return words

@@ -37,7 +37,8 @@ from firth.tasks.network import TaskNetwork
 from firth.tasks.tag import Tag
 from firth.tasks.training import OneExample, Task, predict_items, predict_stream
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.words import has_han, is_border, split_words
+from firth.tokenizers.segmentation import PLAIN, Segmentation
+from firth.tokenizers.words import has_han, is_border
 
 _TASKS: dict[str, Callable[[TaskConfig, TextReader], Task]] = {
     "classify": Classify,
@@ -113,6 +114,10 @@ class TaskModel(Model):
         return self.base.vocab_size
 
     @property
+    def segmentation(self) -> Segmentation:
+        return self.base.segmentation
+
+    @property
     def title(self) -> str:
         return f"{self.config.task} on {self.base.kind}"
 
@@ -172,7 +177,7 @@ class TaskModel(Model):
     def example(self, text: str | Sequence[str]) -> AnyExample:
         """What a user gives as an example of this task."""
         if self.config.task == "tag":
-            return tag_example(text, self.config.characters)
+            return tag_example(text, self.config.characters, self.segmentation)
         pair = list(text) if not isinstance(text, str) else [text]
         wrong = len(pair) not in (1, 2) if self.either else len(pair) != (1 if self._single else 2)
         if wrong or not all(isinstance(part, str) for part in pair):
@@ -379,12 +384,12 @@ def _only(folder: Path) -> Path:
     return files[0] if files else folder
 
 
-def tag_example(text: str | Sequence[str], characters: bool = False) -> TagExample:
+def tag_example(text: str | Sequence[str], characters: bool = False, segmentation: Segmentation = PLAIN) -> TagExample:
     """Words as given, or those found in a text, with their characters in it; Chinese ones singly if so learned."""
     if not isinstance(text, str):
         return TagExample(list(text))
     spans: list[tuple[int, int]] = []
-    for start, end in split_words(text):
+    for start, end in segmentation.split(text):
         singly = characters and has_han(text[start:end])
         for first, last in [(place, place + 1) for place in range(start, end)] if singly else [(start, end)]:
             if spans and spans[-1][1] == first and not is_border(text, first):

@@ -26,8 +26,9 @@ from firth.core.limits import foreign_errors
 from firth.core.types import Encoding
 from firth.tokenizers.foreign import Turn, read_tokenizer
 from firth.tokenizers.published import byte_level_of, enclose_words, sentencepiece_of
+from firth.tokenizers.segmentation import PLAIN, Segmentation
 from firth.tokenizers.sentencepiece import load_sentencepiece
-from firth.tokenizers.words import close_gaps, split_words
+from firth.tokenizers.words import close_gaps
 
 SPECIALS = {
     "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
@@ -77,8 +78,10 @@ def bert_tokenizer(
 class Pieces:
     """A trained tokenizer of any kind, with the roles of its special tokens. Threads may share it."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, segmentation: Segmentation = PLAIN) -> None:
+        """``segmentation``: how ``encode`` finds the words that the pieces belong to."""
         self.backend = tokenizer
+        self.segmentation = segmentation
         self._turn = Turn()
         self.backend.no_truncation()
         self.backend.no_padding()
@@ -214,7 +217,7 @@ class Pieces:
                 start += len(word) + 1
             text = " ".join(text)
         else:
-            spans = split_words(text)
+            spans = self.segmentation.split(text)
         with self.reading(read_special) as backend:
             raw = backend.encode(text, pair, add_special_tokens=add_special)
         ids, tokens, offsets = list(raw.ids), list(raw.tokens), list(raw.offsets)
@@ -228,7 +231,9 @@ class Pieces:
         for segment, (part, found) in enumerate(((text, spans), (pair, None))):
             if part is None:
                 continue
-            starts = np.asarray([start for start, _ in (split_words(part) if found is None else found)], np.int64)
+            starts = np.asarray(
+                [start for start, _ in (self.segmentation.split(part) if found is None else found)], np.int64
+            )
             chosen = (np.asarray(segments) == segment) & (np.asarray(special) == 0)
             # By where a piece ends: some begin with the space before their word.
             words[chosen] = np.maximum(np.searchsorted(starts, offset_array[chosen, 1], side="left") - 1, 0)
@@ -295,6 +300,7 @@ class Pieces:
         elif not self._class_first:
             config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
         write_json(folder / "tokenizer_config.json", config)
+        self.segmentation.save(folder)
 
     @classmethod
     def load(cls, folder: Path) -> "Pieces":
@@ -312,6 +318,7 @@ class Pieces:
         config = data if isinstance(data, dict) else {}
         found = cls._from_file(path, config)
         found._name_roles(config)
+        found.segmentation = Segmentation.load(path.parent)
         return found
 
     def _name_roles(self, config: Mapping[str, object]) -> None:
@@ -357,7 +364,7 @@ def with_class_last(pieces: Pieces) -> Pieces:
         pair=f"$A:0 {sep}:0 $B:1 {sep}:1 {cls}:2",
         special_tokens=[(cls, pieces.cls_id), (sep, pieces.sep_id)],
     )
-    return Pieces(backend)
+    return Pieces(backend, pieces.segmentation)
 
 
 def sentinel(number: int) -> str:
@@ -391,6 +398,6 @@ def with_sentinels(pieces: Pieces, count: int) -> Pieces:
     backend.post_processor = processors.TemplateProcessing(
         single=f"$A:0 {end}:0", pair=f"$A:0 {end}:0 $B:1 {end}:1", special_tokens=[(end, pieces.eos_id)]
     )
-    found = Pieces(backend)
+    found = Pieces(backend, pieces.segmentation)
     assert sentinel_ids(found) == list(range(pieces.vocab_size + count - 1, pieces.vocab_size - 1, -1))
     return found

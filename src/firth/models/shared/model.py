@@ -28,6 +28,7 @@ from firth.models.shared.sentences import (
     SentenceEncoder,
     similarities,
 )
+from firth.tokenizers.segmentation import PLAIN, Segmentation
 
 Found = tuple[str, float]
 
@@ -58,6 +59,7 @@ class Model:
     num_layers: int = 0  # above the token layer
     languages: Sequence[str] = ()  # of source and target, where it translates
     path: Path | None = None  # where it was loaded from
+    _segmentation: Segmentation = PLAIN  # of a model without a tokenizer
     source_len: int | None = None  # tokens of a source that are read, where it was taught so
     pools: tuple[str, ...] = ("mean", "max")  # how ``encode`` may make one vector of a text's tokens
     sentence: SentenceEncoder | None = None  # of a sentence model: how its modules make a vector of a text
@@ -91,6 +93,16 @@ class Model:
     def text_rules(self) -> TokensConfig:
         """How ``prepare`` cuts text for it to be trained further; pieces are cut by its own tokenizer."""
         return TokensConfig()
+
+    @property
+    def segmentation(self) -> Segmentation:
+        """How words are found that no space parts, as in the corpus that it was trained on."""
+        found: Segmentation = getattr(self._tokenizer, "segmentation", self._segmentation)
+        return found
+
+    @property
+    def _tokenizer(self) -> object:
+        return getattr(self, "pieces", None) or getattr(self, "tokens", None)
 
     # -- what there is to know
 

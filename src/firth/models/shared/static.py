@@ -22,8 +22,8 @@ from firth.core.types import Encoding, Inputs, Layers, Network, TextReader
 from firth.models.shared.model import Found, Model, TextLayers, require_pool
 from firth.nn.layers import TokenNetwork
 from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.segmentation import PLAIN, Segmentation
 from firth.tokenizers.word_tokens import white_spans
-from firth.tokenizers.words import split_words
 from firth.vectors.formats import load_vectors
 from firth.vectors.trainer import load_run
 from firth.vectors.word_vectors import WordVectors
@@ -61,10 +61,12 @@ class Lookup(TokenNetwork):
         return torch.where(late[:, :, None], rows, hidden)
 
 
-def words_of(text: str | list[str], whitespace_only: bool = False) -> tuple[list[str], NDArray[np.int64]]:
+def words_of(
+    text: str | list[str], whitespace_only: bool = False, segmentation: Segmentation = PLAIN
+) -> tuple[list[str], NDArray[np.int64]]:
     """The words of a text (or those given) with their characters in it; given ones as if a space stood between."""
     if not isinstance(text, list):
-        spans = white_spans(text) if whitespace_only else split_words(text)
+        spans = white_spans(text) if whitespace_only else segmentation.split(text)
         return [text[start:end] for start, end in spans], np.asarray(spans, np.int64).reshape(-1, 2)
     ends = np.cumsum([len(word) + 1 for word in text]) - 1 if text else np.zeros(0, np.int64)
     starts = ends - np.asarray([len(word) for word in text], np.int64)
@@ -77,8 +79,15 @@ class StaticModel(Model):
     kind = "static vectors"
     spec_name = "word2vec"
 
-    def __init__(self, vectors: WordVectors, whitespace_only: bool = False, pieces: Pieces | None = None) -> None:
-        """``whitespace_only`` or ``pieces``: texts are parted as those that the vectors were learned from."""
+    def __init__(
+        self,
+        vectors: WordVectors,
+        whitespace_only: bool = False,
+        pieces: Pieces | None = None,
+        segmentation: Segmentation = PLAIN,
+    ) -> None:
+        """``whitespace_only``, ``pieces``, ``segmentation``: texts are parted as those that the vectors were learned from."""
+        self._segmentation = segmentation
         self.vectors, self.whitespace_only, self.pieces = vectors, whitespace_only, pieces
         self.dim = vectors.dim
 
@@ -87,7 +96,7 @@ class StaticModel(Model):
         if self.pieces is not None:
             found = self.pieces.encode(text, add_special=False, read_special=False)
             return found.tokens, found.offsets, found.words
-        words, offsets = words_of(text, self.whitespace_only)
+        words, offsets = words_of(text, self.whitespace_only, self.segmentation)
         return words, offsets, np.arange(len(words))
 
     @property
@@ -228,7 +237,8 @@ def load_static(path: Path) -> StaticModel:
     if not path.is_dir():
         return StaticModel(load_vectors(path))
     pieces = Pieces.load(path) if (path / "tokenizer.json").is_file() else None
-    return StaticModel(load_run(path), Run.open(path).record.word_split == "whitespace", pieces)
+    whitespace_only = Run.open(path).record.word_split == "whitespace"
+    return StaticModel(load_run(path), whitespace_only, pieces, Segmentation.load(path))
 
 
 _SHIFT = 32
