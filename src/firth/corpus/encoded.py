@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from firth.core.config import Config
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.scripts import find_words
 from firth.tokenizers.segmentation import PLAIN, Segmentation
-from firth.tokenizers.words import split_sentences
+from firth.tokenizers.words import find_words, split_sentences
 
 
 @dataclass(frozen=True)

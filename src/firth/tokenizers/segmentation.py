@@ -22,8 +22,19 @@ from pydantic import Field
 from firth.core.config import Config
 from firth.core.errors import FirthError, import_extra
 from firth.core.files import read_json, write_json
-from firth.tokenizers.scripts import CLUSTERED, KANA, VOICED, WORD, find_word_spans, has_unspaced, ways_without_spaces
-from firth.tokenizers.words import cut, has_han, is_chinese, lacks_spaces
+from firth.tokenizers.words import (
+    CLUSTERED,
+    KANA,
+    VOICED,
+    WORD,
+    cut,
+    find_word_spans,
+    has_han,
+    has_unspaced,
+    is_chinese,
+    lacks_spaces,
+    ways_without_spaces,
+)
 
 FILE = "segmentation.json"
 SEGMENTERS = ("auto", "icu", "none")
