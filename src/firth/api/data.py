@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from firth.corpus.images import ImagesInfo
     from firth.corpus.loss import RoundTrip
     from firth.corpus.pairs import PairsInfo
+    from firth.models.shared.model import Model
     from firth.tokenizers.word_tokens import AnyTokens
 
 
@@ -296,15 +297,29 @@ def _tokenizer(path: Path) -> tuple[AnyTokens, int]:
             return load_tokens(folder), 0
     if path.name in ("tokenizer.json", "vocab.txt"):
         return Pieces.load(path), 0
-    from firth.models.shared.static import StaticModel
-
     loaded = load(path)
-    if not isinstance(loaded, StaticModel):
+    if "tokens" not in loaded.abilities:
         raise FirthError(
             f"{path}: it reads words letter by letter and has no tokens ({loaded.kind}); name another model"
         )
-    words = list(loaded.vectors.words)
-    return WordTokens(words, False, loaded.whitespace_only, loaded.segmentation), len(MARKS)
+    return model_tokens(loaded)
+
+
+def tokens_of(model: Model, text: str) -> TextTokens:
+    """The same for a loaded model that has tokens (``tokens`` is among its abilities)."""
+    found, marks = model_tokens(model)
+    return _described(found, text, marks)
+
+
+def model_tokens(model: Model) -> tuple[AnyTokens, int]:
+    """What cuts texts for a loaded model, and how many marks stand before the words that it numbers from 0."""
+    from firth.models.shared.static import StaticModel
+    from firth.tokenizers.word_tokens import MARKS
+
+    found = model.tokenizer
+    assert found is not None
+    base = getattr(model, "base", model)
+    return found, len(MARKS) if isinstance(base, StaticModel) and base.pieces is None else 0
 
 
 def _described(found: AnyTokens, text: str, marks: int) -> TextTokens:

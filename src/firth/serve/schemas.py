@@ -142,6 +142,10 @@ class Attend(Body):
     second: Text | None = None
 
 
+class ShowTokens(Body):
+    text: Text
+
+
 class ReadLayers(Body):
     text: Text
 

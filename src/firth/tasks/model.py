@@ -35,6 +35,8 @@ from firth.tasks.tag import Tag
 from firth.tasks.training import OneExample, Task, predict_items, predict_stream
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.segmentation import PLAIN, Segmentation
+from firth.tokenizers.unknown import READ
+from firth.tokenizers.word_tokens import AnyTokens
 from firth.tokenizers.words import has_han, is_border
 
 _TASKS: dict[str, Callable[[TaskConfig, TextReader], Task]] = {
@@ -115,6 +117,10 @@ class TaskModel(Model):
         return self.base.segmentation
 
     @property
+    def tokenizer(self) -> AnyTokens | None:
+        return self.base.tokenizer
+
+    @property
     def title(self) -> str:
         return f"{self.config.task} on {self.base.kind}"
 
@@ -154,6 +160,21 @@ class TaskModel(Model):
                 parameter.mul_(factor)
 
     # -- predicting
+
+    @property
+    def unknown_limit(self) -> float:  # type: ignore[override]
+        return self.base.unknown_limit
+
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        return self.base.unknown_share(texts)
+
+    def tally_unknown(self, text: str) -> float:
+        """The share of a text that is unknown, counted for the warning of a command as well."""
+        share = self.unknown_share([text])
+        words = max(len(text.split()), 1)
+        READ.tokens, READ.unknown = READ.tokens + words, READ.unknown + round(share * words)
+        READ.limit = self.unknown_limit
+        return round(share, 4)
 
     def predict(self, texts: str | Sequence[str | Sequence[str]]) -> list[Prediction]:
         """A dictionary for each text: label and probabilities; words, tags and entities; or answer, place and best.

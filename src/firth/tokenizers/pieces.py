@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +27,7 @@ from firth.tokenizers.foreign import Turn, read_tokenizer
 from firth.tokenizers.published import byte_level_of, enclose_words, sentencepiece_of
 from firth.tokenizers.segmentation import PLAIN, Segmentation
 from firth.tokenizers.sentencepiece import load_sentencepiece
+from firth.tokenizers.unknown import READ, sample_texts
 from firth.tokenizers.words import close_gaps
 
 SPECIALS = {
@@ -81,6 +82,7 @@ class Pieces:
         """``segmentation``: how ``encode`` finds the words that the pieces belong to."""
         self.backend = tokenizer
         self.segmentation = segmentation
+        self._known_chars: dict[str, bool] = {}
         self._turn = Turn()
         self.backend.no_truncation()
         self.backend.no_padding()
@@ -225,6 +227,7 @@ class Pieces:
             ids, tokens, offsets, segments, special = self._bytes_for_unknown(
                 text, pair, ids, tokens, offsets, segments, special
             )
+        READ.add(ids, self.unk_id)
         offset_array = np.asarray(offsets, np.int64).reshape(-1, 2)
         words = np.full(len(ids), -1, np.int64)
         for segment, (part, found) in enumerate(((text, spans), (pair, None))):
@@ -244,7 +247,32 @@ class Pieces:
             return [self.encode(text, add_special=False, read_special=False).ids for text in texts]
         self.backend.encode_special_tokens = True
         found = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [np.asarray(one.ids, np.int64) for one in found]
+        ids = [np.asarray(one.ids, np.int64) for one in found]
+        for one in ids:
+            READ.add(one, self.unk_id)
+        return ids
+
+    def unknown_share(self, texts: Iterable[str]) -> float:
+        """Of the tokens of a sample of the texts. Texts whose characters are all known are not cut into tokens."""
+        if self.unk_id is None or self.byte_ids is not None:
+            return 0.0
+        unknown = total = 0
+        for text in sample_texts(texts):
+            if all(map(self._knows, set(text))):
+                total += len(text)  # more than it has tokens; a text beside it that is unknown counts less
+                continue
+            with self.reading(special=False) as backend:
+                ids = backend.encode(text, add_special_tokens=False).ids
+            unknown, total = unknown + ids.count(self.unk_id), total + len(ids)
+        return unknown / max(total, 1)
+
+    def _knows(self, char: str) -> bool:
+        """Whether no word has an unknown token because of this character: it is known at a word's beginning and inside."""
+        if char not in self._known_chars:
+            with self.reading(special=False) as backend:
+                ids = backend.encode(f"{char} e{char}", add_special_tokens=False).ids
+            self._known_chars[char] = self.unk_id not in ids
+        return self._known_chars[char]
 
     def _bytes_for_unknown(self, text: str, pair: str | None, *columns: list[Any]) -> tuple[list[Any], ...]:
         """Replaces [UNK] by the bytes of the unknown text, so that nothing is lost."""

@@ -4,6 +4,7 @@
 """
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from firth.core.files import read_json, write_json, write_text
 from firth.core.types import Encoding
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.segmentation import PLAIN, Segmentation
+from firth.tokenizers.unknown import READ, UNKNOWN_WORDS, sample_texts
 from firth.tokenizers.words import has_han, has_unspaced
 
 MARKS = ["<unk>", "<eos>"]
@@ -72,9 +74,15 @@ class WordTokens:
             found = [text[start:end] for start, end in spans]
         words = [word.lower() for word in found] if self.lowercase else list(found)
         ids = self.numbers(words)
+        READ.add(ids, self.unk_id, UNKNOWN_WORDS)
         offsets = np.asarray(spans, np.int64).reshape(-1, 2)
         tokens = [self.tokens[number] for number in ids.tolist()]
         return Encoding(ids, offsets, np.arange(len(ids)), tokens, np.zeros(len(ids), np.int64))
+
+    def unknown_share(self, texts: Iterable[str]) -> float:
+        """Of the words of a sample of the texts."""
+        found = [number for text in sample_texts(texts) for number in self.encode(text).ids.tolist()]
+        return found.count(self.unk_id) / max(len(found), 1)
 
     def decode(self, ids: list[int]) -> str:
         """The words with spaces between them, but not in scripts that have none; ``<eos>`` is left out."""

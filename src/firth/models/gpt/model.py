@@ -141,6 +141,7 @@ class DecoderModel(Model):
             pad_id=self.eos_id,
             summary="last",
             joins_pairs=True,
+            unk_id=pieces.unk_id,
         )
 
     def ids(self, text: str) -> NDArray[np.int64]:

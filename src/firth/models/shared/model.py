@@ -33,7 +33,10 @@ from firth.models.shared.sentences import (
     read_sentence_modules,
     similarities,
 )
+from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.segmentation import PLAIN, Segmentation
+from firth.tokenizers.unknown import UNKNOWN_PIECES
+from firth.tokenizers.word_tokens import AnyTokens, WordTokens
 
 Found = tuple[str, float]
 
@@ -51,6 +54,7 @@ ABILITIES = (
     "context",
     "attention",
     "alignment",
+    "tokens",
 )
 """All that can be asked of some model."""
 
@@ -102,19 +106,26 @@ class Model:
     @property
     def segmentation(self) -> Segmentation:
         """How words are found that no space parts, as in the corpus that it was trained on."""
-        found: Segmentation = getattr(self._tokenizer, "segmentation", self._segmentation)
-        return found
+        return self._segmentation if self.tokenizer is None else self.tokenizer.segmentation
 
     @property
-    def _tokenizer(self) -> object:
-        return getattr(self, "pieces", None) or getattr(self, "tokens", None)
+    def tokenizer(self) -> AnyTokens | None:
+        """What cuts texts into tokens; none for a model that spells words or counts them."""
+        found = getattr(self, "pieces", None) or getattr(self, "tokens", None)
+        return found if isinstance(found, Pieces | WordTokens) else None
+
+    unknown_limit: float = UNKNOWN_PIECES  # the share of unknown tokens from which on a warning is given
+
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        """How much of a sample of these texts is unknown to its tokenizer; 0 for a model that spells every word."""
+        return 0.0 if self.tokenizer is None else self.tokenizer.unknown_share(texts)
 
     # -- what there is to know
 
     @property
     def abilities(self) -> list[str]:
         """What can be asked of it, in the order of ``ABILITIES``."""
-        mine = self._abilities()
+        mine = self._abilities() | ({"tokens"} if self.tokenizer is not None else set())
         return [ability for ability in ABILITIES if ability in mine]
 
     def _abilities(self) -> set[str]:

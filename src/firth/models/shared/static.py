@@ -4,7 +4,7 @@ B batch, T tokens, D width, V words.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,10 +23,13 @@ from firth.models.shared.model import Found, Model, TextLayers, require_pool
 from firth.nn.layers import TokenNetwork
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.segmentation import PLAIN, Segmentation
-from firth.tokenizers.word_tokens import white_spans
+from firth.tokenizers.unknown import READ, UNKNOWN_WORDS, sample_texts, word_share
+from firth.tokenizers.word_tokens import AnyTokens, WordTokens, white_spans
 from firth.vectors.formats import load_vectors
 from firth.vectors.trainer import load_run
 from firth.vectors.word_vectors import WordVectors
+
+_UNKNOWN = 1  # the number of words without a row
 
 
 class Lookup(TokenNetwork):
@@ -78,6 +81,7 @@ class StaticModel(Model):
 
     kind = "static vectors"
     spec_name = "word2vec"
+    unknown_limit = UNKNOWN_WORDS
 
     def __init__(
         self,
@@ -88,6 +92,7 @@ class StaticModel(Model):
     ) -> None:
         """``whitespace_only``, ``pieces``, ``segmentation``: texts are parted as those that the vectors were learned from."""
         self._segmentation = segmentation
+        self._words: WordTokens | None = None
         self.vectors, self.whitespace_only, self.pieces = vectors, whitespace_only, pieces
         self.dim = vectors.dim
 
@@ -109,6 +114,19 @@ class StaticModel(Model):
 
     def _abilities(self) -> set[str]:
         return super()._abilities() | {"nearest", "analogy"}
+
+    @property
+    def tokenizer(self) -> AnyTokens:
+        """Its words as tokens, numbered as its vectors are, after two marks."""
+        if self.pieces is not None:
+            return self.pieces
+        if self._words is None:
+            self._words = WordTokens(list(self.vectors.words), False, self.whitespace_only, self._segmentation)
+        return self._words
+
+    @property
+    def segmentation(self) -> Segmentation:
+        return self._segmentation if self.pieces is None else self.pieces.segmentation
 
     def _row(self, word: str) -> NDArray[np.float32] | None:
         """The word's vector as it is written, else in lower case, else made of its n-grams."""
@@ -141,16 +159,17 @@ class StaticModel(Model):
                 if form in numbers:
                     return numbers[form]
             if known.subwords is None:
-                return 1
+                return _UNKNOWN
             numbers[word] = module.add(known[word])
             return numbers[word]
 
         def tokenize(text: str | list[str]) -> Encoding:
             words, offsets, places = self._cut(text)
             ids = np.asarray([number_of(word) for word in words], np.int64)
+            READ.add(ids, _UNKNOWN, UNKNOWN_WORDS)
             return Encoding(ids, offsets, places, words, np.zeros(len(words), np.int64))
 
-        return TextReader(self.kind, module, tokenize, self.dim, num_layers=1, max_len=None)
+        return TextReader(self.kind, module, tokenize, self.dim, num_layers=1, max_len=None, unk_id=_UNKNOWN)
 
     def _encode_texts(self, texts: list[str], layer: int, pool: str) -> NDArray[np.float32]:
         """The mean (or largest) of the vectors of the known words of each text."""
@@ -164,6 +183,12 @@ class StaticModel(Model):
             if rows:
                 found[place] = np.mean(rows, axis=0) if pool == "mean" else np.max(rows, axis=0)
         return found
+
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        if self.vectors.subwords is not None:
+            return 0.0
+        words = [word for text in sample_texts(texts) for word in self._cut(text)[0]]
+        return word_share(words, lambda word: word in self.vectors or word.lower() in self.vectors)
 
     def nearest(self, word: str, top: int = 10) -> list[Found]:
         return self.vectors.nearest(word, top)
@@ -216,10 +241,11 @@ class ScratchModel(Model):
 
         def tokenize(text: str | list[str]) -> Encoding:
             words, offsets = words_of(text)
-            ids = np.asarray([numbers.get(word.lower(), 1) for word in words], np.int64)
+            ids = np.asarray([numbers.get(word.lower(), _UNKNOWN) for word in words], np.int64)
+            READ.add(ids, _UNKNOWN, UNKNOWN_WORDS)
             return Encoding(ids, offsets, np.arange(len(words)), words, np.zeros(len(words), np.int64))
 
-        return TextReader(self.kind, Lookup(table), tokenize, self.dim, num_layers=1, max_len=None)
+        return TextReader(self.kind, Lookup(table), tokenize, self.dim, num_layers=1, max_len=None, unk_id=_UNKNOWN)
 
     def save(self, folder: Path) -> None:
         write_json(folder / _FILE, {"dim": self.dim, "seed": self.seed, "words": self.words})

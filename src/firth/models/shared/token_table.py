@@ -127,6 +127,7 @@ class TokenTableModel(Model):
             max_len=None,
             pad_id=pieces.pad_id or 0,
             tokenize_all=self.token_ids,
+            unk_id=pieces.unk_id,
         )
 
     def save(self, folder: Path, more: Mapping[str, object] | None = None) -> None:

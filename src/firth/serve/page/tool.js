@@ -67,7 +67,7 @@ export class Tool {
     try {
       const answer = await ask(this.spec.route, body, asked.signal);
       this.answered = true;
-      this.output.replaceChildren();
+      this.output.replaceChildren(...(answer.warning ? [make("p", { class: "note warning" }, answer.warning)] : []));
       const part = this.spec.show(answer, values, this);
       this.output.append(copyBar(this.spec.route, body, this.spec.library?.(values, this.model)));
       if (part) this.output.append(part);

@@ -9,7 +9,8 @@ import { generate } from "./generate.js";
 import { layers } from "./layers.js";
 import { runs } from "./runs.js";
 import { tag } from "./tag.js";
+import { tokens } from "./tokens.js";
 import { translate } from "./translate.js";
 import { words } from "./words.js";
 
-export const TABS = [words, fill, context, attention, generate, translate, classify, tag, answer, layers, runs];
+export const TABS = [words, fill, context, attention, generate, translate, classify, tag, answer, tokens, layers, runs];

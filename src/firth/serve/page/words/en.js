@@ -19,6 +19,7 @@ export const en = {
   "tab.classify": "Classify",
   "tab.tag": "Tag",
   "tab.answer": "Answer",
+  "tab.tokens": "Tokens",
   "tab.layers": "Layers",
   "tab.runs": "Runs",
 
@@ -129,6 +130,18 @@ export const en = {
   "classify.hint": "The labels and their probabilities appear here.",
   "classify.labels": "Labels with their probabilities",
   "classify.score": "Score",
+
+  "tokens.lead": "How a model cuts a text, and what it does not know.",
+  "tokens.text": "Text",
+  "tokens.go": "Cut",
+  "tokens.hint": "The tokens appear here, those of a word in one colour.",
+  "tokens.token": "Token",
+  "tokens.id": "Number",
+  "tokens.place": "Characters",
+  "tokens.word": "Word",
+  "tokens.unknown": "unknown",
+  "tokens.counts": "{tokens} tokens of {words} words; {unknown} unknown, {lost} characters lost",
+  "tokens.back": "What the tokens spell: {back}",
 
   "tag.lead": "Names and other stretches, found and coloured by a fine-tuned model.",
   "tag.input": "Text",

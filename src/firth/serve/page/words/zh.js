@@ -19,6 +19,7 @@ export const zh = {
   "tab.classify": "分类",
   "tab.tag": "标注",
   "tab.answer": "问答",
+  "tab.tokens": "词元",
   "tab.layers": "层",
   "tab.runs": "训练记录",
 
@@ -128,6 +129,18 @@ export const zh = {
   "classify.hint": "标签及其概率会显示在这里。",
   "classify.labels": "标签及其概率",
   "classify.score": "得分",
+
+  "tokens.lead": "模型怎样切分一段文本，哪些内容它不认识。",
+  "tokens.text": "文本",
+  "tokens.go": "切分",
+  "tokens.hint": "词元会显示在这里，同一个词的词元颜色相同。",
+  "tokens.token": "词元",
+  "tokens.id": "编号",
+  "tokens.place": "字符位置",
+  "tokens.word": "词",
+  "tokens.unknown": "未知",
+  "tokens.counts": "{words} 个词，{tokens} 个词元；其中 {unknown} 个未知，丢失 {lost} 个字符",
+  "tokens.back": "由词元还原的文本：{back}",
 
   "tag.lead": "微调后的模型找出名称等片段，并标上颜色。",
   "tag.input": "文本",
