@@ -14,7 +14,20 @@ import pytest
 from browser_reader import Reader
 
 Visit = Callable[..., Reader]
-TABS = ["words", "fill", "context", "attention", "generate", "translate", "classify", "tag", "answer", "tokens", "layers", "runs"]
+TABS = [
+    "words",
+    "fill",
+    "context",
+    "attention",
+    "generate",
+    "translate",
+    "classify",
+    "tag",
+    "answer",
+    "tokens",
+    "layers",
+    "runs",
+]
 TOKEN = "a-long-secret"
 SLIPS = re.compile(r"\b(false|true|null|undefined|NaN|\[object)\b")  # of a script that shows what it should not
 

@@ -45,7 +45,7 @@ def prepare(
     """Tokenizes raw text into a corpus for pre-training.
 
     Args:
-        inputs: Files, folders or globs: txt, jsonl, csv, tsv, parquet, also compressed.
+        inputs: Files, folders or globs: txt, jsonl, csv, tsv, parquet, arrow (folders of ``datasets``), docx, pdf, tar; also compressed.
         out: The new corpus folder.
         tokens: ``wordpiece``, ``bpe``, ``unigram``, ``words`` or ``characters``.
         vocab_size: The number of subwords to learn; with ``words`` every word is kept.
@@ -56,7 +56,7 @@ def prepare(
         tokenizer: A tokenizer to use instead of learning one.
         dictionary: A file with a word per line that the Chinese segmenter keeps whole. It is stored with the corpus and its models.
         segmenter: For scripts without spaces: ``auto`` takes what is installed (Sudachi, ICU), ``icu`` only ICU, ``none`` none.
-        format: ``txt``, ``jsonl``, ``csv``, ``tsv`` or ``parquet``; ``auto`` decides by the file name.
+        format: ``txt``, ``jsonl``, ``csv``, ``tsv``, ``parquet``, ``arrow``, ``docx``, ``pdf`` or ``tar``; ``auto`` decides by the file name.
         layout: Of txt: ``file`` (one document), ``blank`` (blank lines between documents), ``line`` (a document per line).
         column: The column or key that holds the text.
         encoding: The encoding of the files.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Inputs = Annotated[
     list[str],
     typer.Argument(
-        help="Text files, folders or globs (txt, jsonl, csv, tsv, parquet; also .gz, .zst and .zip), or - for standard input."
+        help="Text files, folders or globs (txt, jsonl, csv, tsv, parquet, docx, pdf, tar, folders of datasets; also .gz, .zst and .zip), or - for standard input."
     ),
 ]
 PairInputs = Annotated[
@@ -54,7 +54,9 @@ Segmenter = Annotated[
     str,
     typer.Option(help="For scripts without spaces: auto (what is installed: Sudachi, ICU), icu or none."),
 ]
-Format = Annotated[str, typer.Option(help="txt, jsonl, csv, tsv or parquet; auto decides by the file name.")]
+Format = Annotated[
+    str, typer.Option(help="txt, jsonl, csv, tsv, parquet, arrow, docx, pdf or tar; auto decides by the file name.")
+]
 Layout = Annotated[
     str,
     typer.Option(

@@ -203,7 +203,8 @@ class _Job:
         self.sample = Sample()
         self.total_bytes = sum(source.size for source in sources)
         self.unpacked_bytes = sum(
-            source.size * (4 if source.packing or source.format == "parquet" else 1) for source in sources
+            source.size * (4 if source.packing or source.format in ("parquet", "docx", "pdf") else 1)
+            for source in sources
         )
 
     def documents(self) -> Iterator[Document]:
@@ -302,7 +303,9 @@ class _Job:
 
     def _run_parts(self, folder: Path, make: Callable[[int, Block], None], num_workers: int) -> int:
         pending: set[Future[None]] = set()
-        number = done = 0
+        number = 0
+        for source in self.sources:
+            source.meter.done = False
         with ThreadPoolExecutor(num_workers) as pool:
             try:
                 for number, block in enumerate(self.blocks(), 1):
@@ -310,7 +313,7 @@ class _Job:
                         pending.add(pool.submit(make, number - 1, block))
                     while len(pending) > num_workers:
                         pending = _finish(pending)
-                    done += sum(map(len, block.texts))
+                    done = sum(source.meter.place(source.size) for source in self.sources)
                     self.progress({"event": "block", "bytes": done, "total": self.total_bytes})
                 while pending:
                     pending = _finish(pending)

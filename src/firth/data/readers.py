@@ -1,13 +1,14 @@
-"""Reads text files, jsonl, csv, tsv and parquet as a stream of documents, or as single texts (``read_texts``)."""
+"""Reads text files, jsonl, csv, tsv, parquet, arrow, docx, pdf and tar as a stream of documents, or as single texts (``read_texts``)."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
+from firth.data.containers import arrow_batches, read_docx, read_pdf, read_tar
 from firth.data.sources import MAX_LINE_CHARS, Source, find_sources, numbered_lines, seekable, text_blocks
 from firth.data.tables import NUM_SNIFFED, find_delimiter, json_values
 from firth.tokenizers.words import ENDS, whole_characters
@@ -172,20 +173,63 @@ def _parquet(source: Source, config: ReadingConfig) -> Iterator[Document]:
                 raise FirthError(
                     f"{source.name}: no column '{config.column}': {nearest(config.column, names)}; choose with --column"
                 )
+            read = 0
             for batch in file.iter_batches(batch_size=64, columns=[config.column]):
-                for value in batch.column(0).to_pylist():
-                    if value is not None and not isinstance(value, str):
-                        raise FirthError(
-                            f"{source.name}: column '{config.column}' is not a string but {type(value).__name__}; choose another --column"
-                        )
-                    if value and value.strip():
-                        yield Document(value)
+                read += batch.num_rows
+                source.meter.share = read / max(file.metadata.num_rows, 1)
+                yield from _strings(source, config.column, batch.column(0).to_pylist())
     except UnicodeDecodeError:
         raise FirthError(f"{source.name}: column '{config.column}' is not UTF-8 text; write the file again") from None
     except (pyarrow.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise FirthError(f"{source.name}: not a complete parquet file ({error}); copy it again") from None
+
+
+def _strings(source: Source, column: str, values: Iterable[object]) -> Iterator[Document]:
+    for value in values:
+        if value is not None and not isinstance(value, str):
+            raise FirthError(
+                f"{source.name}: column '{column}' is not a string but {type(value).__name__}; choose another --column"
+            )
+        if value and value.strip():
+            yield Document(value)
+
+
+def _arrow(source: Source, config: ReadingConfig) -> Iterator[Document]:
+    try:
+        for batch in arrow_batches(source, [config.column]):
+            yield from _strings(source, config.column, batch.column(0).to_pylist())
+    except UnicodeDecodeError:
+        raise FirthError(f"{source.name}: column '{config.column}' is not UTF-8 text; write the file again") from None
+
+
+def _docx(source: Source, config: ReadingConfig) -> Iterator[Document]:
+    text = whole_characters(read_docx(source))
+    if text.strip():
+        yield Document(text)
+
+
+def _pdf(source: Source, config: ReadingConfig) -> Iterator[Document]:
+    yield from _bounded(f"{whole_characters(page)}\n" for page in read_pdf(source))
+
+
+def _tar(source: Source, config: ReadingConfig) -> Iterator[Document]:
+    for text in read_tar(source, config.column, config.encoding):
+        if text.strip():
+            yield Document(whole_characters(text))
+
+
+_READERS: dict[str, Callable[[Source, ReadingConfig], Iterator[Document]]] = {
+    "jsonl": _jsonl,
+    "csv": _table,
+    "tsv": _table,
+    "parquet": _parquet,
+    "arrow": _arrow,
+    "docx": _docx,
+    "pdf": _pdf,
+    "tar": _tar,
+}
 
 
 def read_documents(sources: list[Source], config: ReadingConfig) -> Iterator[Document]:
@@ -206,9 +250,7 @@ def _each(sources: list[Source], config: ReadingConfig, num_texts: int) -> Itera
             layout = config.layout if config.layout != "auto" else detect_layout(source, config.encoding, num_texts)
             yield from _txt(source, config, layout)
         else:
-            yield from {"jsonl": _jsonl, "csv": _table, "tsv": _table, "parquet": _parquet}[source.format](
-                source, config
-            )
+            yield from _READERS[source.format](source, config)
 
 
 def read_texts(path: str, column: str = "text") -> Iterator[str]:

@@ -17,7 +17,6 @@ from firth.core.errors import FirthError, nearest
 from firth.core.run import Run, RunRecord
 from firth.corpus.pairs import corpus_info
 from firth.serve.guard import Problem
-from firth.tokenizers.unknown import unknown_warning
 from firth.training.checkpoints import read_history
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class Served:
 
     def warning(self, texts: Sequence[str]) -> str | None:
         """A sentence where these texts are largely unknown to the model."""
-        return unknown_warning(self.model.unknown_share(texts), self.model.unknown_limit)
+        return self.model.unknown_warning(texts)
 
 
 class ServedModels:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import firth
@@ -113,6 +113,7 @@ texts = st.text(
 )
 
 
+@settings(deadline=None)
 @given(texts)
 def test_words_hold_everything_but_white_space(text: str) -> None:
     for how in (EVERY, EVERY.replace(kanji=True)):
@@ -126,6 +127,7 @@ def test_words_hold_everything_but_white_space(text: str) -> None:
 sentences = [sentence.replace(" ", "") for some in SEGMENTED.values() for sentence in some]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([*sentences, "plain. ", "Oh! ", "12", "。", "「", " "]), max_size=12).map("".join))
 def test_a_sentence_alone_has_the_words_that_it_has_in_its_text(text: str) -> None:
     how = EVERY.replace(segmenters={**EVERY.segmenters, "Japanese": "icu"})

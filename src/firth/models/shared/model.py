@@ -35,7 +35,7 @@ from firth.models.shared.sentences import (
 )
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.segmentation import PLAIN, Segmentation
-from firth.tokenizers.unknown import UNKNOWN_PIECES
+from firth.tokenizers.unknown import UNKNOWN_PIECES, unknown_warning
 from firth.tokenizers.word_tokens import AnyTokens, WordTokens
 
 Found = tuple[str, float]
@@ -119,6 +119,10 @@ class Model:
     def unknown_share(self, texts: Sequence[str]) -> float:
         """How much of a sample of these texts is unknown to its tokenizer; 0 for a model that spells every word."""
         return 0.0 if self.tokenizer is None else self.tokenizer.unknown_share(texts)
+
+    def unknown_warning(self, texts: Sequence[str]) -> str | None:
+        """A sentence where more than ``unknown_limit`` of these texts is unknown."""
+        return unknown_warning(self.unknown_share(texts), self.unknown_limit)
 
     # -- what there is to know
 
