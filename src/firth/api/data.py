@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from firth.corpus.loss import RoundTrip
     from firth.corpus.pairs import PairsInfo
     from firth.models.shared.model import Model
+    from firth.tokenizers.new_words import NewWord
     from firth.tokenizers.word_tokens import AnyTokens
 
 
@@ -226,6 +227,55 @@ def prepare_images(
         overwrite,
         progress,
     )
+
+
+def new_words(
+    source: AnyPath | Sequence[AnyPath],
+    *,
+    min_count: int = 5,
+    max_len: int = 4,
+    column: str = "text",
+) -> list[NewWord]:
+    """Proposes words that a Chinese text has and the segmenter does not know, the best first; for ``prepare(dictionary=)``.
+
+    Args:
+        source: A corpus, or text files as for ``prepare``.
+        min_count: How often a word must occur.
+        max_len: The most characters of a word.
+        column: The column or key that holds the text of tables.
+
+    Example::
+
+        [found.word for found in firth.new_words("corpora/news")[:20]]
+    """
+    from firth.corpus.format import Corpus
+    from firth.data.readers import ReadingConfig, read_documents
+    from firth.data.sources import find_sources
+    from firth.tokenizers.new_words import propose_words
+    from firth.tokenizers.segmentation import PLAIN, Segmentation
+    from firth.tokenizers.words import has_han
+
+    if min_count < 2 or not 2 <= max_len <= 8:
+        raise FirthError("min_count is at least 2, max_len from 2 to 8: choose others")
+    paths = as_paths(source)
+    how, seen = PLAIN, False
+    if len(paths) == 1 and (Path(paths[0]) / "corpus.json").is_file():
+        corpus = Corpus.open(Path(paths[0]))
+        how = Segmentation.load(corpus.folder / "tokenizer")
+        texts = corpus.texts()
+    else:
+        texts = (one.text for one in read_documents(find_sources(paths), ReadingConfig(column=column)))
+
+    def noted() -> Iterator[str]:
+        nonlocal seen
+        for text in texts:
+            seen = seen or has_han(text)
+            yield text
+
+    found = propose_words(noted(), how, min_count, max_len)
+    if not seen:
+        raise FirthError(f"{paths[0]}: no Chinese in it, so there are no words to find; name a Chinese text or corpus")
+    return found
 
 
 class Token(TypedDict):
