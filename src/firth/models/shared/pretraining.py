@@ -83,6 +83,7 @@ class Pretraining:
         "tokenizer.json",
         "tokenizer_config.json",
         "vocab.txt",
+        "segmentation.json",
     )
     uses: tuple[str, ...] = (  # the next commands, for the report
         'fill {name} "A sentence with a [MASK] in it."',
