@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from firth.api.data import new_words as new_words
     from firth.api.data import prepare as prepare
     from firth.api.data import prepare_images as prepare_images
     from firth.api.data import prepare_pairs as prepare_pairs
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 _MODULES = {  # where each public name is defined; it is loaded when it is asked for
-    "api.data": ("prepare", "prepare_images", "prepare_pairs", "tokens"),
+    "api.data": ("new_words", "prepare", "prepare_images", "prepare_pairs", "tokens"),
     "api.estimators": ("Classifier", "Tagger"),
     "api.evaluating": ("compare", "evaluate", "probe"),
     "api.exporting": ("export",),
