@@ -180,11 +180,13 @@ def test_passages_hold_everything_and_overlap() -> None:
     assert cut_passages("   \n ", None, 10, 1) == []
 
 
-def test_rank_fusion() -> None:
-    found = dict(fuse([5, 7], [7, 9], 0.25))
-    assert found == pytest.approx({5: 0.75 / 61, 7: 0.75 / 62 + 0.25 / 61, 9: 0.25 / 62})
-    assert [number for number, _ in fuse([5, 7], [7, 9], 0.0)] == [5, 7]
-    assert [number for number, _ in fuse([5, 7], [7, 9], 1.0)] == [7, 9]
+def test_fusion() -> None:
+    found = dict(fuse({5: 8.0, 7: 2.0}, {7: 0.9, 9: 0.5, 5: 0.4}, 0.25))
+    assert found == pytest.approx({5: 0.75, 7: 0.75 * 0.25 + 0.25, 9: 0.25 * 0.2})
+    assert [number for number, _ in fuse({5: 8.0, 7: 2.0}, {7: 0.9, 9: 0.5}, 0.0)] == [5, 7]
+    assert [number for number, _ in fuse({5: 8.0, 7: 2.0}, {7: 0.9, 9: 0.5}, 1.0)] == [7, 9]
+    assert fuse({}, {3: 0.1}, 0.5) == [(3, 0.5)]
+    assert fuse({}, {}, 0.5) == []
 
 
 def test_weight_follows_the_better_half() -> None:
@@ -196,11 +198,11 @@ def test_weight_follows_the_better_half() -> None:
     def noise(some: object) -> np.ndarray:
         return random.standard_normal((len(some), 16)).astype(np.float32)  # type: ignore[arg-type]
 
-    assert choose_weight(WeightSample(texts, rows, asked), noise, noise) <= 0.2
+    assert choose_weight(WeightSample(texts, rows, np.arange(60), asked), noise, noise) <= 0.2
     known = dict(zip(texts, rows, strict=True))
     vague = {n: (f"unknown{n}", texts[n]) for n in range(40)}
 
     def encode(some: list[str]) -> np.ndarray:
         return np.stack([known[text] if text in known else rows[int(text[7:])] for text in some])
 
-    assert choose_weight(WeightSample(texts, rows, vague), encode, encode) >= 0.5
+    assert choose_weight(WeightSample(texts, rows, np.arange(60), vague), encode, encode) >= 0.5
