@@ -12,7 +12,7 @@ import pytest
 import firth
 from firth.core.errors import FirthError
 from firth.retrieval import store
-from firth.retrieval.fusion import WeightSample, choose_weight, fuse
+from firth.retrieval.fusion import WEIGHTS, WeightSample, careful_weight, choose_weight, fuse
 from firth.retrieval.passages import cut_passages, num_units
 from firth.retrieval.search import SearchIndex
 from firth.retrieval.words import terms
@@ -206,3 +206,17 @@ def test_weight_follows_the_better_half() -> None:
         return np.stack([known[text] if text in known else rows[int(text[7:])] for text in some])
 
     assert choose_weight(WeightSample(texts, rows, np.arange(60), vague), encode, encode) >= 0.5
+
+
+def test_careful_weight() -> None:
+    random = np.random.default_rng(0)
+    peak = np.asarray([1 - abs(weight - 0.5) for weight in WEIGHTS])
+
+    def ranks(scores: np.ndarray, noise: float) -> np.ndarray:
+        return scores[:, None] + noise * random.standard_normal((11, 50))
+
+    assert careful_weight(ranks(peak, 0.001)) == 0.5
+    assert careful_weight(ranks(np.linspace(0.9, 0.1, 11), 0.01)) == 0.0
+    assert careful_weight(ranks(np.linspace(0.1, 0.9, 11), 0.01)) == 1.0
+    assert careful_weight(ranks(np.linspace(0.9, 0.5, 11), 0.01)) == 0.2
+    assert careful_weight(ranks(np.linspace(0.5, 0.9, 11), 0.01)) == 0.8
