@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from firth.api.evaluating import evaluate as evaluate
     from firth.api.evaluating import probe as probe
     from firth.api.exporting import export as export
+    from firth.api.searching import duplicates as duplicates
     from firth.api.searching import index as index
     from firth.api.searching import search as search
+    from firth.api.searching import topics as topics
     from firth.api.tasks import finetune as finetune
     from firth.api.tasks import predict as predict
     from firth.api.training import plan as plan
@@ -46,7 +48,7 @@ _MODULES = {  # where each public name is defined; it is loaded when it is asked
     "api.estimators": ("Classifier", "Tagger"),
     "api.evaluating": ("compare", "evaluate", "probe"),
     "api.exporting": ("export",),
-    "api.searching": ("index", "search"),
+    "api.searching": ("duplicates", "index", "search", "topics"),
     "api.tasks": ("finetune", "predict"),
     "api.training": ("plan", "pretrain", "recipes"),
     "api.using": ("encode", "explain", "generate", "load", "occurrences"),
