@@ -3,6 +3,7 @@
 The text knows the words of the page's first examples, in both languages, so that a click on them shows something.
 """
 
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -177,4 +178,14 @@ def make_runs(folder: Path) -> list[Path]:
         _finetune("tag", bert, (names(64), names(8, 1)), runs / "names", epochs=8),
         _finetune("answer", bert, (questions(32), questions(8, 1)), runs / "asked", epochs=4),
         _image_model(folder, runs / "bars"),
+        _index(folder, runs / "word2vec", runs / "found"),
     ]
+
+
+def _index(folder: Path, model: Path, out: Path) -> Path:
+    rows = [
+        {"text": one.passage, "id": f"story {number}", "year": 1990 + number} for number, one in enumerate(questions(8))
+    ]
+    (folder / "stories.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    firth.index(folder / "stories.jsonl", out, model=model, id="id")
+    return out

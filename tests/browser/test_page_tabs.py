@@ -258,3 +258,35 @@ def test_image(visit: Visit, runs: list[Path]) -> None:
     reader.picture("image")
     panel.locator("input[type=file]").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": b"none"})
     assert "not a whole png" in reader.ask("image").locator(".error").inner_text()
+
+
+def test_similar(visit: Visit) -> None:
+    reader = visit()
+    reader.tab("similar")
+    answer = reader.ask("similar")
+    assert ink(answer.locator("canvas").first) > 0.1
+    assert len(texts(answer.locator(".sentences li"))) == 4
+    reader.picture("similar")
+
+
+def test_search(visit: Visit) -> None:
+    reader = visit()
+    panel = reader.tab("search")
+    answer = reader.ask("search")
+    found = texts(answer.locator(".passages li"))
+    assert len(found) == 5
+    assert all("words " in text and "cosine " in text for text in found)
+    assert "king" in {text.lower() for text in texts(answer.locator("mark.word"))}
+    assert answer.locator(".best").count() >= 5
+    answer.locator("mark.said").first.wait_for()  # by the served answer tagger
+    assert "Answer:" in answer.inner_text()
+    reader.picture("search")
+    panel.locator("summary").click()
+    panel.get_by_label("Conditions").fill("year=1993")
+    answer = reader.ask("search")
+    assert texts(answer.locator(".passages strong"))[0] == "story 3"
+    assert answer.locator(".passages > li").count() == 1
+    panel.get_by_label("Conditions").fill("colour=red")
+    reader.refused += 1
+    answer = reader.ask("search")
+    assert "no column 'colour'" in answer.inner_text()

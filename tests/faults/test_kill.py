@@ -58,3 +58,20 @@ def test_full_disk_is_told_in_a_sentence_and_loses_nothing(tmp_path: Path) -> No
     assert result["equal"]
     assert "disk is full" in result["prepare_message"]
     assert result["prepare_left"] == []
+
+
+def test_indexing_killed_at_many_moments_finds_the_same(tmp_path: Path) -> None:
+    result = play("index", tmp_path, 16)
+    assert result["repeatable"]
+    assert result["killed"] >= 10
+    assert result["failures"] == []
+    assert result["equal"] == 16
+
+
+def test_full_disk_leaves_the_index_as_it_was(tmp_path: Path) -> None:
+    result = play("index_full_disk", tmp_path, 0)
+    assert "disk is full" in result["message"]
+    assert "disk is full" in result["fresh_message"]
+    assert result["kept"]
+    assert result["resumed"] == 0
+    assert result["equal"]

@@ -127,27 +127,35 @@ def export(
         typer.Argument(help="The file to write: .bin, .vec, .txt, .tsv or .safetensors; for --to the folder."),
     ],
     to: Annotated[
-        str | None, typer.Option(help="onnx, ctranslate2, or a vector format where the file name does not name it.")
+        str | None,
+        typer.Option(help="onnx, ctranslate2, static, or a vector format where the file name does not name it."),
     ] = None,
     int8: Annotated[bool, typer.Option("--int8", help="Quantise the weights to 8 bits.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Compare the exported model with the original.")] = False,
     data: Annotated[
-        Path | None, typer.Option(help="Labelled examples on which to score both, or sentences to translate.")
+        Path | None,
+        typer.Option(help="Examples on which to score both, sentences to translate; for static, text to compare on."),
     ] = None,
+    dim: Annotated[int, typer.Option(min=1, help="The width of a static table.")] = 256,
     as_json: Json = False,
 ) -> None:
-    """Write an encoder or task as ONNX, a translation model for CTranslate2, static vectors in another format.
+    """Write an encoder or task as ONNX, a translation model for CTranslate2, static vectors in another format; or distil an
+    encoder into a table of token vectors (--to static).
 
     Example: firth export runs/bert exported --to onnx --int8 --verify
     """
-    from firth.api import using
+    from firth.api import exporting
     from firth.cli.main import say, say_json, table
 
-    found = using.export(model, out, to=to, int8=int8, verify=verify, data=data)
+    found = exporting.export(model, out, to=to, int8=int8, verify=verify, data=data, dim=dim)
     if as_json:
         say_json({"out": str(out), **found})
         return
     say(f"{out}: written")
+    if to == "static":
+        quality = found.pop("quality")
+        facts = {**found, **quality}
+        table([(name.replace("_", " "), str(value)) for name, value in facts.items()])
     if found.get("export"):
         from firth.cli.describe import run_rows
         from firth.core.run import Run

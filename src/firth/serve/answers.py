@@ -124,6 +124,26 @@ class FoundOccurrences(Answer):
     found: list[FoundOccurrence]
 
 
+class FoundPassage(BaseModel):
+    """Places are characters: ``start`` and ``end`` of the document, the others of ``text``."""
+
+    id: str
+    source: str
+    score: float
+    text: str
+    start: int
+    end: int
+    fields: dict[str, object]
+    marks: list[tuple[int, int]]
+    best: tuple[int, int]
+    words: float | None
+    cosine: float | None
+
+
+class FoundPassages(Answer):
+    found: list[FoundPassage]
+
+
 class LayerWeights(BaseModel):
     place: str
     weights: list[float]
@@ -144,6 +164,9 @@ class ModelFacts(BaseModel):
     mask: str | None
     languages: list[str]
     images: bool
+    documents: int | None = None  # of a search index
+    passages: int | None = None
+    vectors: bool | None = None
 
 
 class Models(BaseModel):

@@ -7,10 +7,11 @@ To add one: a body and an answer in ``schemas.py``, and an entry in ``ENDPOINTS`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
+from firth.api.searching import search
 from firth.api.using import generate_traced, occurrences
 from firth.core.errors import FirthError
 from firth.evaluation.occurrences import map_context, map_words
@@ -310,6 +311,12 @@ def _occurrences(served: Served, body: bodies.Occurrences) -> Json:
     return {"found": [vars(one) for one in found]}
 
 
+def _search(served: Served, body: bodies.Search) -> Json:
+    settings = body.model_dump(exclude={"model", "question"})
+    found = [asdict(hit) for hit in search(served.model, body.question, **settings)]
+    return {"found": [{name: value for name, value in hit.items() if name != "answer"} for hit in found]}
+
+
 ENDPOINTS: tuple[AnyEndpoint, ...] = (
     Endpoint(
         "/encode",
@@ -428,5 +435,13 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         answers.FoundOccurrences,
         "Words of the training corpus that are most similar in context to a word of a sentence.",
         _occurrences,
+    ),
+    _single(
+        "/search",
+        "search",
+        bodies.Search,
+        answers.FoundPassages,
+        "The passages of a search index that answer a question best.",
+        _search,
     ),
 )

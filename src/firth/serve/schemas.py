@@ -236,6 +236,20 @@ class Occurrences(Body):
     same_word: bool = False
 
 
+class Search(Body):
+    question: Annotated[str, Field(min_length=1, max_length=10_000)]
+    top: Top = 10
+    mode: Literal["auto", "words", "vectors", "both"] = "auto"
+    where: Annotated[
+        list[Word], Field(max_length=20, description="Conditions on columns, such as year>=1998 or language=en.")
+    ] = []
+    weight: Annotated[
+        float | None,
+        Field(ge=0, le=1, description="How much vectors count against words; by default as it was chosen."),
+    ] = None
+    passages: Annotated[bool, Field(description="All passages of a document, not its best one.")] = False
+
+
 class Embeddings(Body):
     """OpenAI's request for embeddings; further keys of OpenAI's are not supported."""
 

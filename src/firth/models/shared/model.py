@@ -51,6 +51,7 @@ ABILITIES = (
     "attention",
     "alignment",
     "look",
+    "search",
 )
 """All that can be asked of some model."""
 
