@@ -1,10 +1,10 @@
 """Reads text files, jsonl, csv, tsv, parquet, arrow, docx, pdf and tar as a stream of documents, or as single texts (``read_texts``)."""
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
@@ -13,12 +13,16 @@ from firth.data.sources import MAX_LINE_CHARS, Source, find_sources, numbered_li
 from firth.data.tables import NUM_SNIFFED, find_delimiter, json_values
 from firth.tokenizers.words import ENDS, whole_characters
 
+Fields: TypeAlias = Mapping[str, object]
+"""The other columns of a document's row, by name."""
+
 
 class Document(NamedTuple):
     """A text, and its sentences as (start, end) where the file's layout gives them."""
 
     text: str
     sentences: list[tuple[int, int]] | None = None
+    fields: Fields | None = None  # where they were asked for
 
 
 MAX_DOCUMENT_CHARS = 1_000_000
@@ -36,7 +40,7 @@ class ReadingConfig(Config):
     encoding: str = "utf-8"
 
 
-def _bounded(blocks: Iterator[str]) -> Iterator[Document]:
+def _bounded(blocks: Iterator[str], fields: Fields | None = None) -> Iterator[Document]:
     """One document, split at a line break, sentence end or space where it exceeds the limit."""
     held = ""
     for block in blocks:
@@ -46,10 +50,10 @@ def _bounded(blocks: Iterator[str]) -> Iterator[Document]:
             if cut < 0:
                 cut = held.rfind(" ", MAX_DOCUMENT_CHARS // 2, MAX_DOCUMENT_CHARS)
             cut = cut + 1 if cut > 0 else MAX_DOCUMENT_CHARS
-            yield Document(held[:cut])
+            yield Document(held[:cut], fields=fields)
             held = held[cut:]
     if held.strip():
-        yield Document(held)
+        yield Document(held, fields=fields)
 
 
 def _blank_separated(lines: Iterator[tuple[int, str]]) -> Iterator[Document]:
@@ -109,16 +113,22 @@ def _txt(source: Source, config: ReadingConfig, layout: str) -> Iterator[Documen
                 yield Document(line)
 
 
-def _jsonl(source: Source, config: ReadingConfig) -> Iterator[Document]:
+def _jsonl(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
     for number, value in json_values(source, config.encoding):
+        others: Fields | None = None
         if isinstance(value, dict):
+            others = _without(value, config.column) if fields else None
             value = _field(source, number, value, config.column)
         if not isinstance(value, str):
             raise FirthError(
                 f"{source.name}:{number}: '{config.column}' is not a string but {type(value).__name__}; fix this line or choose another --column"
             )
         if value.strip():
-            yield Document(whole_characters(value))
+            yield Document(whole_characters(value), fields=others)
+
+
+def _without(row: Fields, column: str) -> Fields:
+    return {name: value for name, value in row.items() if name != column}
 
 
 def _field(source: Source, number: int, row: dict[str, object], column: str) -> object:
@@ -129,7 +139,7 @@ def _field(source: Source, number: int, row: dict[str, object], column: str) -> 
     return row[column]
 
 
-def _table(source: Source, config: ReadingConfig) -> Iterator[Document]:
+def _table(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
     csv.field_size_limit(MAX_LINE_CHARS)
     lines = (line + "\n" for _, line in numbered_lines(source, config.encoding))
     head = list(islice(lines, NUM_SNIFFED))
@@ -155,12 +165,13 @@ def _table(source: Source, config: ReadingConfig) -> Iterator[Document]:
                     f"{source.name}:{rows.line_num}: {len(row)} fields where the header has {len(header)}; fix this line"
                 )
             if row[place].strip():
-                yield Document(row[place])
+                others = _without(dict(zip(header, row, strict=True)), config.column) if fields else None
+                yield Document(row[place], fields=others)
     except csv.Error as error:
         raise FirthError(f"{source.name}:{rows.line_num}: not valid {source.format} ({error}); fix this line") from None
 
 
-def _parquet(source: Source, config: ReadingConfig) -> Iterator[Document]:
+def _parquet(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
     import pyarrow
     import pyarrow.parquet
 
@@ -174,10 +185,10 @@ def _parquet(source: Source, config: ReadingConfig) -> Iterator[Document]:
                     f"{source.name}: no column '{config.column}': {nearest(config.column, names)}; choose with --column"
                 )
             read = 0
-            for batch in file.iter_batches(batch_size=64, columns=[config.column]):
+            for batch in file.iter_batches(batch_size=64, columns=names if fields else [config.column]):
                 read += batch.num_rows
                 source.meter.share = read / max(file.metadata.num_rows, 1)
-                yield from _strings(source, config.column, batch.column(0).to_pylist())
+                yield from _of_rows(source, config.column, batch.to_pylist(), fields)
     except UnicodeDecodeError:
         raise FirthError(f"{source.name}: column '{config.column}' is not UTF-8 text; write the file again") from None
     except (pyarrow.ArrowException, OSError) as error:
@@ -186,41 +197,42 @@ def _parquet(source: Source, config: ReadingConfig) -> Iterator[Document]:
         raise FirthError(f"{source.name}: not a complete parquet file ({error}); copy it again") from None
 
 
-def _strings(source: Source, column: str, values: Iterable[object]) -> Iterator[Document]:
-    for value in values:
+def _of_rows(source: Source, column: str, rows: Iterable[dict[str, object]], fields: bool) -> Iterator[Document]:
+    for row in rows:
+        value = row[column]
         if value is not None and not isinstance(value, str):
             raise FirthError(
                 f"{source.name}: column '{column}' is not a string but {type(value).__name__}; choose another --column"
             )
         if value and value.strip():
-            yield Document(value)
+            yield Document(value, fields=_without(row, column) if fields else None)
 
 
-def _arrow(source: Source, config: ReadingConfig) -> Iterator[Document]:
+def _arrow(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
     try:
-        for batch in arrow_batches(source, [config.column]):
-            yield from _strings(source, config.column, batch.column(0).to_pylist())
+        for batch in arrow_batches(source, config.column, fields):
+            yield from _of_rows(source, config.column, batch.to_pylist(), fields)
     except UnicodeDecodeError:
         raise FirthError(f"{source.name}: column '{config.column}' is not UTF-8 text; write the file again") from None
 
 
-def _docx(source: Source, config: ReadingConfig) -> Iterator[Document]:
+def _docx(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
     text = whole_characters(read_docx(source))
     if text.strip():
         yield Document(text)
 
 
-def _pdf(source: Source, config: ReadingConfig) -> Iterator[Document]:
+def _pdf(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
     yield from _bounded(f"{whole_characters(page)}\n" for page in read_pdf(source))
 
 
-def _tar(source: Source, config: ReadingConfig) -> Iterator[Document]:
+def _tar(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
     for text in read_tar(source, config.column, config.encoding):
         if text.strip():
             yield Document(whole_characters(text))
 
 
-_READERS: dict[str, Callable[[Source, ReadingConfig], Iterator[Document]]] = {
+_READERS: dict[str, Callable[[Source, ReadingConfig, bool], Iterator[Document]]] = {
     "jsonl": _jsonl,
     "csv": _table,
     "tsv": _table,
@@ -234,23 +246,25 @@ _READERS: dict[str, Callable[[Source, ReadingConfig], Iterator[Document]]] = {
 
 def read_documents(sources: list[Source], config: ReadingConfig) -> Iterator[Document]:
     """Every document of every source, in order."""
+    num_texts = sum(source.format == "txt" for source in sources)
+    for source in sources:
+        yield from read_source(source, config, num_texts)
+
+
+def read_source(source: Source, config: ReadingConfig, num_texts: int, fields: bool = False) -> Iterator[Document]:
+    """The documents of one source, which is one of so many text files; with the other ``fields`` of their rows."""
     if config.layout not in ("auto", "file", "blank", "line"):
         raise FirthError(f"unknown layout '{config.layout}': choose file, blank or line")
-    num_texts = sum(source.format == "txt" for source in sources)
-    for document in _each(sources, config, num_texts):
+    if source.format == "txt":
+        layout = config.layout if config.layout != "auto" else detect_layout(source, config.encoding, num_texts)
+        found = _txt(source, config, layout)
+    else:
+        found = _READERS[source.format](source, config, fields)
+    for document in found:
         if len(document.text) > MAX_DOCUMENT_CHARS and document.sentences is None:
-            yield from _bounded(iter([document.text]))
+            yield from _bounded(iter([document.text]), document.fields)
         else:
             yield document
-
-
-def _each(sources: list[Source], config: ReadingConfig, num_texts: int) -> Iterator[Document]:
-    for source in sources:
-        if source.format == "txt":
-            layout = config.layout if config.layout != "auto" else detect_layout(source, config.encoding, num_texts)
-            yield from _txt(source, config, layout)
-        else:
-            yield from _READERS[source.format](source, config)
 
 
 def read_texts(path: str, column: str = "text") -> Iterator[str]:
