@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from firth.api.data import prepare as prepare
     from firth.api.data import prepare_images as prepare_images
     from firth.api.data import prepare_pairs as prepare_pairs
+    from firth.api.encoding import encode as encode
     from firth.api.estimators import Classifier as Classifier
     from firth.api.estimators import Tagger as Tagger
     from firth.api.evaluating import compare as compare
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from firth.api.training import plan as plan
     from firth.api.training import pretrain as pretrain
     from firth.api.training import recipes as recipes
-    from firth.api.using import encode as encode
     from firth.api.using import explain as explain
     from firth.api.using import export as export
     from firth.api.using import generate as generate
@@ -40,12 +40,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 _MODULES = {  # where each public name is defined; it is loaded when it is asked for
     "api.data": ("prepare", "prepare_images", "prepare_pairs"),
+    "api.encoding": ("encode",),
     "api.estimators": ("Classifier", "Tagger"),
     "api.evaluating": ("compare", "evaluate", "probe"),
     "api.tasks": ("finetune", "predict"),
     "api.tokens": ("tokens",),
     "api.training": ("plan", "pretrain", "recipes"),
-    "api.using": ("encode", "explain", "export", "generate", "load", "occurrences"),
+    "api.using": ("explain", "export", "generate", "load", "occurrences"),
     "core.errors": ("FirthError",),
     "core.registry": ("register",),
     "models.shared.model": ("Model",),

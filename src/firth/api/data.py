@@ -35,6 +35,8 @@ def prepare(
     workers: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> CorpusInfo:
     """Tokenizes raw text into a corpus for pre-training.
 
@@ -57,6 +59,8 @@ def prepare(
         workers: Processes; by default one per core. The result does not depend on it.
         overwrite: Whether to replace an existing corpus.
         progress: Called with progress events.
+        engine: ``local``, or ``ray`` for a cluster (``pip install 'firth[cluster]'``); the result is the same.
+        address: Of the Ray cluster; without it one is started on this machine.
 
     Returns:
         The description of the corpus: tokens, splits and their sizes.
@@ -92,6 +96,8 @@ def prepare(
         workers,
         overwrite,
         progress,
+        engine,
+        address,
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.main import PREPARE, START, Json, Overwrite, app
+from firth.cli.main import PREPARE, START, Address, Engine, Json, Overwrite, app
 
 if TYPE_CHECKING:
     from firth.corpus.format import CorpusInfo
@@ -103,6 +103,8 @@ def prepare(
     heldout: Heldout = None,
     deduplicate: Deduplicate = False,
     workers: Workers = None,
+    engine: Engine = "local",
+    address: Address = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -133,6 +135,8 @@ def prepare(
             workers=workers,
             overwrite=overwrite,
             progress=progress,
+            engine=engine,
+            address=address,
         )
     _say_corpus(info, out, as_json)
 

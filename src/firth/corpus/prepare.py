@@ -15,6 +15,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
+from firth.core.cluster import Cluster, check_engine
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, release_memory, write_json
 from firth.core.registry import TokensConfig
@@ -35,7 +36,7 @@ from firth.corpus.parts import (
     publish,
     working_folder,
 )
-from firth.corpus.worker import Worker
+from firth.corpus.worker import ClusterWorker, Worker
 from firth.data.readers import Document, ReadingConfig, read_documents
 from firth.data.sources import Source, find_sources
 from firth.tokenizers.pieces import Pieces
@@ -56,8 +57,12 @@ def prepare(
     workers: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> CorpusInfo:
-    """Makes the corpus ``out``. ``tokenizer`` uses one that exists instead of training one."""
+    """Makes the corpus ``out``. ``tokenizer`` uses one that exists instead of training one. With ``engine="ray"`` blocks are
+    tokenized on a cluster."""
+    remote = check_engine(engine, address)
     check_goal(out, overwrite)
     if heldout is not None and not 0 <= heldout < 1:
         raise FirthError(f"heldout is {heldout}: it is a share of the documents, at least 0 and below 1")
@@ -76,7 +81,7 @@ def prepare(
         job = _Job(staging, sources, tokens, reading, share, deduplicate, progress or (lambda event: None))
         job.check()
         job.tokenizer(tokenizer)
-        num_parts = job.parts(workers or os.cpu_count() or 1)
+        num_parts = job.parts(workers or os.cpu_count() or 1, Cluster(address, workers) if remote else None)
         return job.finish(num_parts, out)
 
 
@@ -227,12 +232,15 @@ class _Job:
         self.sample.add(hashes, texts)
         return Block(texts, sentences, (hashes < np.uint64(self.share * (_HASHES - 1))).tolist())
 
-    def parts(self, num_workers: int) -> int:
+    def parts(self, num_workers: int, cluster: Cluster | None = None) -> int:
         """Writes every part that is not there yet."""
         folder = self.staging / "parts"
         folder.mkdir(exist_ok=True)
         rules: WordRules | Path = self._word_rules() if self.tokens.kind == "words" else self.staging / "tokenizer"
         wanted = min(num_workers, 1 + self.unpacked_bytes // (2 * _BLOCK_BYTES))
+        if cluster is not None:
+            remote = ClusterWorker(cluster, rules, folder)
+            return self._run_parts(folder, remote.make, cluster.num_cpus)
         makers: list[Worker | PartMaker] = []
         idle: SimpleQueue[Worker | PartMaker] = SimpleQueue()
 

@@ -30,6 +30,7 @@ from firth.tasks.finetune import MADE, default_settings, load_base, points_of, t
 from firth.tasks.model import TaskModel, TaskSettings, load_extra_vectors
 from firth.tasks.predict import is_task, load_task
 from firth.tasks.report import write_task_report
+from firth.training.ranks import Ranks, code_hash, process_count, rank_folder
 
 _SLOWER = 0.1  # than the base's own training, if no rate is given
 _HELDOUT = 0.1
@@ -190,8 +191,36 @@ def start_finetune(
     examples are learned from apart, to see how the score grows; the model that is kept has learned from the largest.
 
     Everything is looked at before a run that exists is removed."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise FirthError("a task is trained in one process: start firth finetune without torchrun")
+    with rank_folder(out) as folder:
+        run = _start_finetune(config, given, source, folder, seeds, sweep, shares, overwrite, progress, teacher)
+    return run if folder == out else Run(out, run.record)
+
+
+def _several_processes(config: TaskConfig, source: Source) -> TaskConfig:
+    """What several processes can do together: tuning, in the batches of one process."""
+    if config.candidates not in ((), ("tuned",)) or config.folds or config.adapt_epochs:
+        raise FirthError(
+            "several processes tune a model together, and nothing else: leave out candidates, folds and adapt_epochs, or start firth finetune without torchrun"
+        )
+    ranks = Ranks()
+    ranks.require_same({"code": code_hash(), "settings": config.model_dump_json(), "data": str(source.fingerprints())})
+    return config.replace(candidates=("tuned",))
+
+
+def _start_finetune(
+    config: TaskConfig,
+    given: Set[str],
+    source: Source,
+    out: Path,
+    seeds: int,
+    sweep: bool,
+    shares: Sequence[float],
+    overwrite: bool,
+    progress: Progress | None,
+    teacher: Model | None,
+) -> Run:
+    if process_count() > 1:
+        config = _several_processes(config, source)
     if config.folds and (source.dev is not None or config.task == "answer"):
         raise FirthError(
             "folds judge classes, scores and tags, and only where no dev file does: leave out folds or --dev"
@@ -267,8 +296,18 @@ def _train(run: Run, config: TaskConfig, cells: Sequence[Cell], context: TaskCon
             if config.adapt_epochs:
                 _tune_base(run, config, context, progress)
             folders = [run.folder / _SEEDS / str(number) for number in range(len(cells))]
-            results = [train_cell(folder, cell, context, progress) for folder, cell in zip(folders, cells, strict=True)]
-            finish_run(run, results, context)
+            ranks = Ranks()
+            done = ranks.sum_counts(
+                {str(number): (folder / RESULT).is_file() for number, folder in enumerate(folders)}
+            )  # of an earlier start; the first rank has them
+            results = [
+                train_cell(folder, cell, context, progress)
+                for number, (folder, cell) in enumerate(zip(folders, cells, strict=True))
+                if ranks.first or not done[str(number)]
+            ]
+            if ranks.first:
+                finish_run(run, results, context)
+            ranks.wait()
             return run
         except FirthError as error:
             learned = [*run.folder.glob(f"{_SEEDS}/*/{RESULT}"), *run.folder.glob(f"{_TUNED}/run/{RECORD}")]
