@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.core.errors import FirthError, Interrupted
-from firth.core.limits import is_out_of_memory
+from firth.core.files import is_out_of_memory
 
 if os.environ.get("WORLD_SIZE", "1") != "1":
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch warns of what is meant (unused weights)

@@ -12,12 +12,11 @@ import numpy as np
 from firth.core.config import parse_duration, show_count, show_duration
 from firth.core.errors import FirthError
 from firth.core.files import checksum, fingerprint, write_text
-from firth.core.records import CorpusRecord, EmbeddingsRecord, MadeFrom
 from firth.core.registry import RunConfig, find_spec
-from firth.core.run import Run, RunRecord, versions
+from firth.core.run import CorpusRecord, EmbeddingsRecord, MadeFrom, Run, RunRecord, versions
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
-from firth.models.shared.embeddings import AUTO, check_start, start_table
+from firth.models.shared.embeddings import AUTO, NONE, check_start, start_table
 from firth.models.shared.pretraining import PairScorer, Pretraining, find_pretraining
 from firth.nn.attention import repeat_positions
 from firth.reports.page import cards, page, principal_plane, settings_table, write_report
@@ -51,7 +50,7 @@ def start_run(
     score_pairs: PairScorer | None = None,
 ) -> Run:
     """A new run, trained to its end; with ``base`` it begins with the weights of that model. ``prepared`` are names
-    that stand in ``out`` already, ``made_from`` is what the same result needs beside."""
+    that stand in ``out`` already, ``made_from`` is what the same result needs besides."""
     if restarted() and Run.find(out) is not None:  # a process was lost, torchrun has started all of them again
         return resume_run(out, progress, score_pairs)
     Run.keep_apart(out, (corpus_path, *([base] if base else [])), overwrite)
@@ -64,7 +63,7 @@ def start_run(
     trainable.base = base
     if base is not None:
         trainable.start_from(base)
-    if base is None:
+    if base is None and config.training.embeddings != NONE:
         check_start(trainable)
     loop = Loop(trainable, config.training, out, progress)  # refuses what cannot be before anything is written
     loop.require_same(_facts(corpus, base))
@@ -140,7 +139,8 @@ def _shared_out(config: RunConfig, begun: int, folder: Path) -> RunConfig:
 def _train(run: Run, trainable: Pretraining, loop: Loop) -> Run:
     with run.lock() if loop.ranks.first else nullcontext():
         loop.ranks.wait()
-        if not loop.resume() and run.record.base is None:
+        begins = not loop.resume() and run.record.base is None
+        if begins and trainable.config.training.embeddings != NONE:
             start_table(run, trainable, loop)
         if run.record.steps is None:
             steps, evaluations = _length(trainable, loop, run.record.embeddings)

@@ -139,7 +139,7 @@ class Loop:
         self.tested: list[float] = []  # for averaged SGD: every loss on held-out text before averaging began
 
     def _reset(self) -> None:
-        """What training changes beside the weights, as it is at the beginning."""
+        """What training changes besides the weights, as it is at the beginning."""
         self.optimizer = build_optimizer(self.module, self.config, self.trainable.rate_factors)
         self.scaler = torch.amp.GradScaler(enabled=self.config.precision == "float16")
 
@@ -153,7 +153,8 @@ class Loop:
 
     def require_same(self, facts: Mapping[str, str]) -> None:
         """Refuses to begin where ranks differ in their code, their settings or these facts."""
-        self.ranks.require_same({"code": code_hash(), "settings": self.config.model_dump_json(), **facts})
+        with self.ranks.losses_named("the start"):
+            self.ranks.require_same({"code": code_hash(), "settings": self.config.model_dump_json(), **facts})
 
     def _join(self) -> Parallel:
         """The exchange with the other ranks, once the weights to begin with are there."""

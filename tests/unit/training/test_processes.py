@@ -202,11 +202,11 @@ def test_a_killed_rank_comes_back(tiny_settings: list[str], corpus_folder: Path,
         assert (whole / name).read_bytes() == (killed / name).read_bytes(), name
 
 
-def test_ranks_that_fail(tiny_settings: list[str], corpus_folder: Path, words_folder: Path, tmp_path: Path) -> None:
+def test_ranks_that_fail(tiny_settings: list[str], corpus_folder: Path, text_file: Path, tmp_path: Path) -> None:
     """Other text on one rank is refused; a slow rank and a full disk are told in one sentence that names the rank."""
     settings = [*tiny_settings, "steps=6", "rank_timeout_s=5"]
     other = tmp_path / "other"
-    firth.prepare(corpus_folder / "tokenizer" / "tokenizer.json", other, format="txt", vocab_size=400, heldout=0.1)
+    firth.prepare(text_file, other, vocab_size=400, layout="line", heldout=0.2, workers=1)
     differing = job("bert-tiny", settings, corpus_folder, tmp_path / "differing")
     differing["corpus"] = [str(corpus_folder), str(other)]
     slow = job("bert-tiny", settings, corpus_folder, tmp_path / "slow", fault=(1, 3, "slow"))
