@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from firth.api.using import AnyPath, as_paths, load, optional_path
 from firth.core.errors import FirthError
+from firth.core.storage import written_to
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
@@ -88,20 +89,21 @@ def prepare(
         "tokens",
     )
     reading = {"format": format, "layout": layout, "column": column, "encoding": encoding}
-    return run(
-        as_paths(inputs),
-        Path(out),
-        chosen,
-        ReadingConfig.build(reading, "reading"),
-        optional_path(tokenizer),
-        heldout,
-        deduplicate,
-        workers,
-        overwrite,
-        progress,
-        engine,
-        address,
-    )
+    with written_to(Path(out), overwrite) as folder:
+        return run(
+            as_paths(inputs),
+            folder,
+            chosen,
+            ReadingConfig.build(reading, "reading"),
+            optional_path(tokenizer),
+            heldout,
+            deduplicate,
+            workers,
+            overwrite,
+            progress,
+            engine,
+            address,
+        )
 
 
 def prepare_pairs(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from firth.core.errors import FirthError
 from firth.core.files import foreign_errors
+from firth.core.storage import local_path
 
 if TYPE_CHECKING:
     from firth.evaluation.explain import Explanation
@@ -41,9 +42,10 @@ def load(path: AnyPath) -> Model:
         model = firth.load("runs/bert")
         model.encode(["A sentence.", "Another one."])  # float32 [2, dim]
     """
-    with foreign_errors(path, "a model that can be read"):
-        found = _load(Path(path))
-    found.path = Path(path)
+    folder = local_path(path)
+    with foreign_errors(folder, "a model that can be read"):
+        found = _load(folder)
+    found.path = folder
     return found
 
 

@@ -165,7 +165,12 @@ _DATA_ENDINGS = (
 def is_text(argument: str) -> bool:
     """Whether an argument is a text and not the name of a file: nothing has that name, it does not end like a file of
     data, and it has a space or a character that is no part of a plain file name."""
-    if argument == "-" or os.path.exists(argument) or argument.lower().endswith(_DATA_ENDINGS):
+    if (
+        argument == "-"
+        or "://" in argument.split(" ")[0]
+        or os.path.exists(argument)
+        or argument.lower().endswith(_DATA_ENDINGS)
+    ):
         return False
     return any(char.isspace() or ord(char) > 127 for char in argument.strip())
 

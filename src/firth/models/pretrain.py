@@ -14,6 +14,7 @@ from firth.core.errors import FirthError
 from firth.core.files import checksum, fingerprint, write_text
 from firth.core.registry import RunConfig, find_spec
 from firth.core.run import CorpusRecord, EmbeddingsRecord, MadeFrom, Run, RunRecord, versions
+from firth.core.storage import named
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
 from firth.models.shared.embeddings import AUTO, NONE, check_start, start_table
@@ -73,9 +74,7 @@ def start_run(
         recipe=config.recipe,
         versions=versions(),
         config=config.model_dump(mode="json"),
-        corpus=CorpusRecord(
-            path=str(corpus_path.absolute()), fingerprint=corpus.fingerprint, tokenizer=corpus.info.tokenizer
-        ),
+        corpus=CorpusRecord(path=named(corpus_path), fingerprint=corpus.fingerprint, tokenizer=corpus.info.tokenizer),
         base=None if base is None else str(base.absolute()),
         made_from=made_from,
         processes=loop.ranks.size,

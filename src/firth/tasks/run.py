@@ -41,11 +41,11 @@ from firth.tasks.checking import check_lines
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, check_shares, read_task, texts_of
 from firth.tasks.distillation import Teacher, build_teacher
-from firth.tasks.finetune import MADE, default_settings, load_base, points_of, try_settings, with_share
+from firth.tasks.finetune import MADE, default_settings, load_base, points_of, try_settings, tuned_together, with_share
 from firth.tasks.model import TaskModel, TaskSettings, load_extra_vectors
 from firth.tasks.predict import is_task, load_task
 from firth.tasks.report import write_task_report
-from firth.training.ranks import Ranks, code_hash, process_count, rank_folder
+from firth.training.ranks import Ranks, process_count, rank_folder
 
 RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.json", "metrics.jsonl"
 
@@ -310,36 +310,8 @@ def start_finetune(
     examples are learned from apart, to see how the score grows; the model that is kept has learned from the largest.
 
     Everything is looked at before a run that exists is removed."""
-    with rank_folder(out) as folder:
-        run = _start_finetune(config, given, source, folder, seeds, sweep, shares, overwrite, progress, teacher)
-    return run if folder == out else Run(out, run.record)
-
-
-def _several_processes(config: TaskConfig, source: Source) -> TaskConfig:
-    """What several processes can do together: tuning, in the batches of one process."""
-    if config.candidates not in ((), ("tuned",)) or config.folds or config.adapt_epochs:
-        raise FirthError(
-            "several processes tune a model together, and nothing else: leave out candidates, folds and adapt_epochs, or start firth finetune without torchrun"
-        )
-    ranks = Ranks()
-    ranks.require_same({"code": code_hash(), "settings": config.model_dump_json(), "data": str(source.fingerprints())})
-    return config.replace(candidates=("tuned",))
-
-
-def _start_finetune(
-    config: TaskConfig,
-    given: Set[str],
-    source: Source,
-    out: Path,
-    seeds: int,
-    sweep: bool,
-    shares: Sequence[float],
-    overwrite: bool,
-    progress: Progress | None,
-    teacher: Model | None,
-) -> Run:
     if process_count() > 1:
-        config = _several_processes(config, source)
+        config = tuned_together(config, str(source.fingerprints()))
     if config.folds and (source.dev is not None or config.task == "answer"):
         raise FirthError(
             "folds judge classes, scores and tags, and only where no dev file does: leave out folds or --dev"
@@ -364,7 +336,9 @@ def _start_finetune(
     try_settings(config, base, data, extra, context.teacher)
     record = task_record(config, source, base, source.fingerprints(), len(cells), sweep, shares)
     del base  # the context hands it out; a tuned one may go before the next is read
-    return _train(open_or_create(out, record, overwrite), config, cells, context, progress)
+    with rank_folder(out) as folder:
+        run = _train(open_or_create(folder, record, overwrite), config, cells, context, progress)
+    return run if folder == out else Run(out, run.record)
 
 
 def read_data(task: str, source: Source, judged: bool, progress: Progress | None) -> TaskData:
