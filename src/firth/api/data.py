@@ -36,6 +36,7 @@ def prepare(
     encoding: str = "utf-8",
     heldout: float | None = None,
     deduplicate: bool = False,
+    near_duplicates: float | None = None,
     workers: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -60,6 +61,8 @@ def prepare(
         encoding: The encoding of the files.
         heldout: The share of documents that is held out; by default 0.01, or 0.05 below 20 MB.
         deduplicate: Whether to drop repeated documents.
+        near_duplicates: Drop documents that are at least so similar to an earlier one (0.8, say), by MinHash over sequences
+            of nine characters.
         workers: Processes; by default one per core. The result does not depend on it.
         overwrite: Whether to replace an existing corpus.
         progress: Called with progress events.
@@ -103,6 +106,7 @@ def prepare(
             progress,
             engine,
             address,
+            near_duplicates,
         )
 
 

@@ -8,6 +8,7 @@ same command continues from what is there; what is wrong with the input leaves n
 import os
 import shutil
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -23,6 +24,7 @@ from firth.core.types import Progress
 from firth.corpus.encoded import WordRules
 from firth.corpus.format import CorpusInfo, SourceInfo, SplitInfo
 from firth.corpus.loss import Sample, loss_warnings, measure_loss, pieces_round_trip, unsegmented, words_round_trip
+from firth.corpus.near import NearDuplicates, signatures
 from firth.corpus.parts import (
     Block,
     PartMaker,
@@ -44,6 +46,7 @@ from firth.tokenizers.vocabulary import train_pieces
 
 _BLOCK_BYTES = 1_000_000
 _HASHES = 2.0**64
+Sentences = list[list[tuple[int, int]] | None]
 
 
 def prepare(
@@ -59,15 +62,18 @@ def prepare(
     progress: Progress | None = None,
     engine: str = "local",
     address: str | None = None,
+    near_duplicates: float | None = None,
 ) -> CorpusInfo:
     """Makes the corpus ``out``. ``tokenizer`` uses one that exists instead of training one. With ``engine="ray"`` blocks are
-    tokenized on a cluster."""
+    tokenized on a cluster. ``near_duplicates`` is the similarity from which on a document repeats an earlier one."""
     remote = check_engine(engine, address)
     check_goal(out, overwrite)
     if heldout is not None and not 0 <= heldout < 1:
         raise FirthError(f"heldout is {heldout}: it is a share of the documents, at least 0 and below 1")
     if workers is not None and workers < 1:
         raise FirthError(f"workers is {workers}: at least 1 is needed")
+    if near_duplicates is not None and not 0 < near_duplicates <= 1:
+        raise FirthError(f"near_duplicates is {near_duplicates}: it is a similarity, above 0 and at most 1")
     reading = reading or ReadingConfig()
     if tokenizer is not None:
         tokens = _described(tokenizer, tokens)
@@ -77,11 +83,13 @@ def prepare(
             heldout if heldout is not None else (0.05 if sum(source.size for source in sources) < 20_000_000 else 0.01)
         )
         settings = _settings(sources, tokens, reading, tokenizer, share, deduplicate)
-        begin(staging, settings)
+        begin(staging, {**settings, "near_duplicates": near_duplicates})
         job = _Job(staging, sources, tokens, reading, share, deduplicate, progress or (lambda event: None))
+        job.near = None if near_duplicates is None else NearDuplicates(near_duplicates)
+        job.cluster = Cluster(address, workers) if remote else None
         job.check()
         job.tokenizer(tokenizer)
-        num_parts = job.parts(workers or os.cpu_count() or 1, Cluster(address, workers) if remote else None)
+        num_parts = job.parts(workers or os.cpu_count() or 1)
         return job.finish(num_parts, out)
 
 
@@ -165,6 +173,8 @@ class _Job:
         self.share = share
         self.progress = progress
         self.seen = SeenHashes(staging) if deduplicate else None
+        self.near: NearDuplicates | None = None
+        self.cluster: Cluster | None = None
         self.removed = 0
         self.sample = Sample()
         self.total_bytes = sum(source.size for source in sources)
@@ -209,20 +219,39 @@ class _Job:
 
     def blocks(self) -> Iterator[Block]:
         """Documents in blocks of about equal size, whatever the workers; held-out ones marked."""
+        if self.near is None:
+            yield from (self._block(texts, sentences) for texts, sentences in self._read())
+            return
+        waiting: deque[tuple[list[bytes], Sentences]] = deque()
+
+        def jobs() -> Iterator[tuple[list[bytes]]]:
+            for texts, sentences in self._read():
+                waiting.append((texts, sentences))
+                yield (texts,)
+
+        found = self.cluster.ordered(signatures, jobs()) if self.cluster else (signatures(*one) for one in jobs())
+        for some in found:
+            texts, sentences = waiting.popleft()
+            fresh = np.flatnonzero(~self.near.add(some)).tolist()
+            self.removed += len(texts) - len(fresh)
+            yield self._block([texts[place] for place in fresh], [sentences[place] for place in fresh])
+
+    def _read(self) -> Iterator[tuple[list[bytes], Sentences]]:
+        """The documents of each block, and their sentences where the file gave them."""
         texts: list[bytes] = []
-        sentences: list[list[tuple[int, int]] | None] = []
+        sentences: Sentences = []
         size = 0
         for document in self.documents():
             texts.append(document.text.encode())
             sentences.append(document.sentences)
             size += len(texts[-1])
             if size >= _BLOCK_BYTES:
-                yield self._block(texts, sentences)
+                yield texts, sentences
                 texts, sentences, size = [], [], 0
         if texts:
-            yield self._block(texts, sentences)
+            yield texts, sentences
 
-    def _block(self, texts: list[bytes], sentences: list[list[tuple[int, int]] | None]) -> Block:
+    def _block(self, texts: list[bytes], sentences: Sentences) -> Block:
         hashes = np.asarray([hash_bytes(text) for text in texts], np.uint64)
         if self.seen is not None:
             new = np.flatnonzero(~self.seen.add(hashes))
@@ -232,15 +261,15 @@ class _Job:
         self.sample.add(hashes, texts)
         return Block(texts, sentences, (hashes < np.uint64(self.share * (_HASHES - 1))).tolist())
 
-    def parts(self, num_workers: int, cluster: Cluster | None = None) -> int:
+    def parts(self, num_workers: int) -> int:
         """Writes every part that is not there yet."""
         folder = self.staging / "parts"
         folder.mkdir(exist_ok=True)
         rules: WordRules | Path = self._word_rules() if self.tokens.kind == "words" else self.staging / "tokenizer"
         wanted = min(num_workers, 1 + self.unpacked_bytes // (2 * _BLOCK_BYTES))
-        if cluster is not None:
-            remote = ClusterWorker(cluster, rules, folder)
-            return self._run_parts(folder, remote.make, cluster.num_cpus)
+        if self.cluster is not None:
+            remote = ClusterWorker(self.cluster, rules, folder)
+            return self._run_parts(folder, remote.make, self.cluster.num_cpus)
         makers: list[Worker | PartMaker] = []
         idle: SimpleQueue[Worker | PartMaker] = SimpleQueue()
 
@@ -318,7 +347,7 @@ class _Job:
             reading=self.reading,
             sources=[SourceInfo(name=source.name, bytes=source.size) for source in self.sources],
             heldout_share=self.share,
-            duplicates_removed=self.removed if self.seen is not None else None,
+            duplicates_removed=None if self.seen is None and self.near is None else self.removed,
             loss=loss,
             unsegmented=unsegmented(sample) if self.tokens.word_split == "words" else {},
             warnings=loss_warnings(loss, unknown / max(tokens, 1), self.tokens.strip_accents, self.tokens.kind),

@@ -119,7 +119,7 @@ class Sharded(Parallel):
         self._bytes = sum(value.numel() * value.element_size() for value in module.parameters())
 
     def run(self, work: Callable[[], Found]) -> Found:
-        self.exchanged += 3 * self._bytes  # gathered forward and backward, gradients scattered
+        self.exchanged += 2 * self._bytes  # gathered forward and backward
         return self.wrapped(work)
 
     def test(self, work: Callable[[], Found]) -> Found:
@@ -129,6 +129,7 @@ class Sharded(Parallel):
     def collecting(self, last: bool) -> Iterator[None]:
         for part in self.parts:
             part.set_requires_gradient_sync(last)
+        self.exchanged += self._bytes if last else 0  # gradients, scattered
         yield
 
 

@@ -83,7 +83,15 @@ def test_prepare(
     for engine in ("local", "ray"):
         out = tmp_path / engine
         firth.prepare(
-            text_file, out, tokens=tokens, vocab_size=400, layout="line", deduplicate=True, workers=1, engine=engine
+            text_file,
+            out,
+            tokens=tokens,
+            vocab_size=400,
+            layout="line",
+            deduplicate=True,
+            workers=1,
+            engine=engine,
+            near_duplicates=0.7,
         )
         found.append({str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()})
     assert found[0] == found[1]

@@ -204,4 +204,5 @@ def test_what_only_one_process_does(run_folder: Path, tmp_path: Path, monkeypatc
             base=run_folder,
             **files(tmp_path, "classify", 12, 6),  # type: ignore[arg-type]
             out=tmp_path / "run",
+            folds=2,
         )
