@@ -166,14 +166,18 @@ def test_ranks_tune_what_one_process_tunes(run_folder: Path, tmp_path: Path) -> 
 
 
 def test_a_run_goes_on_with_other_numbers_of_processes(
-    tiny_settings: list[str], corpus_folder: Path, tmp_path: Path
+    tiny_settings: list[str], corpus_folder: Path, words_folder: Path, tmp_path: Path
 ) -> None:
     """From two to one to four; a signal to one rank stops all of them, and what was reached is saved."""
-    settings, out = [*tiny_settings, "steps=9"], tmp_path / "run"
-    told = run_ranks(2, [job("bert-tiny", settings, corpus_folder, out, fault=(1, 3, "SIGTERM"))], tmp_path)
+    settings, out, lanes = [*tiny_settings, "steps=9"], tmp_path / "run", tmp_path / "lanes"
+    jobs = [
+        job("lstm-lm", [*LSTM, "batch_size=3"], words_folder, lanes, fault=(0, 3, "SIGTERM")),
+        job("bert-tiny", settings, corpus_folder, out, fault=(1, 3, "SIGTERM")),
+    ]
+    told = run_ranks(2, jobs, tmp_path)
     assert all("stopped at step 3 of 9, which is saved" in text for text in told), told
-    (told_one,) = run_ranks(1, [{"resume": str(out), "fault": (0, 6, "SIGTERM")}], tmp_path)
-    assert "stopped at step 6 of 9" in told_one
+    told = run_ranks(1, [{"resume": str(out), "fault": (0, 6, "SIGTERM")}, {"resume": str(lanes)}], tmp_path)
+    assert "stopped at step 6 of 9" in told[0]
     (refused, *_) = run_ranks(3, [{"resume": str(out)}], tmp_path)
     assert "go on with a number of processes that divides 8" in refused
     told = run_ranks(4, [{"resume": str(out)}], tmp_path)
@@ -181,6 +185,9 @@ def test_a_run_goes_on_with_other_numbers_of_processes(
     config = find_run_recipe("bert-tiny").override([*settings, *TWICE])
     firth.pretrain(config, corpus=corpus_folder, out=tmp_path / "alone")
     assert difference(out / "model.safetensors", tmp_path / "alone" / "model.safetensors") < 1e-6
+    config = find_run_recipe("lstm-lm").override([*LSTM, "batch_size=6"])
+    firth.pretrain(config, corpus=words_folder, out=tmp_path / "lanes alone")
+    assert difference(lanes / "model.safetensors", tmp_path / "lanes alone" / "model.safetensors") < 1e-6
 
 
 def test_a_killed_rank_comes_back(tiny_settings: list[str], corpus_folder: Path, tmp_path: Path) -> None:
