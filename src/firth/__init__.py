@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from firth.core.registry import register as register
     from firth.models.shared.model import Model as Model
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _MODULES = {  # where each public name is defined; it is loaded when it is asked for
     "api.data": ("new_words", "prepare", "prepare_images", "prepare_pairs", "tokens"),
     "api.estimators": ("Classifier", "Tagger"),

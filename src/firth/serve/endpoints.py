@@ -413,20 +413,20 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         _attend,
     ),
     _single(
-        "/tokens",
-        "tokens",
-        bodies.ShowTokens,
-        answers.ShownTokens,
-        "The tokens of a text: ids, places, words, what is unknown and what is lost.",
-        _tokens,
-    ),
-    _single(
         "/look",
         "look",
         bodies.Look,
         answers.Looked,
         "What the class token of an image model attends to: by layer and head, and rolled out over all layers.",
         _look,
+    ),
+    _single(
+        "/tokens",
+        "tokens",
+        bodies.ShowTokens,
+        answers.ShownTokens,
+        "The tokens of a text: ids, places, words, what is unknown and what is lost.",
+        _tokens,
     ),
     _single(
         "/layers",

@@ -164,6 +164,12 @@ class Pretraining:
         """More than ``evaluate`` gives during training, for ``firth evaluate``; a word about a score is text."""
         return {}
 
+    def cached_scores(self, size: int) -> dict[str, float]:
+        """Scores of held-out text with a cache of the tokens before, for language models that carry a state."""
+        raise FirthError(
+            f"--cache is for recurrent language models, whose states it remembers, not for {self.config.recipe}: leave it out"
+        )
+
     def charts(self) -> list[dict[str, Any]]:
         """Further charts for the report: title, note, x, y (names of the axes) and series (name to points)."""
         return []

@@ -21,8 +21,8 @@ export const en = {
   "tab.classify": "Classify",
   "tab.tag": "Tag",
   "tab.answer": "Answer",
-  "tab.tokens": "Tokens",
   "tab.image": "Image",
+  "tab.tokens": "Tokens",
   "tab.layers": "Layers",
   "tab.runs": "Runs",
 
@@ -135,6 +135,15 @@ export const en = {
   "classify.labels": "Labels with their probabilities",
   "classify.score": "Score",
 
+  "image.lead": "What a model says about an image, and where it looks.",
+  "image.file": "Image (png, jpeg or webp)",
+  "image.go": "Classify",
+  "image.hint": "The labels and their probabilities appear here, and for a ViT the attention of its class token over the image.",
+  "image.shown": "The image as the model reads it",
+  "image.map": "The image, dark where the class token does not look",
+  "image.rollout": "Rolled out over all layers",
+  "image.how": "Light patches are looked at. Choose a head of a layer, or all layers together (attention rollout).",
+
   "tokens.lead": "How a model cuts a text, and what it does not know.",
   "tokens.text": "Text",
   "tokens.go": "Cut",
@@ -146,15 +155,6 @@ export const en = {
   "tokens.unknown": "unknown",
   "tokens.counts": "{tokens} tokens of {words} words; {unknown} unknown, {lost} characters lost",
   "tokens.back": "What the tokens spell: {back}",
-
-  "image.lead": "What a model says about an image, and where it looks.",
-  "image.file": "Image (png, jpeg or webp)",
-  "image.go": "Classify",
-  "image.hint": "The labels and their probabilities appear here, and for a ViT the attention of its class token over the image.",
-  "image.shown": "The image as the model reads it",
-  "image.map": "The image, dark where the class token does not look",
-  "image.rollout": "Rolled out over all layers",
-  "image.how": "Light patches are looked at. Choose a head of a layer, or all layers together (attention rollout).",
 
   "tag.lead": "Names and other stretches, found and coloured by a fine-tuned model.",
   "tag.input": "Text",

@@ -21,8 +21,8 @@ export const zh = {
   "tab.classify": "分类",
   "tab.tag": "标注",
   "tab.answer": "问答",
-  "tab.tokens": "词元",
   "tab.image": "图像",
+  "tab.tokens": "词元",
   "tab.layers": "层",
   "tab.runs": "训练记录",
 
@@ -134,6 +134,15 @@ export const zh = {
   "classify.labels": "标签及其概率",
   "classify.score": "得分",
 
+  "image.lead": "模型怎样判断一幅图像，看的是哪里。",
+  "image.file": "图像（png、jpeg 或 webp）",
+  "image.go": "分类",
+  "image.hint": "标签及其概率会显示在这里；对 ViT 还会显示分类标记在图像上的注意力。",
+  "image.shown": "模型读到的图像",
+  "image.map": "图像，分类标记没有看的地方变暗",
+  "image.rollout": "所有层累积（rollout）",
+  "image.how": "亮的图块是被看的地方。可以选择某一层的某个头，或所有层的累积（attention rollout）。",
+
   "tokens.lead": "模型怎样切分一段文本，哪些内容它不认识。",
   "tokens.text": "文本",
   "tokens.go": "切分",
@@ -145,15 +154,6 @@ export const zh = {
   "tokens.unknown": "未知",
   "tokens.counts": "{words} 个词，{tokens} 个词元；其中 {unknown} 个未知，丢失 {lost} 个字符",
   "tokens.back": "由词元还原的文本：{back}",
-
-  "image.lead": "模型怎样判断一幅图像，看的是哪里。",
-  "image.file": "图像（png、jpeg 或 webp）",
-  "image.go": "分类",
-  "image.hint": "标签及其概率会显示在这里；对 ViT 还会显示分类标记在图像上的注意力。",
-  "image.shown": "模型读到的图像",
-  "image.map": "图像，分类标记没有看的地方变暗",
-  "image.rollout": "所有层累积（rollout）",
-  "image.how": "亮的图块是被看的地方。可以选择某一层的某个头，或所有层的累积（attention rollout）。",
 
   "tag.lead": "微调后的模型找出名称等片段，并标上颜色。",
   "tag.input": "文本",
