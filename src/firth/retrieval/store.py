@@ -60,6 +60,7 @@ class ModelRecord(Config):
     path: str
     fingerprint: str
     dim: int
+    images: bool = False  # documents and questions are paths of images
 
 
 class IndexConfig(Config):
