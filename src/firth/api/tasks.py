@@ -277,7 +277,9 @@ def predict(
         raise FirthError("to read a file, name the run by its path, which has the columns of the file; or give texts")
     from firth.tasks.predict import predict_source
 
-    if out is None and reads_images(Path(model)):
+    if reads_images(Path(model)):
+        if out is not None:
+            raise FirthError(f"{model}: what it says of images is printed as lines of JSON; leave out --out")
         return iter(load(model).predict([str(file)]))
     cluster = Cluster(address) if remote else None
     if out is not None:

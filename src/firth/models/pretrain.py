@@ -251,9 +251,14 @@ def plan_run(config: RunConfig, corpus_path: Path, budget: str) -> dict[str, flo
 
 
 def evaluate_run(
-    folder: Path, corpus_path: Path | None, num_texts: int, score_pairs: PairScorer | None = None
+    folder: Path,
+    corpus_path: Path | None,
+    num_texts: int,
+    score_pairs: PairScorer | None = None,
+    cache: int | None = None,
 ) -> dict[str, Any]:
-    """What the objective measures on held-out text, and what the model adds (pseudo-perplexity, say)."""
+    """What the objective measures on held-out text, and what the model adds (pseudo-perplexity, say); with a ``cache`` of so many
+    tokens what it gains by that."""
     run = Run.open(folder)
     if run.record.kind == "task":
         raise FirthError(f"{folder}: a task, which is measured on labelled examples; name their file with --data FILE")
@@ -275,7 +280,8 @@ def evaluate_run(
     trainable = pretraining(config, corpus)
     trainable.score_pairs = score_pairs
     trainable.restore(folder)
-    return trainable.evaluate() | trainable.extra_scores(folder, num_texts)
+    cached = {} if cache is None else trainable.cached_scores(cache)
+    return trainable.evaluate() | trainable.extra_scores(folder, num_texts) | cached
 
 
 _SHOWN = 120

@@ -308,7 +308,7 @@ def _has_plain_lines(task: str, source: Source, encoding: str) -> bool:
 def _of_line(model: TaskModel, line: str, where: str) -> AnyExample:
     """The example of a line: a text; for pairs, two texts separated by a tab; for answers, question and passage."""
     if model.config.task == "tag":
-        return tag_example(line, model.config.characters)
+        return tag_example(line, model.config.characters, model.segmentation)
     if model.config.task != "answer" and not model.pairs and not (model.either and "\t" in line):
         return TextExample(line, None, None, where)
     first, tab, second = line.partition("\t")

@@ -205,14 +205,26 @@ def adapt_base(
 def _prepare_text(base: Path, data: TaskData, corpus: Path, progress: Progress | None) -> None:
     if (corpus / "corpus.json").is_file():
         return
-    tokens = load_model(base).text_rules
+    model = load_model(base)
+    tokens = model.text_rules
     text = corpus.with_suffix(".jsonl")
     texts = dict.fromkeys(text for example in data.train for text in texts_of(example))
     lines = [json.dumps({"text": text}, ensure_ascii=False) for text in texts]
     write_text(text, "".join(f"{line}\n" for line in lines))
     words = tokens.kind == "words"
     reading = ReadingConfig.build({"format": "jsonl"}, "reading")
-    prepare([str(text)], corpus, tokens, reading, None if words else base, _HELDOUT, workers=1, progress=progress)
+    prepare(
+        [str(text)],
+        corpus,
+        tokens,
+        reading,
+        None if words else base,
+        _HELDOUT,
+        workers=1,
+        progress=progress,
+        segmenter="none",
+        segmentation=model.segmentation,
+    )
     text.unlink()
 
 

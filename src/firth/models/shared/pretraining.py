@@ -82,6 +82,7 @@ class Pretraining:
         "tokenizer.json",
         "tokenizer_config.json",
         "vocab.txt",
+        "segmentation.json",
     )
     uses: tuple[str, ...] = (  # the next commands, for the report
         'fill {name} "A sentence with a [MASK] in it."',
@@ -161,6 +162,12 @@ class Pretraining:
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, Any]:
         """More than ``evaluate`` gives during training, for ``firth evaluate``; a word about a score is text."""
         return {}
+
+    def cached_scores(self, size: int) -> dict[str, float]:
+        """Scores of held-out text with a cache of the tokens before, for language models that carry a state."""
+        raise FirthError(
+            f"--cache is for recurrent language models, whose states it remembers, not for {self.config.recipe}: leave it out"
+        )
 
     def charts(self) -> list[dict[str, Any]]:
         """Further charts for the report: title, note, x, y (names of the axes) and series (name to points)."""
