@@ -66,7 +66,9 @@ def _settings(debug: Debug = False, version: Version = False) -> None:
 
 
 def say(text: str = "") -> None:
-    sys.stdout.write(text + "\n")
+    """Of several processes of one training the first prints."""
+    if os.environ.get("WORLD_SIZE", "1") == "1" or os.environ.get("RANK", "0") == "0":
+        sys.stdout.write(text + "\n")
 
 
 def say_json(value: object, indent: int | None = 2) -> None:
