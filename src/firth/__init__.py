@@ -13,9 +13,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from firth.api.data import new_words as new_words
     from firth.api.data import prepare as prepare
     from firth.api.data import prepare_images as prepare_images
     from firth.api.data import prepare_pairs as prepare_pairs
+    from firth.api.data import tokens as tokens
     from firth.api.estimators import Classifier as Classifier
     from firth.api.estimators import Tagger as Tagger
     from firth.api.evaluating import compare as compare
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from firth.api.searching import topics as topics
     from firth.api.tasks import finetune as finetune
     from firth.api.tasks import predict as predict
-    from firth.api.tokens import tokens as tokens
     from firth.api.training import plan as plan
     from firth.api.training import pretrain as pretrain
     from firth.api.training import recipes as recipes
@@ -41,15 +42,14 @@ if TYPE_CHECKING:
     from firth.core.registry import register as register
     from firth.models.shared.model import Model as Model
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _MODULES = {  # where each public name is defined; it is loaded when it is asked for
-    "api.data": ("prepare", "prepare_images", "prepare_pairs"),
+    "api.data": ("new_words", "prepare", "prepare_images", "prepare_pairs", "tokens"),
     "api.estimators": ("Classifier", "Tagger"),
     "api.evaluating": ("compare", "evaluate", "probe"),
     "api.exporting": ("export",),
     "api.searching": ("duplicates", "index", "search", "topics"),
     "api.tasks": ("finetune", "predict"),
-    "api.tokens": ("tokens",),
     "api.training": ("plan", "pretrain", "recipes"),
     "api.using": ("encode", "explain", "generate", "load", "occurrences"),
     "core.errors": ("FirthError",),

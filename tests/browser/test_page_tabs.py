@@ -62,6 +62,29 @@ def test_words(visit: Visit) -> None:
     reader.picture("words")
 
 
+def test_tokens(visit: Visit) -> None:
+    reader = visit()
+    panel = reader.tab("tokens")
+    answer = reader.ask("tokens")
+    rows = answer.locator("tbody tr").count()
+    assert rows >= 13
+    assert answer.locator("mark").count() == rows
+    assert f"{rows} tokens of" in answer.inner_text()
+    reader.picture("tokens")
+    panel.get_by_label("Text", exact=True).fill("饕餮 the dog")
+    answer = reader.ask("tokens")
+    if answer.locator("mark.unknown").count():
+        assert "饕" in answer.locator("mark.unknown").first.inner_text()
+
+
+def test_text_that_a_model_does_not_know_is_said(visit: Visit) -> None:
+    reader = visit()
+    panel = reader.tab("fill")
+    panel.get_by_label("Text with a blank").fill("饕餮魑魅魍魉 [MASK] 饕餮魑魅魍魉")
+    answer = reader.ask("guess")
+    assert "% of the tokens are unknown to the model" in answer.locator(".warning").inner_text()
+
+
 def test_fill(visit: Visit) -> None:
     reader = visit()
     panel = reader.tab("fill")
@@ -230,6 +253,34 @@ def test_runs_and_their_reports(visit: Visit, runs: list[Path]) -> None:
     with reader.page.context.expect_page() as opened:
         panel.get_by_role("link", name="Open the report").nth(1).click()
     assert opened.value.locator("h1").inner_text() == runs[1].name
+
+
+def test_image(visit: Visit, runs: list[Path]) -> None:
+    """An image is chosen; its labels, and the class token's attention over it: rolled out, then of one head."""
+    reader = visit()
+    panel = reader.tab("image")
+    panel.locator("button.main").click()
+    assert panel.locator(".error").inner_text() == "Choose a file first."
+    path = sorted((runs[0].parent.parent / "images").rglob("*.png"))[0]
+    panel.locator("input[type=file]").set_input_files(path)
+    answer = reader.ask("image")
+    answer.locator("canvas.photo").wait_for()
+    assert shares(answer) == sorted(shares(answer), reverse=True)
+    assert 99 < sum(shares(answer)) < 101
+    assert answer.locator(".statement strong").inner_text() in ("rows", "columns")
+    title = answer.locator("h3")
+    assert title.inner_text() == "Rolled out over all layers"
+    assert answer.locator(".head-button").count() == 4
+    before = answer.locator("canvas.photo").evaluate("one => one.toDataURL()")
+    answer.locator(".head-button").nth(1).click()
+    assert title.inner_text() == "Layer 1, head 2"
+    assert answer.locator("canvas.photo").evaluate("one => one.toDataURL()") != before
+    answer.locator("footer.copy").get_by_role("button", name="curl", exact=True).click()
+    assert f"--data-binary '@{path.name}'" in answer.locator("pre.code").inner_text()
+    assert "/predict?model=bars" in answer.locator("pre.code").inner_text()
+    reader.picture("image")
+    panel.locator("input[type=file]").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": b"none"})
+    assert "not a whole png" in reader.ask("image").locator(".error").inner_text()
 
 
 def test_similar(visit: Visit) -> None:

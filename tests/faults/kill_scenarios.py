@@ -4,7 +4,7 @@ A script of its own: it imports everything once and forks a fresh process for ev
 dozens of kills take seconds. Some kills come after a random time, some at a random operation on
 files (an audit event: open, rename, remove ...), which hits the writing of checkpoints precisely.
 
-    python kill_scenarios.py train|prepare|index FOLDER KILLS     prints one JSON object
+    python kill_scenarios.py train|prepare|images|index FOLDER KILLS     prints one JSON object
 """
 
 import hashlib
@@ -26,7 +26,9 @@ import firth.corpus.prepare as preparing
 import firth.retrieval.build as building
 import firth.retrieval.store as stores
 from firth.core.config import parse_settings
+from firth.core.run import Run
 from firth.retrieval.search import SearchIndex
+from image_samples import make_folder
 
 WORDS = "the a cat dog bird house tree river runs sleeps sings sees finds under over near old young red green".split()
 
@@ -168,6 +170,26 @@ def prepare(folder: Path, kills: int) -> dict[str, object]:
     return kill_often(job, result, folder, kills)
 
 
+def images(folder: Path, kills: int) -> dict[str, object]:
+    """All the way with images: a corpus, masked patches, classes from there on. What is whole is not made again."""
+    given = make_folder(folder / "in", 24)
+    small = ["hidden_dim=16", "num_layers=1", "num_heads=2", "ffn_dim=32", "batch_size=8"]
+
+    def job(out: Path) -> None:
+        if not (out / "corpus").exists():
+            firth.prepare_images(given, out / "corpus", image_size=16, heldout=0.2)
+        settings = parse_settings([*small, "evaluations=2", "checkpoints=4", "mix_prob=0.5", "color=0.2"])
+        if (out / "base" / "firth.json").exists():
+            firth.pretrain(resume=out / "base")
+        else:
+            shutil.rmtree(out / "base", ignore_errors=True)
+            firth.pretrain("vit-tiny-masked", corpus=out / "corpus", out=out / "base", steps=8, settings=settings)
+        if not (out / "run" / "config.json").exists() or not Run.open(out / "run").record.finished:
+            firth.finetune("classify", base=out / "base", train=given, out=out / "run", epochs=2, batch_size=8)
+
+    return kill_often(job, lambda out: digest(out / "run", ["model.safetensors"]), folder, kills)
+
+
 def full_disk(folder: Path, kills: int) -> dict[str, object]:
     """A file-size limit stands for the full disk, at a checkpoint and at the end of a run."""
     text, corpus = folder / "text.txt", folder / "corpus"
@@ -246,6 +268,7 @@ if __name__ == "__main__":
         "train": train,
         "prepare": prepare,
         "full_disk": full_disk,
+        "images": images,
         "index": index,
         "index_full_disk": index_full_disk,
     }[sys.argv[1]]

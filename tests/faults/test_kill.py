@@ -12,6 +12,9 @@ SCRIPT = Path(__file__).with_name("kill_scenarios.py")
 
 def play(scenario: str, folder: Path, kills: int) -> dict[str, Any]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (os.environ.get("PYTHONPATH"), str(SCRIPT.parents[1])))
+    )  # what tests share
     command = [sys.executable, str(SCRIPT), scenario, str(folder), str(kills)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
@@ -33,6 +36,15 @@ def test_prepare_killed_at_many_moments_ends_with_the_same_corpus(tmp_path: Path
     assert result["killed"] >= 20
     assert result["failures"] == []
     assert result["equal"] == 24
+
+
+def test_images_killed_at_many_moments_end_with_the_same_model(tmp_path: Path) -> None:
+    """From the corpus over masked patches to fine-tuned classes."""
+    result = play("images", tmp_path, 12)
+    assert result["repeatable"]
+    assert result["killed"] >= 9
+    assert result["failures"] == []
+    assert result["equal"] == 12
 
 
 def test_full_disk_is_told_in_a_sentence_and_loses_nothing(tmp_path: Path) -> None:

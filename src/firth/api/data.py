@@ -1,18 +1,23 @@
-"""Raw text or images to a prepared corpus: ``prepare``, ``prepare_pairs`` and ``prepare_images``."""
+"""Raw text or images to a prepared corpus: ``prepare``, ``prepare_pairs`` and ``prepare_images``; ``tokens`` shows what a text becomes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
-from firth.api.using import AnyPath, as_paths, optional_path
+from firth.api.using import AnyPath, as_paths, load, optional_path
+from firth.core.errors import FirthError
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
     from firth.corpus.format import CorpusInfo
     from firth.corpus.images import ImagesInfo
+    from firth.corpus.loss import RoundTrip
     from firth.corpus.pairs import PairsInfo
+    from firth.models.shared.model import Model
+    from firth.tokenizers.new_words import NewWord
+    from firth.tokenizers.word_tokens import AnyTokens
 
 
 def prepare(
@@ -26,6 +31,8 @@ def prepare(
     byte_fallback: bool = False,
     word_split: str = "words",
     tokenizer: AnyPath | None = None,
+    dictionary: AnyPath | None = None,
+    segmenter: str = "auto",
     format: str = "auto",
     layout: str = "auto",
     column: str = "text",
@@ -39,7 +46,7 @@ def prepare(
     """Tokenizes raw text into a corpus for pre-training.
 
     Args:
-        inputs: Files, folders or globs: txt, jsonl, csv, tsv, parquet, also compressed.
+        inputs: Files, folders or globs: txt, jsonl, csv, tsv, parquet, arrow (folders of ``datasets``), docx, pdf, tar; also compressed.
         out: The new corpus folder.
         tokens: ``wordpiece``, ``bpe``, ``unigram``, ``words`` or ``characters``.
         vocab_size: The number of subwords to learn; with ``words`` every word is kept.
@@ -48,7 +55,9 @@ def prepare(
         byte_fallback: Whether to encode unknown words as bytes.
         word_split: For ``words``: ``words`` segments the text, ``whitespace`` splits at white space only.
         tokenizer: A tokenizer to use instead of learning one.
-        format: ``txt``, ``jsonl``, ``csv``, ``tsv`` or ``parquet``; ``auto`` decides by the file name.
+        dictionary: A file with a word per line that the Chinese segmenter keeps whole. It is stored with the corpus and its models.
+        segmenter: For scripts without spaces: ``auto`` takes what is installed (Sudachi, ICU), ``icu`` only ICU, ``none`` none.
+        format: ``txt``, ``jsonl``, ``csv``, ``tsv``, ``parquet``, ``arrow``, ``docx``, ``pdf`` or ``tar``; ``auto`` decides by the file name.
         layout: Of txt: ``file`` (one document), ``blank`` (blank lines between documents), ``line`` (a document per line).
         column: The column or key that holds the text.
         encoding: The encoding of the files.
@@ -92,6 +101,8 @@ def prepare(
         workers,
         overwrite,
         progress,
+        optional_path(dictionary),
+        segmenter,
     )
 
 
@@ -215,4 +226,193 @@ def prepare_images(
         workers,
         overwrite,
         progress,
+    )
+
+
+def new_words(
+    source: AnyPath | Sequence[AnyPath],
+    *,
+    min_count: int = 5,
+    max_len: int = 4,
+    column: str = "text",
+) -> list[NewWord]:
+    """Proposes words that a Chinese text has and the segmenter does not know, the best first; for ``prepare(dictionary=)``.
+
+    Args:
+        source: A corpus, or text files as for ``prepare``.
+        min_count: How often a word must occur.
+        max_len: The most characters of a word.
+        column: The column or key that holds the text of tables.
+
+    Example::
+
+        [found.word for found in firth.new_words("corpora/news")[:20]]
+    """
+    from firth.corpus.format import Corpus
+    from firth.data.readers import ReadingConfig, read_documents
+    from firth.data.sources import find_sources
+    from firth.tokenizers.new_words import propose_words
+    from firth.tokenizers.segmentation import PLAIN, Segmentation
+    from firth.tokenizers.words import has_han
+
+    if min_count < 2 or not 2 <= max_len <= 8:
+        raise FirthError("min_count is at least 2, max_len from 2 to 8: choose others")
+    paths = as_paths(source)
+    how, seen = PLAIN, False
+    if len(paths) == 1 and (Path(paths[0]) / "corpus.json").is_file():
+        corpus = Corpus.open(Path(paths[0]))
+        how = Segmentation.load(corpus.folder / "tokenizer")
+        texts = corpus.texts()
+    else:
+        texts = (one.text for one in read_documents(find_sources(paths), ReadingConfig(column=column)))
+
+    def noted() -> Iterator[str]:
+        nonlocal seen
+        for text in texts:
+            seen = seen or has_han(text)
+            yield text
+
+    found = propose_words(noted(), how, min_count, max_len)
+    if not seen:
+        raise FirthError(f"{paths[0]}: no Chinese in it, so there are no words to find; name a Chinese text or corpus")
+    return found
+
+
+class Token(TypedDict):
+    """A token; ``start`` and ``end`` are its characters in the text. Unknown words of a corpus of words have no id."""
+
+    token: str
+    id: int | None
+    text: str
+    start: int
+    end: int
+    word: int
+    unknown: bool
+
+
+class TextTokens(TypedDict):
+    """A text as a model reads it; ``back`` is what the tokens spell, ``lost`` counts characters that are not in it."""
+
+    text: str
+    kind: str
+    vocab_size: int
+    tokens: list[Token]
+    words: list[str]
+    unknown: int
+    back: str
+    lost: int
+    examples: list[dict[str, str]]
+
+
+def tokens(model: AnyPath, text: str) -> TextTokens:
+    """Shows the tokens of a text: their ids, places and words, what is unknown and what is lost.
+
+    Args:
+        model: A corpus, a run, a model directory, a tokenizer or a file of word vectors.
+        text: The text.
+
+    Example::
+
+        firth.tokens("corpora/news", "The café was full.")["tokens"][0]["id"]
+    """
+    if not text.strip():
+        raise FirthError("the text is empty: write some words")
+    found, marks = _tokenizer(Path(model))
+    return _described(found, text, marks)
+
+
+def _tokenizer(path: Path) -> tuple[AnyTokens, int]:
+    """The tokenizer, and how many marks stand before the words that its owner numbers from 0."""
+    from firth.tokenizers.pieces import Pieces
+    from firth.tokenizers.segmentation import Segmentation
+    from firth.tokenizers.word_tokens import MARKS, WordTokens, load_tokens
+
+    if not path.exists():
+        raise FirthError(f"{path}: no such corpus, run or model; check the path")
+    if (path / "corpus.json").is_file():
+        from firth.corpus.pairs import corpus_info
+
+        rules = corpus_info(path, verify=False).tokens
+        if rules.kind != "words":
+            return Pieces.load(path / "tokenizer"), 0
+        words = (path / "tokenizer" / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
+        how = Segmentation.load(path / "tokenizer")
+        return WordTokens(words, rules.lowercase, rules.word_split == "whitespace", how), len(MARKS)
+    for folder in (path, path / "base"):
+        names = ("words.txt", "tokenizer.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+        has_vocabulary = (folder / "vocab.txt").is_file() and not (
+            folder / "options.json"
+        ).is_file()  # ELMo's is of words
+        if has_vocabulary or any((folder / name).is_file() for name in names):
+            return load_tokens(folder), 0
+    if path.name in ("tokenizer.json", "vocab.txt"):
+        return Pieces.load(path), 0
+    loaded = load(path)
+    if "tokens" not in loaded.abilities:
+        raise FirthError(
+            f"{path}: it reads words letter by letter and has no tokens ({loaded.kind}); name another model"
+        )
+    return model_tokens(loaded)
+
+
+def tokens_of(model: Model, text: str) -> TextTokens:
+    """The same for a loaded model that has tokens (``tokens`` is among its abilities)."""
+    found, marks = model_tokens(model)
+    return _described(found, text, marks)
+
+
+def model_tokens(model: Model) -> tuple[AnyTokens, int]:
+    """What cuts texts for a loaded model, and how many marks stand before the words that it numbers from 0."""
+    from firth.models.shared.static import StaticModel
+    from firth.tokenizers.word_tokens import MARKS
+
+    found = model.tokenizer
+    assert found is not None
+    base = getattr(model, "base", model)
+    return found, len(MARKS) if isinstance(base, StaticModel) and base.pieces is None else 0
+
+
+def _described(found: AnyTokens, text: str, marks: int) -> TextTokens:
+    from firth.corpus.loss import measure_loss, pieces_round_trip
+    from firth.tokenizers.pieces import Pieces
+    from firth.tokenizers.word_tokens import white_spans
+
+    round_trip: RoundTrip
+    if isinstance(found, Pieces):
+        encoding, round_trip = found.encode(text, add_special=False, read_special=False), pieces_round_trip(found)
+        spans, folded = found.segmentation.split(text), found.lowercase
+    else:
+        known = found
+
+        def back(part: str) -> str:
+            ids = known.encode(part).ids.tolist()
+            return known.decode([number for number in ids if number != known.unk_id])
+
+        encoding, round_trip = found.encode(text), back
+        spans, folded = white_spans(text) if found.whitespace_only else found.segmentation.split(text), found.lowercase
+    rows = [
+        Token(
+            token=token,
+            id=None if marks and number == found.unk_id else number - marks,
+            text=text[start:end],
+            start=start,
+            end=end,
+            word=word,
+            unknown=number == found.unk_id,
+        )
+        for token, number, (start, end), word in zip(
+            encoding.tokens, encoding.ids.tolist(), encoding.offsets.tolist(), encoding.words.tolist(), strict=True
+        )
+    ]
+    loss = measure_loss([text], round_trip, folded)
+    return TextTokens(
+        text=text,
+        kind=found.kind,
+        vocab_size=found.vocab_size - marks,
+        tokens=rows,
+        words=[text[start:end] for start, end in spans],
+        unknown=sum(row["unknown"] for row in rows),
+        back=round_trip(text),
+        lost=loss.lost,
+        examples=[example.model_dump() for example in loss.examples],
     )

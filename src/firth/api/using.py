@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from firth.core.errors import FirthError
-from firth.core.limits import foreign_errors
+from firth.core.files import foreign_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,6 +67,10 @@ def _load(path: Path) -> Model:
         from firth.exporters.ctranslate2 import load_ctranslate2
 
         return load_ctranslate2(path)
+    if kind == "onnx" and reads_images(path):
+        from firth.exporters.onnx_images import OnnxImages
+
+        return OnnxImages(Run.open(path))
     if kind == "onnx":
         from firth.exporters.onnx_model import load_onnx
 
@@ -76,7 +80,7 @@ def _load(path: Path) -> Model:
 
         if is_task(path):
             return load_task(path)
-    from firth.models.shared.loading import load_model
+    from firth.models.shared.model import load_model
 
     return load_model(path)
 
@@ -99,15 +103,28 @@ def loaded(model: AnyPath | Model) -> Model:
 
 def reads_images(path: Path) -> bool:
     """Whether the model at a path is one of images."""
-    from firth.core.run import is_run
-    from firth.models.shared.loading import find_model
+    from firth.core.registry import find_spec
+    from firth.core.run import Run, is_run
+    from firth.models.shared.model import find_model
 
     if not is_run(path) and not (path / "config.json").is_file():
         return False
     try:
-        return find_model(path).reads_images
+        run = Run.find(path)
+        return (find_model(path) if run is None else find_spec(run.record.model)).reads_images
     except FirthError:
         return False
+
+
+def of_images(train: Path, base: str) -> bool:
+    """Whether labelled examples are images: by the base; a folder or an npz holds nothing else."""
+    if reads_images(Path(base)):
+        return True
+    if train.is_dir() or train.suffix == ".npz":
+        raise FirthError(
+            f"{train}: images, which {base} does not read; name a base that does (from nothing: firth prepare-images, then firth pretrain vit-tiny)"
+        )
+    return False
 
 
 def optional_path(path: AnyPath | None) -> Path | None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.core.errors import FirthError, Interrupted
-from firth.core.limits import is_out_of_memory
+from firth.core.files import is_out_of_memory
 
 if TYPE_CHECKING:
     from typer.core import TyperGroup
@@ -216,15 +216,29 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(words: list[str], debug: bool) -> None:
     try:
         _refuse_broken(words)
+        if "firth.tokenizers.unknown" in sys.modules:
+            sys.modules["firth.tokenizers.unknown"].READ.clear()
         code = command()([word for word in words if word != "--debug"], prog_name="firth", standalone_mode=False)
         if code == _STOPPED:  # typer returns it after Ctrl-C
             sys.stderr.write(_STOPPED_TEXT)
             sys.exit(_STOPPED)
+        _say_unknown(words)
     except Exception as error:
         code = _exit_code(error)
         if debug or code is None:
             raise
         sys.exit(code)
+
+
+_SAY_UNKNOWN_THEMSELVES = ("prepare", "prepare-pairs", "tokens", "words", "serve", "quickstart", "compare")
+
+
+def _say_unknown(words: list[str]) -> None:
+    """A warning where the texts of a command were largely unknown to its model."""
+    module = sys.modules.get("firth.tokenizers.unknown")  # not loaded: no text was read
+    warning = module.READ.warning if module is not None else None
+    if warning is not None and not set(words[:1]) & set(_SAY_UNKNOWN_THEMSELVES):
+        sys.stderr.write(f"firth: warning: {warning}\n")
 
 
 def _refuse_broken(words: list[str]) -> None:

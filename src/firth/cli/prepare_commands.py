@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Inputs = Annotated[
     list[str],
     typer.Argument(
-        help="Text files, folders or globs (txt, jsonl, csv, tsv, parquet; also .gz, .zst and .zip), or - for standard input."
+        help="Text files, folders or globs (txt, jsonl, csv, tsv, parquet, docx, pdf, tar, folders of datasets; also .gz, .zst and .zip), or - for standard input."
     ),
 ]
 PairInputs = Annotated[
@@ -44,7 +44,19 @@ Tokenizer = Annotated[
     Path | None,
     typer.Option(help="Use this tokenizer (folder, tokenizer.json, vocab.txt) instead of learning one."),
 ]
-Format = Annotated[str, typer.Option(help="txt, jsonl, csv, tsv or parquet; auto decides by the file name.")]
+Dictionary = Annotated[
+    Path | None,
+    typer.Option(
+        help="Words that the Chinese segmenter keeps whole, one per line; they are stored with the corpus and its models."
+    ),
+]
+Segmenter = Annotated[
+    str,
+    typer.Option(help="For scripts without spaces: auto (what is installed: Sudachi, ICU), icu or none."),
+]
+Format = Annotated[
+    str, typer.Option(help="txt, jsonl, csv, tsv, parquet, arrow, docx, pdf or tar; auto decides by the file name.")
+]
 Layout = Annotated[
     str,
     typer.Option(
@@ -96,6 +108,8 @@ def prepare(
     byte_fallback: ByteFallback = False,
     word_split: WordSplit = "words",
     tokenizer: Tokenizer = None,
+    dictionary: Dictionary = None,
+    segmenter: Segmenter = "auto",
     format: Format = "auto",
     layout: Layout = "auto",
     column: Column = "text",
@@ -110,11 +124,11 @@ def prepare(
 
     Example: firth prepare news/*.txt --out corpora/news
     """
-    import firth
-    from firth.cli.progress import progress_display
+    from firth.api import data
+    from firth.cli.describe import progress_display
 
     with progress_display("prepare", as_json) as progress:
-        info = firth.prepare(
+        info = data.prepare(
             inputs,
             out,
             tokens=tokens,
@@ -124,6 +138,8 @@ def prepare(
             byte_fallback=byte_fallback,
             word_split=word_split,
             tokenizer=tokenizer,
+            dictionary=dictionary,
+            segmenter=segmenter,
             format=format,
             layout=layout,
             column=column,
@@ -179,13 +195,12 @@ def prepare_pairs(
 
     Example: firth prepare-pairs train.en train.de --out corpora/ende
     """
-    import firth
-    from firth.cli.describe import pairs_rows
+    from firth.api import data
+    from firth.cli.describe import pairs_rows, progress_display
     from firth.cli.main import say, say_json, table
-    from firth.cli.progress import progress_display
 
     with progress_display("prepare-pairs", as_json) as progress:
-        info = firth.prepare_pairs(
+        info = data.prepare_pairs(
             inputs,
             out,
             dev=dev or (),
@@ -232,13 +247,12 @@ def prepare_images(
 
     Example: firth prepare-images photos --out corpora/photos --image-size 64
     """
-    import firth
-    from firth.cli.describe import images_rows
+    from firth.api import data
+    from firth.cli.describe import images_rows, progress_display
     from firth.cli.main import say, say_json, table
-    from firth.cli.progress import progress_display
 
     with progress_display("prepare-images", as_json) as progress:
-        info = firth.prepare_images(
+        info = data.prepare_images(
             images,
             out,
             dev=dev,
@@ -270,16 +284,59 @@ def tokens(
 
     Example: firth tokens corpora/news "The café was full."
     """
-    import firth
+    from firth.api import data
     from firth.cli.describe import token_rows
     from firth.cli.main import say, say_json, table
 
-    found = firth.tokens(model, text)
+    found = data.tokens(model, text)
     if as_json:
         say_json(found)
         return
     say(f"{model}: {len(found['tokens'])} tokens ({found['kind']}) of {len(found['words'])} words")
     table(token_rows(found))
+
+
+@app.command(rich_help_panel=PREPARE)
+def words(
+    source: Annotated[str, typer.Argument(help="A corpus, or a text file, folder or glob as for prepare.")],
+    top: Annotated[int, typer.Option(min=1, help="How many words to show or write.")] = 50,
+    min_count: Annotated[int, typer.Option(min=2, help="How often a word must occur.")] = 5,
+    max_len: Annotated[int, typer.Option(min=2, max=8, help="The most characters of a word.")] = 4,
+    column: Column = "text",
+    out: Annotated[Path | None, typer.Option(help="Write the words to this file, one per line.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Propose words of a Chinese text that the segmenter does not know, for prepare --dictionary.
+
+    Example: firth words corpora/news --out words.txt
+    """
+    from dataclasses import asdict
+
+    from firth.api.data import new_words
+    from firth.cli.main import say, say_json, table
+    from firth.core.files import write_text
+
+    found = new_words(source, min_count=min_count, max_len=max_len, column=column)
+    if out is not None:
+        write_text(out, "".join(f"{one.word}\n" for one in found[:top]))
+    if as_json:
+        say_json({"source": source, "words": [asdict(one) for one in found[:top]]})
+        return
+    if not found:
+        say(f"{source}: no new words that occur {min_count} times")
+        return
+    say(f"{source}: {min(top, len(found)):,} of {len(found):,} new words")
+    say("word: count, cohesion, entropy before and behind")
+    table(
+        [
+            (one.word, f"{one.count:>7,}  {one.cohesion:5.2f}  {one.left_entropy:5.2f}  {one.right_entropy:5.2f}")
+            for one in found[:top]
+        ]
+    )
+    written = out or Path("words.txt")
+    say(
+        f"next: {'check' if out else 'write'} them {'in' if out else 'to'} {written}, then firth prepare ... --dictionary {written}"
+    )
 
 
 @app.command(rich_help_panel=PREPARE)
@@ -293,7 +350,7 @@ def info(
     """
     from firth.cli.describe import describe
     from firth.cli.main import say, say_json, table
-    from firth.core.limits import foreign_errors
+    from firth.core.files import foreign_errors
 
     with foreign_errors(path, "a corpus, run or model that can be read"):
         kind, rows, data = describe(path)

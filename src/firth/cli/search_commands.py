@@ -30,7 +30,7 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 @app.command(rich_help_panel=USE)
 def index(
-    documents: Documents = None,
+    inputs: Documents = None,
     out: Annotated[Path, typer.Option(help="The folder of the index, new or not.")] = Path("index"),
     model: Annotated[
         Path | None, typer.Option(help="The model of the vectors; without one the index finds words only.")
@@ -55,13 +55,13 @@ def index(
 
     Example: firth index notes/ --model runs/sentences --out indexes/notes
     """
-    import firth
+    from firth.api import searching
+    from firth.cli.describe import progress_display
     from firth.cli.main import say, say_json
-    from firth.cli.progress import progress_display
 
     with progress_display("index", as_json) as progress:
-        found = firth.index(
-            documents or [],
+        found = searching.index(
+            inputs or [],
             out,
             model=model,
             delete=delete or (),
@@ -110,17 +110,18 @@ def search(
 
     Example: firth search indexes/notes "Who repaired the clock?"
     """
-    import firth
+    from firth.api import searching
     from firth.api.searching import open_for_search
+    from firth.api.using import load
     from firth.cli.main import say, say_json
     from firth.cli.use_commands import full_stdin_lines
 
     questions = full_stdin_lines() if question == "-" else [question]
     if not questions:
         raise FirthError("no question given: write one, or one a line")
-    opened, task = open_for_search(index), None if answer is None else firth.load(answer)
+    opened, task = open_for_search(index), None if answer is None else load(answer)
     for number, one in enumerate(questions):
-        found = firth.search(
+        found = searching.search(
             opened, one, top=top, mode=mode, where=where or (), weight=weight, passages=passages, answer=task
         )
         if as_json:

@@ -34,6 +34,7 @@ AllowHost = Annotated[
 ]
 MaxQueue = Annotated[int, typer.Option(min=1, help="Requests that may wait; more are refused with 503.")]
 MaxBody = Annotated[int, typer.Option(min=1, help="Bytes of a request.")]
+MaxImage = Annotated[int, typer.Option(min=1, help="Bytes of an image that is sent as it is.")]
 MaxText = Annotated[int, typer.Option(min=1, help="Bytes of all texts of a request.")]
 MaxTexts = Annotated[int, typer.Option(min=1, help="Texts of a request.")]
 Timeout = Annotated[float, typer.Option(min=0.001, help="Seconds after which a request fails.")]
@@ -50,6 +51,7 @@ def serve(
     allow_host: AllowHost = None,
     max_queue: MaxQueue = 128,
     max_body: MaxBody = 1 << 20,
+    max_image: MaxImage = 10 << 20,
     max_text: MaxText = 100_000,
     max_texts: MaxTexts = 512,
     timeout: Timeout = 30.0,
@@ -78,6 +80,7 @@ def serve(
             "allowed_hosts": tuple(allow_host or ()),
             "max_queue": max_queue,
             "max_body_bytes": max_body,
+            "max_image_bytes": max_image,
             "max_text_bytes": max_text,
             "max_texts": max_texts,
             "timeout_s": timeout,
@@ -141,10 +144,10 @@ def export(
 
     Example: firth export runs/bert exported --to onnx --int8 --verify
     """
-    import firth
+    from firth.api import exporting
     from firth.cli.main import say, say_json, table
 
-    found = firth.export(model, out, to=to, int8=int8, verify=verify, data=data, dim=dim)
+    found = exporting.export(model, out, to=to, int8=int8, verify=verify, data=data, dim=dim)
     if as_json:
         say_json({"out": str(out), **found})
         return

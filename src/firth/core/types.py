@@ -225,6 +225,7 @@ class Prediction(TypedDict, total=False):
     no_answer_score: float
     best: list[AnswerCandidate]
     written: str  # write
+    unknown: float  # the share of tokens that the model does not know
 
 
 Event: TypeAlias = Mapping[str, Any]
@@ -265,4 +266,5 @@ class TextReader:
     pooler: nn.Module | None = None  # learned with the model, over its first token
     pooler_activation: str = "tanh"  # of one that is new
     tokenize_all: Callable[[Sequence[str]], list[NDArray[np.int64]]] | None = None  # the ids of many texts at once
-    extra_dim: int = 0  # width of word vectors beside the model's own (``WithExtraVectors``)
+    unk_id: int | None = None  # of what it does not know; none: it knows everything
+    extra_dim: int = 0  # width of word vectors in addition to the model's own (``WithExtraVectors``)

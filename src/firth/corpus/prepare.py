@@ -36,13 +36,15 @@ from firth.corpus.parts import (
     working_folder,
 )
 from firth.corpus.worker import Worker
-from firth.data.readers import Document, ReadingConfig, read_documents
+from firth.data.readers import Document, ReadingConfig, read_dictionary, read_documents
 from firth.data.sources import Source, find_sources
 from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.segmentation import PLAIN, Segmentation, choose_segmentation
 from firth.tokenizers.vocabulary import train_pieces
 
 _BLOCK_BYTES = 1_000_000
 _HASHES = 2.0**64
+_SCRIPT_CHARS = 300_000  # of the text, by which its scripts are known
 
 
 def prepare(
@@ -56,8 +58,12 @@ def prepare(
     workers: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    dictionary: Path | None = None,
+    segmenter: str = "auto",
+    segmentation: Segmentation | None = None,
 ) -> CorpusInfo:
-    """Makes the corpus ``out``. ``tokenizer`` uses one that exists instead of training one."""
+    """Makes the corpus ``out``. ``tokenizer`` uses one that exists instead of training one; words are found as ``segmentation``
+    or that tokenizer says, or else as fits the text, the user's ``dictionary`` and what is installed."""
     check_goal(out, overwrite)
     if heldout is not None and not 0 <= heldout < 1:
         raise FirthError(f"heldout is {heldout}: it is a share of the documents, at least 0 and below 1")
@@ -71,9 +77,11 @@ def prepare(
         share = (
             heldout if heldout is not None else (0.05 if sum(source.size for source in sources) < 20_000_000 else 0.01)
         )
+        given = segmentation or (Pieces.load(tokenizer).segmentation if tokenizer else PLAIN)
+        how, advice = _segmentation(sources, reading, given, dictionary, segmenter, tokens)
         settings = _settings(sources, tokens, reading, tokenizer, share, deduplicate)
-        begin(staging, settings)
-        job = _Job(staging, sources, tokens, reading, share, deduplicate, progress or (lambda event: None))
+        begin(staging, settings | ({} if how.plain else {"segmentation": how.model_dump(mode="json")}))
+        job = _Job(staging, sources, tokens, reading, share, deduplicate, progress or (lambda event: None), how, advice)
         job.check()
         job.tokenizer(tokenizer)
         num_parts = job.parts(workers or os.cpu_count() or 1)
@@ -96,6 +104,34 @@ def _described(tokenizer: Path, tokens: TokensConfig) -> TokensConfig:
         strip_accents=pieces.strip_accents and kind == "wordpiece",
         byte_fallback=pieces.byte_fallback,
     )
+
+
+def _segmentation(
+    sources: list[Source],
+    reading: ReadingConfig,
+    given: Segmentation,
+    dictionary: Path | None,
+    segmenter: str,
+    tokens: TokensConfig,
+) -> tuple[Segmentation, list[str]]:
+    """The given one, else what fits the beginning of the text; the user's words come after those of the given one."""
+    words = read_dictionary(dictionary) if dictionary is not None else []
+    if words and tokens.word_split == "whitespace":
+        raise FirthError(f"{dictionary}: words are split at white space only; leave out --dictionary or --word-split")
+    if not given.plain:
+        return given.replace(dictionary=tuple(dict.fromkeys((*given.dictionary, *words)))), []
+    if tokens.word_split == "whitespace":
+        return PLAIN, []
+
+    def sample() -> Iterator[str]:
+        room = _SCRIPT_CHARS
+        for document in read_documents(sources, reading):
+            yield document.text[:room]
+            room -= len(document.text)
+            if room <= 0:
+                return
+
+    return choose_segmentation(sample(), words, segmenter)
 
 
 def _spool_stdin(inputs: list[str], staging: Path, reading: ReadingConfig) -> list[Source]:
@@ -152,6 +188,8 @@ class _Job:
         share: float,
         deduplicate: bool,
         progress: Progress,
+        segmentation: Segmentation,
+        advice: list[str],
     ) -> None:
         self.staging = staging
         self.sources = sources
@@ -159,12 +197,14 @@ class _Job:
         self.reading = reading
         self.share = share
         self.progress = progress
+        self.segmentation, self.advice = segmentation, advice
         self.seen = SeenHashes(staging) if deduplicate else None
         self.removed = 0
         self.sample = Sample()
         self.total_bytes = sum(source.size for source in sources)
         self.unpacked_bytes = sum(
-            source.size * (4 if source.packing or source.format == "parquet" else 1) for source in sources
+            source.size * (4 if source.packing or source.format in ("parquet", "docx", "pdf") else 1)
+            for source in sources
         )
 
     def documents(self) -> Iterator[Document]:
@@ -197,6 +237,7 @@ class _Job:
                 yield left_out
 
         pieces = Pieces.load(given) if given else train_pieces(sample, self.tokens)
+        pieces.segmentation = self.segmentation
         with atomic_folder(goal) as folder:
             pieces.save(folder)
         del pieces
@@ -254,11 +295,17 @@ class _Job:
                     maker.close()
 
     def _word_rules(self) -> WordRules:
-        return WordRules(self.tokens.lowercase, self.tokens.word_split == "whitespace")
+        return WordRules(
+            lowercase=self.tokens.lowercase,
+            whitespace_only=self.tokens.word_split == "whitespace",
+            segmentation=self.segmentation,
+        )
 
     def _run_parts(self, folder: Path, make: Callable[[int, Block], None], num_workers: int) -> int:
         pending: set[Future[None]] = set()
-        number = done = 0
+        number = 0
+        for source in self.sources:
+            source.meter.done = False
         with ThreadPoolExecutor(num_workers) as pool:
             try:
                 for number, block in enumerate(self.blocks(), 1):
@@ -266,7 +313,7 @@ class _Job:
                         pending.add(pool.submit(make, number - 1, block))
                     while len(pending) > num_workers:
                         pending = _finish(pending)
-                    done += sum(map(len, block.texts))
+                    done = sum(source.meter.place(source.size) for source in self.sources)
                     self.progress({"event": "block", "bytes": done, "total": self.total_bytes})
                 while pending:
                     pending = _finish(pending)
@@ -286,6 +333,7 @@ class _Job:
         if self.tokens.kind == "words":
             shutil.rmtree(self.staging / "tokenizer", ignore_errors=True)
             vocab_size, remap = merge_types(parts, num_parts, self.staging / "tokenizer")
+            self.segmentation.save(self.staging / "tokenizer")
             fingerprint = checksum(self.staging / "tokenizer" / "words.txt")[:16]
             round_trip = words_round_trip(self._word_rules())
         else:
@@ -312,8 +360,13 @@ class _Job:
             heldout_share=self.share,
             duplicates_removed=self.removed if self.seen is not None else None,
             loss=loss,
-            unsegmented=unsegmented(sample) if self.tokens.word_split == "words" else {},
-            warnings=loss_warnings(loss, unknown / max(tokens, 1), self.tokens.strip_accents, self.tokens.kind),
+            unsegmented=unsegmented(sample, self.segmentation) if self.tokens.word_split == "words" else {},
+            dictionary=len(self.segmentation.dictionary),
+            simplified=bool(self.segmentation.traditional),
+            warnings=[
+                *loss_warnings(loss, unknown / max(tokens, 1), self.tokens.strip_accents, self.tokens.kind),
+                *self.advice,
+            ],
             checksums={
                 str(file.relative_to(goal)): checksum(file) for file in sorted(goal.rglob("*")) if file.is_file()
             },

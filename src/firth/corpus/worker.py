@@ -13,7 +13,6 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -60,7 +59,7 @@ class Worker:
     """The parent's side: sends a block, waits until its part is written."""
 
     def __init__(self, rules: WordRules | Path, parts: Path) -> None:
-        words = asdict(rules) if isinstance(rules, WordRules) else None
+        words = rules.model_dump() if isinstance(rules, WordRules) else None
         settings = {"words": words, "tokenizer": None if words else str(rules), "parts": str(parts)}
         environment = {**_FRUGAL, **os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-m", "firth.corpus.worker", json.dumps(settings)]
@@ -90,7 +89,7 @@ def main() -> None:
     """The child's side."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = json.loads(sys.argv[1])
-    rules = WordRules(**settings["words"]) if settings["words"] else Path(settings["tokenizer"])
+    rules = WordRules.model_validate(settings["words"]) if settings["words"] else Path(settings["tokenizer"])
     maker = PartMaker(rules, Path(settings["parts"]))
     while (block := receive_block(sys.stdin.buffer)) is not None:
         answer = {"error": ""}

@@ -38,10 +38,12 @@ def repeat_positions(module: nn.Module, trained: int) -> None:
 
 
 def rotary_angles(
-    positions_BT: torch.Tensor, head_dim: int, base: float = 10000.0
+    positions_BT: torch.Tensor, head_dim: int, base: float = 10000.0, frequencies: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """cos and sin [B, 1, T, D] for positions (Su et al. 2021)."""
-    frequencies = base ** (-torch.arange(0, head_dim, 2, device=positions_BT.device, dtype=torch.float32) / head_dim)
+    if frequencies is None:
+        steps = torch.arange(0, head_dim, 2, device=positions_BT.device, dtype=torch.float32)
+        frequencies = base ** (-steps / head_dim)
     angles = positions_BT[:, None, :, None].float() * frequencies
     angles = torch.cat((angles, angles), dim=-1)
     return angles.cos(), angles.sin()
@@ -144,9 +146,22 @@ def attend(
         return mixed
     if mask is not None and mask.requires_grad and not dropout_prob:
         return attend_with_bias(query, key, value, mask)
+    if mask is None and not causal and _prefers_products(query):
+        flat = [part.flatten(0, 1) for part in (query * query.shape[-1] ** -0.5, key, value)]
+        return torch.bmm(torch.bmm(flat[0], flat[1].transpose(1, 2)).softmax(-1), flat[2]).view_as(query)
     return functional.scaled_dot_product_attention(
         query, key, value, attn_mask=mask, dropout_p=dropout_prob, is_causal=causal and mask is None
     )
+
+
+_SHORT = 512  # tokens: beyond, the scores of all heads are too many to be kept
+
+
+def _prefers_products(query: torch.Tensor) -> bool:
+    """In bfloat16 PyTorch's fused kernel for CPUs takes several times as long as two products and a softmax, most of it on
+    the way back."""
+    is_half = query.device.type == "cpu" and query.dtype == torch.bfloat16
+    return is_half and query.requires_grad and query.shape[2] <= _SHORT
 
 
 class _DropoutContext(GradientContext, Protocol):
@@ -315,9 +330,16 @@ class SelfAttention(nn.Module):
         return self._attend(query, key, value, mask, None, None), (key, value)
 
     def cached(
-        self, hidden_NTD: torch.Tensor, cache: KeyValues, layer: int, mask: torch.Tensor | None, first: int = 0
+        self,
+        hidden_NTD: torch.Tensor,
+        cache: KeyValues,
+        layer: int,
+        mask: torch.Tensor | None,
+        first: int = 0,
+        angles: Angles | None = None,
     ) -> torch.Tensor:
         """The tokens that the cache was opened for, which gave the mask; they look back as far as token ``first``."""
+        assert angles is None
         num_tokens = hidden_NTD.shape[1]
         shape = (cache.num_sentences, cache.width, num_tokens, 3, self.num_heads, -1)
         all_3SHJK = self.qkv(hidden_NTD).view(shape).permute(3, 0, 4, 2, 1, 5).flatten(3, 4)

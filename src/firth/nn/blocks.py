@@ -134,10 +134,17 @@ class Block(nn.Module):
             hidden_ND = self.attention_norm(hidden_ND + self._drop(mixed))
         return self._feed(hidden_ND)
 
-    def cached(self, hidden_NTD: torch.Tensor, cache: KeyValues, layer: int, mask: torch.Tensor | None) -> torch.Tensor:
+    def cached(
+        self,
+        hidden_NTD: torch.Tensor,
+        cache: KeyValues,
+        layer: int,
+        mask: torch.Tensor | None,
+        angles: Angles | None = None,
+    ) -> torch.Tensor:
         """The tokens that the cache was opened for (norm first only)."""
         assert self.norm_first
-        mixed = self.attention.cached(self.attention_norm(hidden_NTD), cache, layer, mask)
+        mixed = self.attention.cached(self.attention_norm(hidden_NTD), cache, layer, mask, 0, angles)
         return self._feed(hidden_NTD + mixed)
 
     def step(

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from firth.core.batching import Floats, Ints
 from firth.core.errors import FirthError
-from firth.core.files import atomic_file
-from firth.core.limits import parse_json
+from firth.core.files import atomic_file, parse_json
 from firth.core.types import Array, Arrays
 from firth.retrieval.passages import Span
 from firth.retrieval.words import terms

@@ -5,9 +5,10 @@ from pydantic import BaseModel
 
 
 class Answer(BaseModel):
-    """An answer of a model, with the model's name."""
+    """An answer of a model, with the model's name; ``warning`` where most of the texts are unknown to it."""
 
     model: str
+    warning: str | None = None
 
 
 class Failure(BaseModel):
@@ -88,6 +89,30 @@ class Attended(Answer):
     weights: list[list[list[list[float]]]]
 
 
+class Looked(Answer):
+    weights: list[list[list[list[float]]]]  # by layer, head, row and column of patches
+    rollout: list[list[float]]
+
+
+class ShownToken(BaseModel):
+    token: str
+    id: int | None
+    text: str
+    start: int
+    end: int
+    word: int
+    unknown: bool
+
+
+class ShownTokens(Answer):
+    kind: str
+    tokens: list[ShownToken]
+    words: list[str]
+    unknown: int
+    lost: int
+    back: str
+
+
 class TokenLayers(Answer):
     tokens: list[str]
     offsets: list[tuple[int, int]]
@@ -158,6 +183,7 @@ class ModelFacts(BaseModel):
     mixes: list[LayerWeights]
     mask: str | None
     languages: list[str]
+    images: bool
     documents: int | None = None  # of a search index
     passages: int | None = None
     vectors: bool | None = None
@@ -196,6 +222,7 @@ class EmbeddingsAnswer(BaseModel):
     data: list[EmbeddingRow]
     model: str
     usage: Usage
+    warning: str | None = None
 
 
 class ModelRow(BaseModel):

@@ -26,7 +26,7 @@ from firth.serve import schemas as bodies
 from firth.serve.answers import Failure
 from firth.serve.endpoints import ENDPOINTS, AnyEndpoint, encode_jobs, stack
 from firth.serve.guard import STILL_POLICY, Guard, Metrics, Problem, ServeSettings, send_problem
-from firth.serve.models import RunSummary, ServedModels, read_page
+from firth.serve.models import RunSummary, Served, ServedModels, read_page
 from firth.serve.worker import RequestHandler, Worker
 
 _FAILURES = {
@@ -35,7 +35,7 @@ _FAILURES = {
     404: "no such model",
     408: "the body came too slowly",
     413: "more than the server takes at once",
-    415: "not JSON",
+    415: "neither JSON nor, where images are read, an image",
     421: "asked under a name that is not the server's",
     422: "a body that makes no sense, or one that the model cannot answer",
     503: "too many requests are waiting; ask again after Retry-After seconds",
@@ -76,7 +76,11 @@ class Route:
             extra["parameters"] = [{"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}]
         if self.body is not None:
             schema = {name: part for name, part in self._body_schema().items() if name != "$defs"}
-            extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+            content: dict[str, object] = {"application/json": {"schema": schema}}
+            if issubclass(self.body, bodies.Pictured):
+                file = {"schema": {"type": "string", "format": "binary"}}
+                content |= dict.fromkeys(bodies.IMAGE_TYPES, file)
+            extra["requestBody"] = {"required": True, "content": content}
         app.add_api_route(
             self.path,
             self.handler,
@@ -195,9 +199,9 @@ class Server:
     def _handler(self, endpoint: AnyEndpoint) -> Handler:
         async def handler(request: Request) -> Response:
             body = await self.handler.read(request, endpoint.body)
-            served = self.models.find(body.model, endpoint.ability)
+            served = self.models.find(body.model, endpoint.ability, bool(body.images_read()))
             results = await self.handler.do(endpoint.jobs(served, body, self.settings.batch_tokens))
-            answer = {"model": served.name, **endpoint.answer(body, results)}
+            answer = {"model": served.name, **endpoint.answer(body, results), **_warned(served, body.texts_read())}
             return await self.handler.write(answer, len(body.texts_read()))
 
         return handler
@@ -223,6 +227,7 @@ class Server:
                 "data": [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(rows)],
                 "model": served.name,
                 "usage": {"prompt_tokens": count, "total_tokens": count},
+                **_warned(served, texts),
             }
             return await self.handler.write(answer, len(texts))
 
@@ -304,6 +309,12 @@ class Server:
             "/docs": docs,
         }.items():
             self.routes.add_route(path, handler, ["GET"], include_in_schema=False)
+
+
+def _warned(served: Served, texts: list[str]) -> dict[str, object]:
+    """``warning``, where the model does not know these texts."""
+    found = served.warning(texts)
+    return {} if found is None else {"warning": found}
 
 
 def _public(summary: RunSummary) -> dict[str, object]:

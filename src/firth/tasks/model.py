@@ -16,18 +16,15 @@ from numpy.typing import NDArray
 
 from firth.core.config import Config
 from firth.core.errors import FirthError
-from firth.core.files import load_tensors, read_json, save_tensors, write_json
-from firth.core.limits import foreign_errors
-from firth.core.records import LayerMix
+from firth.core.files import foreign_errors, load_tensors, read_json, save_tensors, write_json
 from firth.core.registry import spec_of_model_type, specs
-from firth.core.run import RECORD
+from firth.core.run import RECORD, LayerMix
 from firth.core.types import Prediction, TextReader
 from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_format import EncoderFormat, load_encoder, save_published, task_format
 from firth.models.shared.encoder_model import EncoderModel
-from firth.models.shared.loading import load_model
-from firth.models.shared.model import Attention, Model, TextLayers
+from firth.models.shared.model import Attention, Model, TextLayers, load_model
 from firth.models.shared.static import ExtraVectors, ScratchModel, StaticModel, read_with_vectors
 from firth.tasks.answer import AnswerApart, AnswerQuestions, ComparingNetwork
 from firth.tasks.checking import AnyExample
@@ -37,7 +34,10 @@ from firth.tasks.network import TaskNetwork
 from firth.tasks.tag import Tag
 from firth.tasks.training import OneExample, Task, predict_items, predict_stream
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.words import has_han, is_border, split_words
+from firth.tokenizers.segmentation import PLAIN, Segmentation
+from firth.tokenizers.unknown import READ
+from firth.tokenizers.word_tokens import AnyTokens
+from firth.tokenizers.words import has_han, is_border
 
 _TASKS: dict[str, Callable[[TaskConfig, TextReader], Task]] = {
     "classify": Classify,
@@ -113,6 +113,14 @@ class TaskModel(Model):
         return self.base.vocab_size
 
     @property
+    def segmentation(self) -> Segmentation:
+        return self.base.segmentation
+
+    @property
+    def tokenizer(self) -> AnyTokens | None:
+        return self.base.tokenizer
+
+    @property
     def title(self) -> str:
         return f"{self.config.task} on {self.base.kind}"
 
@@ -153,6 +161,21 @@ class TaskModel(Model):
 
     # -- predicting
 
+    @property
+    def unknown_limit(self) -> float:  # type: ignore[override]
+        return self.base.unknown_limit
+
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        return self.base.unknown_share(texts)
+
+    def tally_unknown(self, text: str) -> float:
+        """The share of a text that is unknown, counted for the warning of a command as well."""
+        share = self.unknown_share([text])
+        words = max(len(text.split()), 1)
+        READ.tokens, READ.unknown = READ.tokens + words, READ.unknown + round(share * words)
+        READ.limit = self.unknown_limit
+        return round(share, 4)
+
     def predict(self, texts: str | Sequence[str | Sequence[str]]) -> list[Prediction]:
         """A dictionary for each text: label and probabilities; words, tags and entities; or answer, place and best.
 
@@ -172,7 +195,7 @@ class TaskModel(Model):
     def example(self, text: str | Sequence[str]) -> AnyExample:
         """What a user gives as an example of this task."""
         if self.config.task == "tag":
-            return tag_example(text, self.config.characters)
+            return tag_example(text, self.config.characters, self.segmentation)
         pair = list(text) if not isinstance(text, str) else [text]
         wrong = len(pair) not in (1, 2) if self.either else len(pair) != (1 if self._single else 2)
         if wrong or not all(isinstance(part, str) for part in pair):
@@ -379,12 +402,12 @@ def _only(folder: Path) -> Path:
     return files[0] if files else folder
 
 
-def tag_example(text: str | Sequence[str], characters: bool = False) -> TagExample:
+def tag_example(text: str | Sequence[str], characters: bool = False, segmentation: Segmentation = PLAIN) -> TagExample:
     """Words as given, or those found in a text, with their characters in it; Chinese ones singly if so learned."""
     if not isinstance(text, str):
         return TagExample(list(text))
     spans: list[tuple[int, int]] = []
-    for start, end in split_words(text):
+    for start, end in segmentation.split(text):
         singly = characters and has_han(text[start:end])
         for first, last in [(place, place + 1) for place in range(start, end)] if singly else [(start, end)]:
             if spans and spans[-1][1] == first and not is_border(text, first):

@@ -14,6 +14,7 @@ from firth.tasks.predict import check_pair, stored_reading
 from firth.tokenizers.words import whole_characters
 
 PREFIX = "predicted_"
+UNKNOWN = "unknown_share"  # of tokens that the model does not know
 
 
 @dataclass(frozen=True)
@@ -116,12 +117,14 @@ def _example(row: Sequence[object], chosen: Chosen, where: str) -> TextExample:
 
 def _added(model: TaskModel) -> list[str]:
     if model.config.task == "score":
-        return [PREFIX + "score"]
-    return [PREFIX + "label", PREFIX + "probability", *(f"probability_{label}" for label in model.config.labels)]
+        return [PREFIX + "score", UNKNOWN]
+    labels = (f"probability_{label}" for label in model.config.labels)
+    return [PREFIX + "label", PREFIX + "probability", *labels, UNKNOWN]
 
 
 def _values(model: TaskModel, found: Prediction) -> list[object]:
     if model.config.task == "score":
-        return [found["score"]]
+        return [found["score"], found["unknown"]]
     probabilities, label = found["probabilities"], str(found["label"])
-    return [label, round(probabilities[label], 6), *(round(probabilities[one], 6) for one in model.config.labels)]
+    shares = (round(probabilities[one], 6) for one in model.config.labels)
+    return [label, round(probabilities[label], 6), *shares, found["unknown"]]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from firth.core.batching import batches_by_length
 from firth.core.errors import FirthError
-from firth.core.records import LabelScore
-from firth.core.types import Batch, Inputs, Losses, Prediction
+from firth.core.run import LabelScore
+from firth.core.types import Batch, Inputs, Losses, Prediction, TextReader
 from firth.tasks.batches import Item, Row, collate, shuffled_batches
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
@@ -89,7 +89,23 @@ def predict_items(
             batch = (batch_of or task.batch)(some).to(device)
             for number, output in zip(numbers.tolist(), task.outputs(network, batch), strict=True):
                 found[number] = task.prediction(examples[number], items[number], output)
+                found[number]["unknown"] = _unknown_share(items[number], network.reader)
     return found
+
+
+_MODEL_IDS = (1 << 32) - 1
+
+
+def _unknown_share(item: Item, reader: TextReader) -> float:
+    """Of the tokens of the text, special ones left out."""
+    if reader.unk_id is None:
+        return 0.0
+    frame = reader.frame
+    special = (*frame.before, *frame.between, *frame.after)
+    rows = [row.ids & _MODEL_IDS if reader.extra_dim else row.ids for row in item.rows]  # word vectors have ids above
+    rows = [ids[~np.isin(ids, special)] if special else ids for ids in rows]
+    unknown = sum(int(np.count_nonzero(ids == reader.unk_id)) for ids in rows)
+    return round(unknown / max(sum(map(len, rows)), 1), 4)
 
 
 def predict_stream(

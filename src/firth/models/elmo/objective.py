@@ -34,6 +34,8 @@ from firth.models.shared.pretraining import Pretraining, require_one_process
 from firth.nn.character_cnn import CharacterCNN, CharacterSoftmax, TableSoftmax, sampled_loss
 from firth.nn.lstmp import State
 from firth.nn.softmax import cross_entropy_sum, draw_log_uniform, log_expected_counts, log_unigram
+from firth.tokenizers.segmentation import FILE as SEGMENTATION
+from firth.tokenizers.segmentation import Segmentation
 from firth.vectors.vocabulary import read_words, view_vocabulary
 from firth.vectors.word_vectors import WordVectors
 
@@ -241,7 +243,7 @@ class BothDirections(nn.Module):
 class ElmoPretraining(Pretraining):
     """A bidirectional language model over words."""
 
-    published = (OPTIONS, WEIGHTS, VOCABULARY, SOFTMAX, WORDS)
+    published = (OPTIONS, WEIGHTS, VOCABULARY, SOFTMAX, WORDS, SEGMENTATION)
     uses = ("encode {name} texts.txt --out vectors.npy",)
     model: Elmo
     objective: BothDirections
@@ -353,6 +355,7 @@ class ElmoPretraining(Pretraining):
         write_text(folder / VOCABULARY, "".join(f"{word}\n" for word in known))
         save_tensors(folder / SOFTMAX, self.objective.softmax.state_dict())
         write_json(folder / WORDS, self.corpus.info.tokens.model_dump())
+        Segmentation.load(self.corpus.folder / "tokenizer").save(folder)
 
     # -- tests
 

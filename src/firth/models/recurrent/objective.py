@@ -30,6 +30,7 @@ from firth.corpus.streams import (
     view_as,
     view_tokens,
 )
+from firth.models.recurrent.cache import Cache, CachedScore
 from firth.models.recurrent.config import NextTokenStreamsConfig, RecurrentConfig
 from firth.models.recurrent.format import RecurrentFolder, load_recurrent, save_recurrent
 from firth.models.recurrent.network import Reading, Recurrent
@@ -48,6 +49,7 @@ from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.word_tokens import WordTokens, join_words, load_tokens
 
 LOSS = "next_token"
+_CACHED_LEN = 128  # tokens that are compared with the cache together
 
 
 def _counts(config: NextTokenStreamsConfig, view: TokenView, vocab_size: int) -> NDArray[np.int64]:
@@ -281,6 +283,21 @@ class RecurrentPretraining(Pretraining):
         for name, size in (("word", self._num_words()), ("character", self._num_characters())):
             found[f"perplexity_{name}"] = math.exp(totals["loss"] / size)
         return found
+
+    def cached_scores(self, size: int) -> dict[str, float]:
+        """The whole held-out text in one stream, with a cache of its last ``size`` tokens and without."""
+        split, model, head = self.corpus.heldout, self.model, self.objective.head
+        text = self.objective.rows(split, HELDOUT_SEED).text
+        found, state = CachedScore(Cache(size)), model.zero_state(1)
+        self.module.eval()
+        with torch.inference_mode():
+            for first in range(0, len(text), _CACHED_LEN):
+                places = np.arange(first, min(first + _CACHED_LEN, len(text)))
+                labels_T = torch.from_numpy(text.read(places))
+                reading = model.read(torch.from_numpy(text.read(places - 1))[None], state)
+                hidden_TD, state = reading.hidden_TBD[:, 0], reading.state
+                found.read(hidden_TD, labels_T, head.judge(hidden_TD, labels_T, model.tokens.weight)[0])
+        return found.scores()
 
     def _num_ends(self) -> int:
         split = self.corpus.heldout

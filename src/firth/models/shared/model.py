@@ -1,4 +1,4 @@
-"""What every trained model answers.
+"""What every trained model answers, and how a model is found and loaded from a path.
 
 What a model cannot do is said in a sentence.
 
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from firth.core.config import show_count
 from firth.core.errors import FirthError
-from firth.core.registry import ModelSpec, RunConfig, TokensConfig, find_spec
+from firth.core.files import foreign_errors, read_json
+from firth.core.registry import ModelSpec, RunConfig, TokensConfig, find_spec, model_types, spec_of_model_type, specs
+from firth.core.run import Run, is_run
 from firth.core.types import Prediction, TextReader
 from firth.models.shared.results import Attention as Attention
 from firth.models.shared.results import AttentionMaps as AttentionMaps
@@ -25,9 +27,16 @@ from firth.models.shared.results import TextLayers as TextLayers
 from firth.models.shared.results import Translated as Translated
 from firth.models.shared.scoring import ScoredText
 from firth.models.shared.sentences import (
+    MODULES,
     SentenceEncoder,
+    pool_by_reader,
+    read_sentence_modules,
     similarities,
 )
+from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.segmentation import PLAIN, Segmentation
+from firth.tokenizers.unknown import UNKNOWN_PIECES, unknown_warning
+from firth.tokenizers.word_tokens import AnyTokens, WordTokens
 
 Found = tuple[str, float]
 
@@ -45,7 +54,9 @@ ABILITIES = (
     "context",
     "attention",
     "alignment",
+    "look",
     "search",
+    "tokens",
 )
 """All that can be asked of some model."""
 
@@ -59,6 +70,7 @@ class Model:
     num_layers: int = 0  # above the token layer
     languages: Sequence[str] = ()  # of source and target, where it translates
     path: Path | None = None  # where it was loaded from
+    _segmentation: Segmentation = PLAIN  # of a model without a tokenizer
     source_len: int | None = None  # tokens of a source that are read, where it was taught so
     pools: tuple[str, ...] = ("mean", "max")  # how ``encode`` may make one vector of a text's tokens
     sentence: SentenceEncoder | None = None  # of a sentence model: how its modules make a vector of a text
@@ -93,12 +105,33 @@ class Model:
         """How ``prepare`` cuts text for it to be trained further; pieces are cut by its own tokenizer."""
         return TokensConfig()
 
+    @property
+    def segmentation(self) -> Segmentation:
+        """How words are found that no space parts, as in the corpus that it was trained on."""
+        return self._segmentation if self.tokenizer is None else self.tokenizer.segmentation
+
+    @property
+    def tokenizer(self) -> AnyTokens | None:
+        """What cuts texts into tokens; none for a model that spells words or counts them."""
+        found = getattr(self, "pieces", None) or getattr(self, "tokens", None)
+        return found if isinstance(found, Pieces | WordTokens) else None
+
+    unknown_limit: float = UNKNOWN_PIECES  # the share of unknown tokens from which on a warning is given
+
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        """How much of a sample of these texts is unknown to its tokenizer; 0 for a model that spells every word."""
+        return 0.0 if self.tokenizer is None else self.tokenizer.unknown_share(texts)
+
+    def unknown_warning(self, texts: Sequence[str]) -> str | None:
+        """A sentence where more than ``unknown_limit`` of these texts is unknown."""
+        return unknown_warning(self.unknown_share(texts), self.unknown_limit)
+
     # -- what there is to know
 
     @property
     def abilities(self) -> list[str]:
         """What can be asked of it, in the order of ``ABILITIES``."""
-        mine = self._abilities()
+        mine = self._abilities() | ({"tokens"} if self.tokenizer is not None else set())
         return [ability for ability in ABILITIES if ability in mine]
 
     def _abilities(self) -> set[str]:
@@ -120,6 +153,7 @@ class Model:
             "mixes": [],
             "mask": self.mask_token if "fill" in abilities else None,
             "languages": list(self.languages),
+            "images": False,
         }
 
     def __repr__(self) -> str:
@@ -284,3 +318,51 @@ def require_layer(layer: int, num_layers: int) -> None:
 def require_pool(pool: str, pools: Sequence[str]) -> None:
     if pool not in pools:
         raise FirthError(f"unknown pool '{pool}' for this model: choose {', '.join(pools[:-1])} or {pools[-1]}")
+
+
+def find_model(path: Path) -> ModelSpec:
+    """The spec of the model at a path: a run names it, a published directory has its ``model_type``."""
+    if not path.exists():
+        raise FirthError(f"{path}: no such run or model; check the path")
+    run = Run.find(path)
+    if run is not None:
+        if run.record.export is not None:
+            raise FirthError(f"{path}: an exported model, which does not learn; name {run.record.export.source}")
+        if run.record.task is not None and not find_spec(run.record.model).reads_images:
+            raise FirthError(f"{path}: a task, where a pre-trained model is needed; name another run")
+        if not run.record.finished:
+            again = "the same command" if run.record.task is not None else f"firth pretrain --resume {path}"
+            raise FirthError(f"{path}: this run is not finished; go on with: {again}")
+        return find_spec(run.record.model)
+    if (path / "config.json").is_file():
+        data = read_json(path / "config.json")
+        if not isinstance(data, dict):
+            raise FirthError(f"{path / 'config.json'}: not the description of a model; copy it again")
+        kind = str(data.get("model_type"))
+        found = spec_of_model_type(kind)
+        if found is None:
+            raise FirthError(
+                f"{path / 'config.json'}: a model of type '{kind}', which Firth does not read; it reads {', '.join(model_types())}"
+            )
+        return found
+    for spec in specs().values():
+        if spec.recognizes(path):
+            return spec
+    raise FirthError(f"{path}: no model here (no config.json); name a run of Firth or a Hugging Face directory")
+
+
+def load_model(path: Path) -> Model:
+    """The model at a path, with its tokenizer; of a directory of sentence-transformers with its modules."""
+    with foreign_errors(path, "a model that can be read"):
+        return _load_model(path)
+
+
+def _load_model(path: Path) -> Model:
+    modules = read_sentence_modules(path) if (path / MODULES).is_file() else None
+    where = path if modules is None else path / modules.config.network
+    spec = find_model(path if is_run(path) else where)
+    model = spec.load(where)
+    model.spec_name, model.path = spec.name, path
+    if modules is not None and model.sentence is None:
+        model.sentence = SentenceEncoder(modules, pool_by_reader(model.reader()))
+    return model

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.limits import require_memory
+from firth.core.files import require_memory
 from firth.core.registry import find_spec
 from firth.core.types import Batch, Losses, Objective, SizedRows
 from firth.corpus.format import Corpus, require_same_tokens
@@ -83,6 +83,7 @@ class Pretraining:
         "tokenizer.json",
         "tokenizer_config.json",
         "vocab.txt",
+        "segmentation.json",
     )
     uses: tuple[str, ...] = (  # the next commands, for the report
         'fill {name} "A sentence with a [MASK] in it."',
@@ -162,6 +163,12 @@ class Pretraining:
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, Any]:
         """More than ``evaluate`` gives during training, for ``firth evaluate``; a word about a score is text."""
         return {}
+
+    def cached_scores(self, size: int) -> dict[str, float]:
+        """Scores of held-out text with a cache of the tokens before, for language models that carry a state."""
+        raise FirthError(
+            f"--cache is for recurrent language models, whose states it remembers, not for {self.config.recipe}: leave it out"
+        )
 
     def charts(self) -> list[dict[str, Any]]:
         """Further charts for the report: title, note, x, y (names of the axes) and series (name to points)."""

@@ -6,11 +6,13 @@ import { classify } from "./classify.js";
 import { context } from "./context.js";
 import { fill } from "./fill.js";
 import { generate } from "./generate.js";
+import { image } from "./image.js";
 import { layers } from "./layers.js";
 import { runs } from "./runs.js";
 import { search } from "./search.js";
 import { similar } from "./similar.js";
 import { tag } from "./tag.js";
+import { tokens } from "./tokens.js";
 import { translate } from "./translate.js";
 import { words } from "./words.js";
 
@@ -26,6 +28,8 @@ export const TABS = [
   classify,
   tag,
   answer,
+  image,
+  tokens,
   layers,
   runs,
 ];
