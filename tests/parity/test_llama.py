@@ -18,6 +18,7 @@ from firth.models.gpt.network import Decoder
 from firth.nn.grouped import rope_frequencies
 from firth.tokenizers.pieces import Pieces
 from piece_samples import build_pieces
+from published_models import MIXED, lines
 
 transformers = pytest.importorskip("transformers")
 
@@ -233,3 +234,34 @@ def test_trained_further_and_fine_tuned(tmp_path: Path, bpe_folder: Path) -> Non
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     firth.finetune("classify", base=tmp_path / "run", train=tmp_path / "train.jsonl", out=tmp_path / "task", epochs=1)
     assert firth.load(tmp_path / "task").predict("good 3")[0]["label"] in ("yes", "no")
+
+
+def test_tokenizers(tmp_path: Path) -> None:
+    """Of Llama (SentencePiece with bytes) and Qwen (bytes): the ids of transformers."""
+    import sentencepiece
+    from tokenizers import ByteLevelBPETokenizer
+
+    (tmp_path / "text.txt").write_text("\n".join(lines()), encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(tmp_path / "text.txt"),
+        model_prefix=str(tmp_path / "tokenizer"),
+        model_type="bpe",
+        vocab_size=700,
+        byte_fallback=True,
+        character_coverage=0.985,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        minloglevel=2,
+    )
+    bpe = ByteLevelBPETokenizer()
+    bpe.train_from_iterator(lines(), 600, show_progress=False)
+    bpe.save_model(str(tmp_path))
+    llama = transformers.LlamaTokenizer.from_pretrained(tmp_path)
+    qwen = transformers.Qwen2Tokenizer(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
+    for number, theirs in enumerate((llama, qwen)):
+        theirs.save_pretrained(tmp_path / str(number))
+        ours = Pieces.load(tmp_path / str(number))
+        for text in MIXED:
+            found = ours.encode(text, add_special=False, read_special=False).ids.tolist()
+            assert found == theirs(text, add_special_tokens=False)["input_ids"], text
+        assert ours.eos_id == theirs.eos_token_id

@@ -123,24 +123,24 @@ def _member(data: bytes, where: str, suffix: str, column: str, encoding: str) ->
     return value
 
 
-def arrow_batches(source: Source, columns: list[str] | None = None) -> Iterator["pyarrow.RecordBatch"]:
-    """The batches of an arrow file, as ``datasets`` writes it (a stream) or as other programs do (a file)."""
+def arrow_batches(source: Source, column: str | None = None, whole: bool = True) -> Iterator["pyarrow.RecordBatch"]:
+    """The batches of an arrow file, as ``datasets`` writes it (a stream) or as other programs do (a file);
+    with ``column``, and only that one unless ``whole``."""
     import pyarrow
     import pyarrow.ipc
 
     try:
         with seekable(source) as handle:
             reader = _arrow_reader(handle)
-            for column in columns or []:
-                if column not in reader.schema.names:
-                    raise FirthError(
-                        f"{source.name}: no column '{column}': {nearest(column, reader.schema.names)}; choose with --column"
-                    )
+            if column is not None and column not in reader.schema.names:
+                raise FirthError(
+                    f"{source.name}: no column '{column}': {nearest(column, reader.schema.names)}; choose with --column"
+                )
             for batch in reader:
                 source.meter.share = min(handle.tell() / max(source.size, 1), 1.0)
                 for start in range(0, batch.num_rows, 256):
                     part = batch.slice(start, 256)
-                    yield part if columns is None else part.select(columns)
+                    yield part if whole or column is None else part.select([column])
     except (pyarrow.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise

@@ -188,7 +188,7 @@ def _parquet(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Do
             for batch in file.iter_batches(batch_size=64, columns=names if fields else [config.column]):
                 read += batch.num_rows
                 source.meter.share = read / max(file.metadata.num_rows, 1)
-                yield from _rows(source, config.column, batch.to_pylist(), fields)
+                yield from _of_rows(source, config.column, batch.to_pylist(), fields)
     except UnicodeDecodeError:
         raise FirthError(f"{source.name}: column '{config.column}' is not UTF-8 text; write the file again") from None
     except (pyarrow.ArrowException, OSError) as error:
@@ -197,7 +197,7 @@ def _parquet(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Do
         raise FirthError(f"{source.name}: not a complete parquet file ({error}); copy it again") from None
 
 
-def _rows(source: Source, column: str, rows: Iterable[dict[str, object]], fields: bool) -> Iterator[Document]:
+def _of_rows(source: Source, column: str, rows: Iterable[dict[str, object]], fields: bool) -> Iterator[Document]:
     for row in rows:
         value = row[column]
         if value is not None and not isinstance(value, str):
@@ -210,11 +210,8 @@ def _rows(source: Source, column: str, rows: Iterable[dict[str, object]], fields
 
 def _arrow(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
     try:
-        for batch in arrow_batches(source, None if fields else [config.column]):
-            names = batch.schema.names
-            if config.column not in names:
-                raise FirthError(f"{source.name}: no column '{config.column}': {nearest(config.column, names)}")
-            yield from _rows(source, config.column, batch.to_pylist(), fields)
+        for batch in arrow_batches(source, config.column, fields):
+            yield from _of_rows(source, config.column, batch.to_pylist(), fields)
     except UnicodeDecodeError:
         raise FirthError(f"{source.name}: column '{config.column}' is not UTF-8 text; write the file again") from None
 

@@ -89,11 +89,6 @@ class Attended(Answer):
     weights: list[list[list[list[float]]]]
 
 
-class Looked(Answer):
-    weights: list[list[list[list[float]]]]  # by layer, head, row and column of patches
-    rollout: list[list[float]]
-
-
 class ShownToken(BaseModel):
     token: str
     id: int | None
@@ -111,6 +106,11 @@ class ShownTokens(Answer):
     unknown: int
     lost: int
     back: str
+
+
+class Looked(Answer):
+    weights: list[list[list[list[float]]]]  # by layer, head, row and column of patches
+    rollout: list[list[float]]
 
 
 class TokenLayers(Answer):

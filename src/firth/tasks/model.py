@@ -360,7 +360,12 @@ def _published_config(folder: Path, heads: Mapping[str, Mapping[str, torch.Tenso
     kind = str(written_by).rpartition("For")[2] or usual
     if kind == "QuestionAnswering" and "spans" in heads:
         return TaskConfig(task="answer")
-    if kind not in ("SequenceClassification", _TAGGER) or "classifier" not in heads:
+    needed = {"QuestionAnswering": "spans", "SequenceClassification": "classifier", _TAGGER: "classifier"}.get(kind)
+    if needed is not None and needed not in heads:
+        raise FirthError(
+            f"{folder}: a {written_by} whose head is missing from its weights; copy them again, or learn one with firth finetune --base {folder}"
+        )
+    if needed is None:
         raise FirthError(
             f"{folder / 'config.json'}: a {written_by}, a task that Firth does not know; it reads sequence and token classification and question answering"
         )
@@ -374,6 +379,10 @@ def _published_config(folder: Path, heads: Mapping[str, Mapping[str, torch.Tenso
     if data.get("problem_type") == "multi_label_classification":
         raise FirthError(
             f"{folder / 'config.json'}: several labels per text (problem_type), which Firth does not know; it gives a text one label"
+        )
+    if data.get("problem_type") == "regression" and count > 1:
+        raise FirthError(
+            f"{folder / 'config.json'}: {count} scores per text (problem_type), which Firth does not know; it gives a text one score"
         )
     if count == 1:
         return TaskConfig(task="score")

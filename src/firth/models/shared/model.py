@@ -54,9 +54,9 @@ ABILITIES = (
     "context",
     "attention",
     "alignment",
+    "tokens",
     "look",
     "search",
-    "tokens",
 )
 """All that can be asked of some model."""
 
