@@ -293,6 +293,12 @@ def describe(path: Path) -> tuple[str, Rows, PlainData]:
         if info.kind == "pairs":
             return "a corpus of sentence pairs, files whole", pairs_rows(info), info.model_dump()
         return f"a corpus of {info.tokens.kind}, files whole", corpus_rows(info), info.model_dump()
+    if (path / "index.json").is_file():
+        from firth.api.searching import index_facts
+
+        facts = index_facts(path)
+        rows = [(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in facts.items()]
+        return "a search index, files whole", rows, facts
     run = Run.find(path)
     if run is not None:
         record = run.record
