@@ -40,6 +40,7 @@ def finetune(
     text: str | None = None,
     second: str | None = None,
     label: str | None = None,
+    label_separator: str | None = None,
     encoding: str | None = None,
     skip_bad: bool = False,
     repair_tags: bool = False,
@@ -69,6 +70,7 @@ def finetune(
         sweep: Whether to try BERT's published grid of settings.
         shares: Train on these shares of the examples as well (``(0.1, 1)``); the model is the best of the largest.
         text, second, label: The columns of the files, by name or by number from 1.
+        label_separator: Of several labels per text, what stands between them, such as ``";"``; by default they are JSON lists.
         encoding: Of the files; by default UTF-8, or what a byte order mark says.
         skip_bad: Whether to skip answers that are not at their place in the passage.
         repair_tags: Whether to repair tag sequences that violate their scheme.
@@ -95,7 +97,7 @@ def finetune(
     }
     usual |= {"budget": budget, "folds": folds}
     given = collect(settings, keywords, **usual)
-    reading = Reading(text, second, label, skip_bad, repair_tags, encoding)
+    reading = Reading(text, second, label, skip_bad, repair_tags, encoding, label_separator)
     source = Source(
         str(base), Path(train), optional_path(dev), reading, optional_path(extra_vectors), optional_path(teacher)
     )
@@ -181,6 +183,7 @@ def predict(
     text: str | None = None,
     second: str | None = None,
     encoding: str | None = None,
+    min_confidence: float | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
 ) -> list[Prediction]: ...
@@ -196,6 +199,7 @@ def predict(
     text: str | None = None,
     second: str | None = None,
     encoding: str | None = None,
+    min_confidence: float | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
 ) -> Iterator[Prediction]: ...
@@ -211,6 +215,7 @@ def predict(
     text: str | None = None,
     second: str | None = None,
     encoding: str | None = None,
+    min_confidence: float | None = None,
     examples: None = None,
     template: None = None,
 ) -> Scored: ...
@@ -225,6 +230,7 @@ def predict(
     text: str | None = None,
     second: str | None = None,
     encoding: str | None = None,
+    min_confidence: float | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
 ) -> list[Prediction] | Iterator[Prediction] | Scored:
@@ -238,6 +244,7 @@ def predict(
             with label and probabilities as new columns.
         text, second: The columns of a file; by default those of the training file.
         encoding: Of the file; by default that of the training file.
+        min_confidence: Leave out a label that is less probable (``None``, an empty cell); the probabilities stay.
         examples: For decoders: labelled texts (a file, or pairs of text and label) for a few-shot prompt; nothing is trained.
         template: The format of an example in the prompt; has ``{text}`` and ``{label}``.
 
@@ -257,8 +264,11 @@ def predict(
         raise FirthError("--out needs a table: name a csv, tsv, jsonl or parquet file, without --examples")
     if examples is not None:
         return _predict_by_prompt(model, texts, file, text, examples, template)
+    from firth.tasks.calibration import check_confidence, withheld
+
+    check_confidence(min_confidence)
     if texts is not None:
-        return loaded(model).predict(texts)
+        return [withheld(found, min_confidence) for found in loaded(model).predict(texts)]
     if not isinstance(model, str | Path):
         raise FirthError("to read a file, name the run by its path, which has the columns of the file; or give texts")
     from firth.tasks.predict import predict_source
@@ -266,8 +276,9 @@ def predict(
     if out is None and reads_images(Path(model)):
         return iter(load(model).predict([str(file)]))
     if out is not None:
-        return _score_table(Path(model), str(file), Path(out), (text, second), encoding)
-    return predict_source(load_trained_task(Path(model)), Path(model), str(file), text, second, encoding)
+        return _score_table(Path(model), str(file), Path(out), (text, second), encoding, min_confidence)
+    task = load_trained_task(Path(model))
+    return predict_source(task, Path(model), str(file), text, second, encoding, min_confidence)
 
 
 def _predict_by_prompt(
@@ -298,7 +309,12 @@ def _predict_by_prompt(
 
 
 def _score_table(
-    run: Path, file: str, out: Path, columns: tuple[str | None, str | None], encoding: str | None
+    run: Path,
+    file: str,
+    out: Path,
+    columns: tuple[str | None, str | None],
+    encoding: str | None,
+    min_confidence: float | None,
 ) -> Scored:
     from firth.data.labelled import Columns
     from firth.tasks.model import TaskModel
@@ -307,4 +323,4 @@ def _score_table(
     task = load_trained_task(run)
     if not isinstance(task, TaskModel):
         raise FirthError(f"{run}: a table is scored by classify and score; leave out --out")
-    return score_table(task, run, file, out, Columns(*columns), encoding)
+    return score_table(task, run, file, out, Columns(*columns), encoding, min_confidence)

@@ -13,6 +13,8 @@ from firth.cli.main import (
     Encoding,
     Json,
     Label,
+    LabelSeparator,
+    MinConfidence,
     Out,
     Overwrite,
     Second,
@@ -106,6 +108,7 @@ def finetune(
     text: Text = None,
     second: Second = None,
     label: Label = None,
+    label_separator: LabelSeparator = None,
     encoding: Encoding = None,
     check: Check = False,
     skip_bad: SkipBad = False,
@@ -123,7 +126,9 @@ def finetune(
 
     train = _required(train, "finetune needs labelled examples: name a file with --train")
     given = parse_settings(settings or ())
-    _check_files(task, train, dev, (text, second, label, skip_bad, repair_tags, encoding), given, check, as_json)
+    _check_files(
+        task, train, dev, (text, second, label, skip_bad, repair_tags, encoding, label_separator), given, check, as_json
+    )
     if check:
         return
     out = _required(out, "finetune needs a place for the run: name a folder with --out")
@@ -145,6 +150,7 @@ def finetune(
             text=text,
             second=second,
             label=label,
+            label_separator=label_separator,
             encoding=encoding,
             skip_bad=skip_bad,
             repair_tags=repair_tags,
@@ -167,7 +173,7 @@ def _check_files(
     task: str,
     train: Path,
     dev: Path | None,
-    reading: tuple[str | None, str | None, str | None, bool, bool, str | None],
+    reading: tuple[str | None, str | None, str | None, bool, bool, str | None, str | None],
     settings: Mapping[str, object],
     only: bool,
     as_json: bool,
@@ -218,6 +224,7 @@ def predict(
     second: Second = None,
     encoding: Encoding = None,
     out: TableOut = None,
+    min_confidence: MinConfidence = None,
     names: Names = None,
     examples: ShownExamples = None,
     template: Template = None,
@@ -234,18 +241,27 @@ def predict(
     if out is not None and (names is not None or examples is not None or template is not None):
         raise firth.FirthError("--out writes a table: leave out --names, --examples and --template")
     if out is not None:
-        _write_table(run, file, out, (text, second, encoding), as_json)
+        _write_table(run, file, out, (text, second, encoding), min_confidence, as_json)
         return
     if names is not None:
         _write_names(run, file, text, names, as_json)
         return
     said = written(template)
     if is_text(file):
-        for found in firth.predict(run, [_given_text(file)], examples=examples, template=said):
+        for found in firth.predict(
+            run, [_given_text(file)], min_confidence=min_confidence, examples=examples, template=said
+        ):
             say_json(found, indent=None)
         return
     for found in firth.predict(
-        run, file=file, text=text, second=second, encoding=encoding, examples=examples, template=said
+        run,
+        file=file,
+        text=text,
+        second=second,
+        encoding=encoding,
+        min_confidence=min_confidence,
+        examples=examples,
+        template=said,
     ):
         say_json(found, indent=None)
 
@@ -257,13 +273,20 @@ def _given_text(words: str) -> str | tuple[str, ...]:
 
 
 def _write_table(
-    run: Path, file: str, out: Path, reading: tuple[str | None, str | None, str | None], as_json: bool
+    run: Path,
+    file: str,
+    out: Path,
+    reading: tuple[str | None, str | None, str | None],
+    min_confidence: float | None,
+    as_json: bool,
 ) -> None:
     import firth
     from firth.cli.main import say, say_json
 
     text, second, encoding = reading
-    found = firth.predict(run, file=file, out=out, text=text, second=second, encoding=encoding)
+    found = firth.predict(
+        run, file=file, out=out, text=text, second=second, encoding=encoding, min_confidence=min_confidence
+    )
     if as_json:
         say_json({"out": str(out), "rows": found.rows, "columns": list(found.columns)})
     else:

@@ -4,6 +4,8 @@
 ``linear``: a linear model over what the frozen base says of a text.
 ``contrastive``: the base tuned on pairs of labelled texts, then a linear model.
 ``tuned``: the base trained further, from the linear model on.
+``counts + ...``: the scores of counts added to those of the best of the others, with weights found by the same predictions;
+of classes only, and only where it is better by more than one standard error.
 
 The best on the dev examples is kept; without any, the best in stratified cross-validation: of classes the one that gives the
 true labels the highest probability once it is calibrated, because of few labels the share that is right says too little.
@@ -28,7 +30,7 @@ from firth.data.labelled import TextExample
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors
 from firth.tasks.batches import Item
-from firth.tasks.calibration import error_of, fit_factor, log_probs, rescaled
+from firth.tasks.calibration import added, error_of, fit_factor, fit_weights, log_probs, normalised, rescaled
 from firth.tasks.checking import all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.contrastive import FEWEST, MOST, TEXTS, train_contrastive
@@ -37,9 +39,10 @@ from firth.tasks.data import TaskData, strata
 from firth.tasks.distillation import Teacher
 from firth.tasks.finetune import train_model
 from firth.tasks.frozen import Frozen, fit_frozen, head_model
-from firth.tasks.linear import NUM_FOLDS, Floats, balanced_weights, stratified_folds
+from firth.tasks.linear import NUM_FOLDS, Floats, Ints, balanced_weights, stratified_folds
 from firth.tasks.model import TaskModel
 from firth.tasks.network import Head
+from firth.tasks.several import ClassifySeveral, find_thresholds, mean_log_chance
 from firth.tasks.training import Task
 
 Predictions = list[Prediction]
@@ -89,7 +92,11 @@ def fit_best(
 ) -> Fitted:
     """The best of ``config.candidates``; tuning alone is not judged without dev examples."""
     if config.candidates == ("tuned",) and not config.folds:
-        return _train(config, take_base(config), data, folder, progress, extra_vectors, teacher)
+        fitted = _train(config, take_base(config), data, folder, progress, extra_vectors, teacher)
+        if config.several and data.dev:
+            _use_thresholds(fitted, dict(enumerate(fitted.predictions)), data.dev)
+            fitted.by_label = fitted.model.task.by_label(data.dev, fitted.predictions)
+        return fitted
     return _Choice(config, take_base, data, folder, progress, extra_vectors, teacher).best()
 
 
@@ -145,6 +152,12 @@ class _Choice:
         scores = self._scores(tried)
         ranks = self._ranks(tried, scores)
         best = max(range(len(tried)), key=lambda place: (ranks[place], -place))
+        both = self._add_counts(tried, ranks, best) if scores[best] < _ENOUGH else None
+        if both is not None:
+            tried.append(both)
+            scores.append(self._scores([tried[best], both])[1])
+            if not self.data.dev or scores[-1] >= scores[best]:
+                best = len(tried) - 1
         fitted = tried[best].finish()
         results = [
             CandidateResult(
@@ -158,6 +171,9 @@ class _Choice:
             for place, (one, score) in enumerate(zip(tried, scores, strict=True))
         ]
         assert self.task is not None
+        if self.config.several:
+            _use_thresholds(fitted, tried[best].found, self.judged)
+            tried[best].found = self._cut(tried[best].found)
         judged = sorted(tried[best].found)
         fitted.by_label = self.task.by_label(
             [self.judged[number] for number in judged], [tried[best].found[number] for number in judged]
@@ -177,8 +193,15 @@ class _Choice:
         """Of each on the examples that all have judged."""
         shared = sorted(set(range(len(self.judged))).intersection(*(one.found for one in tried)))
         return [
-            self._score([self.judged[number] for number in shared], [one.found[n] for n in shared]) for one in tried
+            self._score([self.judged[number] for number in shared], [found[n] for n in shared])
+            for found in (self._cut(one.found) if self.config.several else one.found for one in tried)
         ]
+
+    def _cut(self, found: Mapping[int, Prediction]) -> Mapping[int, Prediction]:
+        """Several labels with the thresholds that suit these predictions best; each candidate is scored with its own."""
+        assert isinstance(self.task, ClassifySeveral)
+        thresholds = self.config.thresholds or _thresholds(self.task, found, self.judged)
+        return dict(zip(found, self.task.cut(list(found.values()), thresholds), strict=True))
 
     def _ranks(self, tried: Sequence[_Tried], scores: list[float]) -> list[float]:
         """By what the best is known: the scores on dev examples, which are there to decide; in cross-validation of
@@ -186,6 +209,11 @@ class _Choice:
         if self.data.dev or self.config.task != "classify":
             return scores
         shared = sorted(set(range(len(self.judged))).intersection(*(one.found for one in tried)))
+        if isinstance(self.task, ClassifySeveral):
+            true_NK = self.task.indicators([self.judged[number] for number in shared])
+            return [
+                mean_log_chance(self.task.chances([one.found[number] for number in shared]), true_NK) for one in tried
+            ]
         ranks = [self._fit_factor({number: one.found[number] for number in shared})[1] for one in tried]
         for one, rank in zip(tried, ranks, strict=True):
             one.note = "; ".join(filter(None, (one.note, f"log-likelihood {rank:.3f}")))
@@ -193,17 +221,62 @@ class _Choice:
 
     def _fit_factor(self, found: Mapping[int, Prediction]) -> tuple[float, float]:
         """The factor that calibrates, and the mean log-probability with it; rare classes count as in training."""
-        logs_NK = log_probs(list(found.values()), self.config.labels)
-        targets_N = np.asarray([self.config.labels.index(str(self.judged[number].label)) for number in found], np.int64)
+        return fit_factor(log_probs(list(found.values()), self.config.labels), *self._targets(list(found)))
+
+    def _targets(self, numbers: Sequence[int]) -> tuple[Ints, Floats]:
+        """The classes of judged examples, and their weights."""
+        targets_N = np.asarray([self.config.labels.index(str(self.judged[one].label)) for one in numbers], np.int64)
         weights_K = np.ones(len(self.config.labels))
         if self.config.class_weights:
             weights_K = balanced_weights(targets_N, len(weights_K))
-        return fit_factor(logs_NK, targets_N, weights_K[targets_N])
+        return targets_N, weights_K[targets_N]
+
+    def _add_counts(self, tried: Sequence[_Tried], ranks: Sequence[float], best: int) -> _Tried | None:
+        """Counts and the best of the others together, if that is better than the best by more than chance."""
+        counts = next((one for one in tried if one.name == "counts"), None)
+        others = [place for place, one in enumerate(tried) if one is not counts]
+        plain = self.config.task == "classify" and not self.config.several
+        if counts is None or not others or not plain:
+            return None
+        other = tried[max(others, key=lambda place: (ranks[place], -place))]
+        shared = sorted(set(counts.found) & set(other.found))
+        if len(shared) < _CALIBRATED:
+            return None
+        targets_N, weights_N = self._targets(shared)
+        sides = [[one.found[number] for number in shared] for one in (other, counts)]
+        logs_MNK = np.stack([log_probs(side, self.config.labels) for side in sides])
+        weights_M = fit_weights(logs_MNK, targets_N, weights_N)
+        alone_NK = log_probs([tried[best].found[number] for number in shared], self.config.labels)
+        factor = fit_factor(alone_NK, targets_N, weights_N)[0]
+        rows = np.arange(len(shared))
+        gains_N = weights_N * (
+            normalised(np.tensordot(weights_M, logs_MNK, 1))[rows, targets_N]
+            - normalised(factor * alone_NK)[rows, targets_N]
+        )
+        if not _better(gains_N):
+            return None
+        weights = (float(weights_M[0]), float(weights_M[1]))
+        found = dict(zip(shared, added(sides, weights), strict=True))
+
+        def finish() -> Fitted:
+            fitted, part = other.finish(), counts.finish().model
+            fitted.model.rescale(weights[0])
+            part.rescale(weights[1])
+            fitted.model.counts = part
+            if self.data.dev:
+                assert self.task is not None
+                fitted.predictions = [found[number] for number in sorted(found)]
+                fitted.scores = self.task.score(self.data.dev, [], fitted.predictions)
+            return fitted
+
+        note = f"weights {weights[1]:.2f} and {weights[0]:.2f}, gain {gains_N.mean():.3f}"
+        return _Tried(f"counts + {other.name}", found, finish, note)
 
     def _calibrate(self, fitted: Fitted, chosen: _Tried) -> None:
         """By what it says of examples that it has not learned from; not where rare classes count more, since what is said
         then is not meant as a share."""
-        if self.config.task != "classify" or self.config.class_weights or len(chosen.found) < _CALIBRATED:
+        plain = self.config.task == "classify" and not self.config.several
+        if not plain or self.config.class_weights or len(chosen.found) < _CALIBRATED:
             return
         factor = self._fit_factor(chosen.found)[0]
         fitted.model.rescale(factor)
@@ -221,7 +294,8 @@ class _Choice:
         folds: dict[int, list[int]] = {}
         for number in [] if self.data.dev else sorted(one.found):
             folds.setdefault(int(self.folds_N[number]), []).append(number)
-        scores = [self._score([self.judged[n] for n in some], [one.found[n] for n in some]) for some in folds.values()]
+        found = self._cut(one.found) if self.config.several else one.found
+        scores = [self._score([self.judged[n] for n in some], [found[n] for n in some]) for some in folds.values()]
         return statistics.stdev(scores) if len(scores) > 1 else None
 
     def _score(self, examples: Sequence[Any], found: Predictions) -> float:
@@ -339,7 +413,8 @@ class _Choice:
 
     def _why_not(self, name: str, tried: Sequence[_Tried]) -> str:
         """Why nothing is tuned; empty if it is."""
-        if name == "contrastive" and (self.frozen is None or self.data.pairs or self.config.task != "classify"):
+        plain = self.config.task == "classify" and not self.config.several
+        if name == "contrastive" and (self.frozen is None or self.data.pairs or not plain):
             return "not tried: it is for classes of single texts, after linear"
         if not tried:
             return ""
@@ -361,7 +436,8 @@ class _Choice:
         config = self.config
         if self.frozen is not None and config.body == "none" and config.layers == "last":
             chosen = self.frozen.config
-            config = config.replace(pool=chosen.pool, layers=chosen.layers, pair_reading=chosen.pair_reading)
+            config = config.replace(pool=chosen.pool, layers=chosen.layers)
+            config = config.replace(pair_reading=chosen.pair_reading, pair_cosines=chosen.pair_cosines)
         if self.config.folds:
             return config, self.num_folds  # as asked for, however long it takes
         most = next((folds for size, folds in _FOLDS if len(self.data.train) <= size), 1)
@@ -375,6 +451,26 @@ class _Choice:
             trainings = 1 + folds * share
         epochs = min(config.epochs, int(self._left() / (epoch_s * trainings)))
         return config.replace(epochs=max(1, epochs)), folds
+
+
+def _better(gains_N: Floats) -> bool:
+    """By more than one standard error."""
+    return bool(gains_N.mean() > gains_N.std() / len(gains_N) ** 0.5)
+
+
+def _thresholds(task: ClassifySeveral, found: Mapping[int, Prediction], judged: Sequence[Any]) -> tuple[float, ...]:
+    return find_thresholds(task.chances(list(found.values())), task.indicators([judged[number] for number in found]))
+
+
+def _use_thresholds(fitted: Fitted, found: Mapping[int, Prediction], judged: Sequence[Any]) -> None:
+    """Those of the settings, or those that suit what was predicted of examples that were not learned from."""
+    task = fitted.model.task
+    assert isinstance(task, ClassifySeveral)
+    thresholds = fitted.model.config.thresholds or _thresholds(task, found, judged)
+    fitted.model.set_thresholds(thresholds)
+    if fitted.predictions:
+        fitted.predictions = task.cut(fitted.predictions, thresholds)
+        fitted.scores = task.score(judged, [], fitted.predictions)
 
 
 def _predictions(task: Task, examples: Sequence[Any], outputs: Floats) -> Predictions:

@@ -19,8 +19,9 @@ from firth.tasks.batches import Item
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
-from firth.tasks.linear import Floats, Ints, Linear, fit_logistic, fit_ridge, softmax
+from firth.tasks.linear import Floats, Ints, Linear, fit_logistic, fit_ridge, fit_several, softmax
 from firth.tasks.model import TaskModel, TaskSettings
+from firth.tasks.several import ClassifySeveral
 from firth.tasks.training import OneExample
 
 if TYPE_CHECKING:
@@ -39,9 +40,10 @@ class CountsTask(TaskModel):
 
     def __init__(self, config: TaskConfig, base: CountsModel, weights_KF: Floats, bias_K: Floats, pairs: bool) -> None:
         self.config, self.base, self.pairs, self.either = config, base, pairs, False
-        self.task = Classify(config, ScratchModel([], 1).reader())  # how predictions are made and scored
+        kind = ClassifySeveral if config.several else Classify
+        self.task = kind(config, ScratchModel([], 1).reader())  # how predictions are made and scored
         self.weights, self.bias = weights_KF, bias_K
-        self.extra_vectors = None
+        self.extra_vectors = self.counts = None
         self.dim, self.num_layers, self.spec_name = base.dim, 0, base.spec_name
 
     @property
@@ -65,6 +67,8 @@ class CountsTask(TaskModel):
     def outputs(self, examples: Sequence[TextExample]) -> Floats:
         """[N, K]: probabilities, or the score."""
         scores_NK = np.asarray(self.matrix(examples) @ self.weights.T) + self.bias
+        if self.config.several:
+            return np.asarray(1 / (1 + np.exp(-scores_NK)))
         return scores_NK if self.config.task == "score" else softmax(scores_NK)
 
     def predict_examples(self, examples: Sequence[AnyExample]) -> list[Prediction]:
@@ -117,19 +121,27 @@ def fit_counts(
 
 
 def fit_linear(
-    config: TaskConfig, features: "Floats | csr_matrix", examples: Sequence[TextExample], folds_N: Ints
+    config: TaskConfig,
+    features: "Floats | csr_matrix",
+    examples: Sequence[TextExample],
+    folds_N: Ints,
+    emphasis: Floats | None = None,
 ) -> Linear:
     """Of the labels or scores of the examples."""
+    targets = targets_of(config, examples)
     if config.task == "score":
-        return fit_ridge(features, targets_of(config, examples), folds_N)
-    return fit_logistic(
-        features, targets_of(config, examples).astype(np.int64), len(config.labels), folds_N, bool(config.class_weights)
-    )
+        return fit_ridge(features, targets, folds_N, emphasis=emphasis)
+    classes = targets.astype(np.int64)
+    if config.several:
+        return fit_several(features, classes, folds_N, emphasis=emphasis)
+    return fit_logistic(features, classes, len(config.labels), folds_N, bool(config.class_weights), emphasis=emphasis)
 
 
 def targets_of(config: TaskConfig, examples: Sequence[TextExample]) -> Floats:
-    """Scores, or the numbers of the labels."""
+    """Scores, the numbers of the labels, or of several labels which are true [N, K]."""
     if config.task == "score":
         return np.asarray([float(example.label or 0.0) for example in examples])
+    if config.several:
+        return np.asarray([[float(name in (one.labels or ())) for name in config.labels] for one in examples])
     number = {label: float(place) for place, label in enumerate(config.labels)}
     return np.asarray([number[str(example.label)] for example in examples])

@@ -91,6 +91,7 @@ def start_fasttext(
 def _read_data(source: Source, judged: bool) -> TaskData:
     data = read_task("classify", source.train, source.dev, source.reading)
     data.check.refuse()
+    data.refuse_several("fasttext")
     if data.pairs or any(example.second is not None for example in text_examples(data.dev)):
         raise FirthError(
             f"{source.train}: pairs of texts; fasttext reads one text, so name another --base or one column"

@@ -295,7 +295,9 @@ def finish_run(run: Run, results: Sequence[TaskResult], context: TaskContext) ->
     chosen, data = run.folder / _SEEDS / str(best), context.data
     move_model(chosen, run.folder)
     config = TaskSettings.read(run.folder).config
-    asked = TaskConfig.build(run.record.config, run.path).replace(null_threshold=config.null_threshold)
+    asked = TaskConfig.build(run.record.config, run.path).replace(
+        null_threshold=config.null_threshold, thresholds=config.thresholds
+    )
     run.change(
         config=asked.model_dump(mode="json"),
         metrics={name: value for name, value in results[best].scores.items() if name != "null_threshold"},

@@ -9,6 +9,7 @@ from firth.core.types import Prediction
 from firth.data.labelled import Chosen, Columns, TextExample, choose_columns
 from firth.data.sources import find_sources
 from firth.data.tables import Table, open_table, output_format, table_writer
+from firth.tasks.calibration import withheld
 from firth.tasks.model import TaskModel
 from firth.tasks.predict import check_pair, stored_reading
 from firth.tokenizers.words import whole_characters
@@ -25,12 +26,19 @@ class Scored:
 
 
 def score_table(
-    model: TaskModel, run: Path, source: str, out: Path, columns: Columns, encoding: str | None = None
+    model: TaskModel,
+    run: Path,
+    source: str,
+    out: Path,
+    columns: Columns,
+    encoding: str | None = None,
+    min_confidence: float | None = None,
 ) -> Scored:
     """Writes the table ``source`` to ``out`` with the predictions of the model of ``run`` as new columns.
 
     Which columns hold the texts is what the task was trained with, unless ``columns`` says it. Memory does not grow with
-    the table. Tags and answers are for texts, not for tables.
+    the table. Tags and answers are for texts, not for tables. A label that is less probable than ``min_confidence`` is an
+    empty cell.
     """
     if model.config.task not in ("classify", "score"):
         raise FirthError(f"{run}: a table is scored by classify and score, not {model.config.task}; leave out --out")
@@ -60,7 +68,7 @@ def score_table(
                 yield example
 
         for _, found in model.stream(examples()):
-            write([*rows.pop(0), *_values(model, found)])
+            write([*rows.pop(0), *_values(model, withheld(found, min_confidence))])
             count += 1
     return Scored(count, tuple(added))
 
@@ -117,11 +125,17 @@ def _example(row: Sequence[object], chosen: Chosen, where: str) -> TextExample:
 def _added(model: TaskModel) -> list[str]:
     if model.config.task == "score":
         return [PREFIX + "score"]
+    if model.config.several:
+        return [PREFIX + "labels", *(f"probability_{label}" for label in model.config.labels)]
     return [PREFIX + "label", PREFIX + "probability", *(f"probability_{label}" for label in model.config.labels)]
 
 
 def _values(model: TaskModel, found: Prediction) -> list[object]:
     if model.config.task == "score":
         return [found["score"]]
-    probabilities, label = found["probabilities"], str(found["label"])
-    return [label, round(probabilities[label], 6), *(round(probabilities[one], 6) for one in model.config.labels)]
+    if model.config.several:
+        chances = found["probabilities"]
+        return [found["labels"], *(round(chances[one], 6) for one in model.config.labels)]
+    probabilities, label = found["probabilities"], found["label"]
+    surest = max(probabilities.values())
+    return [label, round(surest, 6), *(round(probabilities[one], 6) for one in model.config.labels)]

@@ -93,7 +93,7 @@ def check_files(
         return Checked(describe_writing(writing_config(settings)[0], train, dev, reading))
     data = read_task(task_config(task).task, train, dev, reading)
     check, refused = data.check, any(problem.grave for problem in data.check.problems)
-    if closely and task == "classify" and not refused:
+    if closely and task == "classify" and not refused and not data.several:
         check = replace(check, problems=[*check.problems, *_wrong_labels(data)])
     return Checked(check_lines(check), refused)
 

@@ -300,6 +300,7 @@ def read_labels(options: CompareConfig, note: Note) -> Labels:
     set is sampled."""
     data = read_task(options.task, options.train, options.dev, options.reading)
     data.check.refuse()
+    data.refuse_several("compare")
     _say_problems(data, note)
     scored = data.dev
     if options.test is not None:
