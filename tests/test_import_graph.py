@@ -108,7 +108,7 @@ def test_init_files_are_empty(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=named)
 def test_files_are_small(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
 
 
 def module_name(path: Path) -> str:

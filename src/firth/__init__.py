@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from firth.api.data import prepare as prepare
     from firth.api.data import prepare_images as prepare_images
     from firth.api.data import prepare_pairs as prepare_pairs
+    from firth.api.data import tokens as tokens
     from firth.api.estimators import Classifier as Classifier
     from firth.api.estimators import Tagger as Tagger
     from firth.api.evaluating import compare as compare
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from firth.api.evaluating import probe as probe
     from firth.api.tasks import finetune as finetune
     from firth.api.tasks import predict as predict
-    from firth.api.tokens import tokens as tokens
     from firth.api.training import plan as plan
     from firth.api.training import pretrain as pretrain
     from firth.api.training import recipes as recipes
@@ -39,11 +39,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _MODULES = {  # where each public name is defined; it is loaded when it is asked for
-    "api.data": ("prepare", "prepare_images", "prepare_pairs"),
+    "api.data": ("prepare", "prepare_images", "prepare_pairs", "tokens"),
     "api.estimators": ("Classifier", "Tagger"),
     "api.evaluating": ("compare", "evaluate", "probe"),
     "api.tasks": ("finetune", "predict"),
-    "api.tokens": ("tokens",),
     "api.training": ("plan", "pretrain", "recipes"),
     "api.using": ("encode", "explain", "export", "generate", "load", "occurrences"),
     "core.errors": ("FirthError",),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from firth.core.errors import FirthError
-from firth.core.limits import foreign_errors
+from firth.core.files import foreign_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,7 @@ def _load(path: Path) -> Model:
 
         if is_task(path):
             return load_task(path)
-    from firth.models.shared.loading import load_model
+    from firth.models.shared.model import load_model
 
     return load_model(path)
 
@@ -95,7 +95,7 @@ def loaded(model: AnyPath | Model) -> Model:
 def reads_images(path: Path) -> bool:
     """Whether the model at a path is one of images."""
     from firth.core.run import is_run
-    from firth.models.shared.loading import find_model
+    from firth.models.shared.model import find_model
 
     if not is_run(path) and not (path / "config.json").is_file():
         return False

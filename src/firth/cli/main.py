@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.core.errors import FirthError, Interrupted
-from firth.core.limits import is_out_of_memory
+from firth.core.files import is_out_of_memory
 
 if TYPE_CHECKING:
     from typer.core import TyperGroup

@@ -137,10 +137,10 @@ def export(
 
     Example: firth export runs/bert exported --to onnx --int8 --verify
     """
-    import firth
+    from firth.api import using
     from firth.cli.main import say, say_json, table
 
-    found = firth.export(model, out, to=to, int8=int8, verify=verify, data=data)
+    found = using.export(model, out, to=to, int8=int8, verify=verify, data=data)
     if as_json:
         say_json({"out": str(out), **found})
         return

@@ -82,7 +82,7 @@ def _in_folder(folder: Path) -> list[ImageExample]:
     classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     loose, labelled = images(folder), [(path, one.name) for one in classes for path in images(one)]
     if loose and labelled:
-        raise FirthError(f"{loose[0]}: lies beside the folders of classes; move it into one of them")
+        raise FirthError(f"{loose[0]}: lies next to the folders of classes; move it into one of them")
     nested = next((path for one in classes for path in one.iterdir() if path.is_dir()), None)
     if nested is not None and not labelled:
         raise FirthError(f"{nested}: a folder within a class; name the folder that holds the classes")

@@ -9,8 +9,7 @@ from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
 from firth.data.sources import MAX_LINE_CHARS, Source, find_sources, numbered_lines, seekable, text_blocks
 from firth.data.tables import NUM_SNIFFED, find_delimiter, json_values
-from firth.tokenizers.scripts import ENDS
-from firth.tokenizers.words import whole_characters
+from firth.tokenizers.words import ENDS, whole_characters
 
 
 class Document(NamedTuple):

@@ -7,8 +7,7 @@ import torch
 
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, save_tensors
-from firth.core.records import ExportRecord, OutputCheck
-from firth.core.run import Run, RunRecord, versions
+from firth.core.run import ExportRecord, OutputCheck, Run, RunRecord, versions
 from firth.core.types import Batch
 from firth.exporters.onnx_encoder import EncoderWriter, loudness
 from firth.exporters.onnx_graph import GraphWriter

@@ -14,15 +14,14 @@ from torch import nn
 from firth.core.batching import Floats, Ints, padded_batches, pool_windows, window_places
 from firth.core.errors import FirthError, import_extra
 from firth.core.files import load_tensors
-from firth.core.records import LayerMix
-from firth.core.run import Run
+from firth.core.run import LayerMix, Run
 from firth.core.types import Inputs, Layers, TextReader
 from firth.exporters.onnx_encoder import IDS, MASK, SEGMENTS, layer_name
 from firth.exporters.onnx_task import ENDS, LOGITS, OWNER, STARTS
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_model import special_frame
 from firth.models.shared.model import Model, TextLayers, require_room
-from firth.models.shared.sentences import SentenceEncoder, is_sentence_folder, pool_by_reader, read_sentence_modules
+from firth.models.shared.sentences import MODULES, SentenceEncoder, pool_by_reader, read_sentence_modules
 from firth.nn.crf import CRF
 from firth.nn.layers import TokenNetwork
 from firth.tasks.config import TaskConfig
@@ -242,7 +241,7 @@ def load_onnx(folder: Path) -> Model:
     base = OnnxModel(config, Pieces.load(folder), session, run.record.parameters)
     if export.task is None:
         session.check(names)
-        if is_sentence_folder(folder):
+        if (folder / MODULES).is_file():
             base.sentence = SentenceEncoder(read_sentence_modules(folder), pool_by_reader(_reader(base), BATCH_TOKENS))
         return base
     task = TaskConfig.build(export.task, run.path)

@@ -105,8 +105,8 @@ def _joined(graph: GraphWriter, rows: str, how: str, dim: int) -> str:
     shape = graph.op("Concat", count, graph.ints(dim), axis=0)
 
     def filled(number: float, shape: str, rows: str, reduction: str) -> str:
-        ground = graph.op("Expand", graph.number(number), shape)
-        return graph.op("ScatterND", ground, index, rows, reduction=reduction)
+        filled = graph.op("Expand", graph.number(number), shape)
+        return graph.op("ScatterND", filled, index, rows, reduction=reduction)
 
     if how == "max":
         return filled(_LOWEST, shape, rows, "max")

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.records import SharePoint
 from firth.core.registry import TrainingConfig
+from firth.core.run import SharePoint
 from firth.core.types import Progress
 from firth.data.labelled import TagExample
 from firth.models.counts.model import CountsModel
@@ -120,7 +120,7 @@ def _prepared(
 
 
 def loop_settings(config: TaskConfig, steps: int) -> TrainingConfig:
-    """What the loop is told of a task."""
+    """What the loop needs to know of a task."""
     assert config.learning_rate is not None
     return TrainingConfig(
         batch_size=config.batch_size,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.batching import hashed
-from firth.tasks.calibration import fit_factor
+from firth.tasks.scores import fit_factor
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -8,17 +8,15 @@ import numpy as np
 
 from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
-from firth.core.records import TaskRecord, TunedBase
-from firth.core.run import Run, RunRecord
+from firth.core.run import Run, RunRecord, TaskRecord, TunedBase
 from firth.core.types import Prediction
 from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.reports.page import cards, line_chart, page, settings_table
-from firth.tasks.calibration import calibration_error, chances_of, coverage_curve, reliability
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData
 from firth.tasks.finetune import share_chart
-from firth.tasks.scores import confusion, never_guessed
+from firth.tasks.scores import calibration_error, chances_of, confusion, coverage_curve, never_guessed, reliability
 from firth.training.checkpoints import read_history
 
 _WORST = 25

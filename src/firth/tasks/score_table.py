@@ -9,9 +9,9 @@ from firth.core.types import Prediction
 from firth.data.labelled import Chosen, Columns, TextExample, choose_columns
 from firth.data.sources import find_sources
 from firth.data.tables import Table, open_table, output_format, table_writer
-from firth.tasks.calibration import withheld
 from firth.tasks.model import TaskModel
 from firth.tasks.predict import check_pair, stored_reading
+from firth.tasks.scores import withheld
 from firth.tokenizers.words import whole_characters
 
 PREFIX = "predicted_"

@@ -21,10 +21,10 @@ from firth.core.files import load_tensors, read_json, save_tensors, write_json
 from firth.core.types import Inputs, Layers, TextReader
 from firth.models.shared.model import Model, TextLayers, require_layer, require_pool, require_room
 from firth.models.shared.sentences import (
+    MODULES,
     SentenceConfig,
     SentenceEncoder,
     SentenceModules,
-    is_sentence_folder,
     read_sentence_modules,
 )
 from firth.nn.layers import TokenNetwork
@@ -153,7 +153,7 @@ class TokenTableModel(Model):
 
 def is_token_table(path: Path) -> bool:
     """Whether a folder begins with StaticEmbedding, without a config.json that says so."""
-    return is_sentence_folder(path) and read_sentence_modules(path).config.static
+    return (path / MODULES).is_file() and read_sentence_modules(path).config.static
 
 
 def load_token_table(folder: Path) -> TokenTableModel:
@@ -175,7 +175,7 @@ def load_token_table(folder: Path) -> TokenTableModel:
         table_VD = table_VD * weights.float()[:, None]
     pieces = Pieces.load(folder)
     require_room(pieces.vocab_size, len(table_VD), folder)
-    if is_sentence_folder(folder):
+    if (folder / MODULES).is_file():
         modules = read_sentence_modules(folder)
     else:
         parts = [Normalize()] if isinstance(data, dict) and data.get("normalize") else []
