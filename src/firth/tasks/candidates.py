@@ -52,7 +52,7 @@ _FASTER = 2.0  # than tuning learns pulling texts together
 _FEWEST_FOLDS = 3  # in which it is judged
 _CALIBRATED = 20  # examples: fewer say nothing of probabilities
 _LEAST = 2  # epochs of tuning that are worth while
-_FOLDS = ((200, NUM_FOLDS), (1000, 3))  # up to so many examples tuning is judged in so many folds; in one beyond
+_THIRDS = 1000  # up to so many examples what takes long is judged in three folds; beyond, in one of the five
 
 
 @dataclass
@@ -131,6 +131,11 @@ class _Choice:
         self.folder, self.progress, self.more = folder, progress, (extra_vectors, teacher)
         self.num_folds = min(config.folds or NUM_FOLDS, len(data.train))
         self.folds_N = stratified_folds(strata(data.train), self.num_folds, config.seed)
+        few = (
+            not config.folds and len(data.train) <= _THIRDS
+        )  # three trainings judge all examples, five take twice as long
+        self.long_folds = min(3, self.num_folds) if few else self.num_folds
+        self.long_N = stratified_folds(strata(data.train), self.long_folds, config.seed) if few else self.folds_N
         self.judged: Sequence[Any] = data.dev or data.train
         self.begun, self.budget_s = time.perf_counter(), parse_duration(config.budget)
         self.task: Task | None = None  # how predictions are scored: that of any candidate
@@ -292,7 +297,8 @@ class _Choice:
         """Over the folds that it was judged in."""
         folds: dict[int, list[int]] = {}
         for number in [] if self.data.dev else sorted(one.found):
-            folds.setdefault(int(self.folds_N[number]), []).append(number)
+            places_N = self.long_N if one.name in ("contrastive", "tuned") else self.folds_N
+            folds.setdefault(int(places_N[number]), []).append(number)
         found = self._cut(one.found) if self.config.several else one.found
         scores = [self._score([self.judged[n] for n in some], [found[n] for n in some]) for some in folds.values()]
         return statistics.stdev(scores) if len(scores) > 1 else None
@@ -353,7 +359,7 @@ class _Choice:
 
     def _judge_fold(self, config: TaskConfig, fold: int, from_head: bool) -> dict[int, Prediction]:
         """Trained on all other folds, what it says of this one."""
-        head = self.frozen.head_of(self.folds_N != fold) if self.frozen is not None and from_head else None
+        head = self.frozen.head_of(self.long_N != fold) if self.frozen is not None and from_head else None
 
         def train(data: TaskData, folder: Path) -> TaskModel:
             return _train(config, self.take_base(config), data, folder, self.progress, *self.more, head).model
@@ -361,8 +367,8 @@ class _Choice:
         return self._outside(fold, train)
 
     def _outside(self, fold: int, train: Callable[[TaskData, Path], TaskModel]) -> dict[int, Prediction]:
-        outside = np.flatnonzero(self.folds_N == fold).tolist()
-        inside = np.flatnonzero(self.folds_N != fold).tolist()
+        outside = np.flatnonzero(self.long_N == fold).tolist()
+        inside = np.flatnonzero(self.long_N != fold).tolist()
         data = replace(self.data, train=[self.data.train[number] for number in inside])
         with tempfile.TemporaryDirectory() as folder:
             model = train(data, Path(folder))
@@ -394,8 +400,7 @@ class _Choice:
 
     def _pulls(self) -> tuple[int, int]:
         """Batches and folds that fit into half of the time: first fewer folds, then fewer batches; none if they do not."""
-        most = next((folds for size, folds in _FOLDS if len(self.data.train) <= size), 1)
-        folds = 0 if self.data.dev else self.num_folds if self.config.folds else min(most, self.num_folds)
+        folds = 0 if self.data.dev else self.num_folds if self.config.folds else self._most_folds()
         wanted = min(MOST, max(FEWEST, self.config.epochs * len(self.data.train) // TEXTS))
         batch_s = self._epoch_s() * TEXTS / len(self.data.train)
         if self.config.folds or not batch_s:
@@ -427,6 +432,10 @@ class _Choice:
             return f"not tuned: an epoch takes {show_duration(self._epoch_s())}, too long for a budget of {self.config.budget}"
         return ""
 
+    def _most_folds(self) -> int:
+        """In which what takes long is judged."""
+        return self.long_folds if len(self.data.train) <= _THIRDS else 1
+
     def _epoch_s(self) -> float:
         return 0.0 if self.frozen is None else _LEARNING * self.frozen.read_s
 
@@ -439,14 +448,13 @@ class _Choice:
             config = config.replace(pair_reading=chosen.pair_reading, pair_cosines=chosen.pair_cosines)
         if self.config.folds:
             return config, self.num_folds  # as asked for, however long it takes
-        most = next((folds for size, folds in _FOLDS if len(self.data.train) <= size), 1)
         epoch_s = max(self._epoch_s(), 1e-9)
         if self.data.dev:
             trainings, folds = 1 + len(self.data.dev) / len(self.data.train) / _LEARNING, 0
         else:
-            share = 1 - 1 / self.num_folds
+            share = 1 - 1 / self.long_folds
             affordable = int((self._left() / (epoch_s * config.epochs) - 1) / share)
-            folds = max(1, min(most, affordable, self.num_folds))
+            folds = max(1, min(self._most_folds(), affordable))
             trainings = 1 + folds * share
         epochs = min(config.epochs, int(self._left() / (epoch_s * trainings)))
         return config.replace(epochs=max(1, epochs)), folds
