@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, overload
 
@@ -36,7 +36,7 @@ def finetune(
     extra_vectors: AnyPath | None = None,
     teacher: AnyPath | None = None,
     seeds: int | None = None,
-    sweep: bool = False,
+    sweep: bool | Mapping[str, Sequence[object]] = False,
     shares: Sequence[float] = (),
     text: str | None = None,
     second: str | None = None,
@@ -68,7 +68,8 @@ def finetune(
         extra_vectors: Frozen word vectors as additional input; with ``"fasttext"`` the initial word vectors.
         teacher: A run of the same task for knowledge distillation into the new model.
         seeds: The number of trainings with different seeds; the best is kept. By default 1, with ``shares`` 3.
-        sweep: Whether to try BERT's published grid of settings.
+        sweep: Try every combination of a grid of settings, such as ``{"learning_rate": (1e-3, 3e-4), "epochs": (5, 20)}``;
+            ``True`` for the usual grid of the base: BERT's published one, of small bases around their usual rate and epochs.
         shares: Train on these shares of the examples as well (``(0.1, 1)``); the model is the best of the largest.
         text, second, label: The columns of the files, by name or by number from 1.
         label_separator: Of several labels per text, what stands between them, such as ``";"``; by default they are JSON lists.
@@ -111,7 +112,7 @@ def start_task(
     source: Source,
     out: Path,
     seeds: int | None = None,
-    sweep: bool = False,
+    sweep: bool | Mapping[str, Sequence[object]] = False,
     shares: Sequence[float] = (),
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -134,9 +135,25 @@ def start_task(
     from firth.tasks.config import task_config
     from firth.tasks.run import start_finetune
 
-    config = task_config(task).update(given)
+    config = task_config(task)
+    if sweep is True:
+        given, typed = _split_grid(given)
+        sweep = typed or True
+    config = config.update(given)
     teacher = None if source.teacher is None else load(source.teacher)
     return start_finetune(config, set(given), source, out, count, sweep, shares, overwrite, progress, teacher)
+
+
+def _split_grid(given: Settings) -> tuple[Settings, dict[str, list[object]]]:
+    """Typed settings with several values, ``epochs=5,20``, apart from those with one."""
+    from firth.core.config import TypedText
+
+    grid: dict[str, list[object]] = {
+        name: [TypedText(part.strip()) for part in value.split(",") if part.strip()]
+        for name, value in given.items()
+        if isinstance(value, TypedText) and "," in value and not value.startswith(("[", "{", '"'))
+    }
+    return {name: value for name, value in given.items() if name not in grid}, grid
 
 
 def _start_embed(given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Run:

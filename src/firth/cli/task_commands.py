@@ -54,7 +54,13 @@ Seeds = Annotated[
         min=1, help="The number of trainings with different seeds; the best is kept.  [default: 1; 3 for shares]"
     ),
 ]
-Sweep = Annotated[bool, typer.Option("--sweep", help="Try BERT's published grid of settings; the best is kept.")]
+Sweep = Annotated[
+    bool,
+    typer.Option(
+        "--sweep",
+        help="Try a grid of settings: those with several values (epochs=5,20), else the usual one for the base.",
+    ),
+]
 AdaptEpochs = Annotated[
     float | None, typer.Option(help="First continue pre-training on the task's text for so many epochs.")
 ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
-from firth.core.run import Run, RunRecord, TaskRecord, TunedBase
+from firth.core.run import CellSettings, Run, RunRecord, TaskRecord, TunedBase
 from firth.core.types import Prediction
 from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.reports.page import cards, line_chart, page, settings_table
@@ -150,13 +150,16 @@ def _seeds(task: TaskRecord) -> str:
             f"{result.settings.batch_size:g}",
             f"{result.settings.learning_rate:g}",
             f"{result.settings.epochs:g}",
+            ", ".join(
+                f"{name}={value}" for name, value in result.point.items() if name not in CellSettings.model_fields
+            ),
             f"{result.score:.4f}",
             f"{result.train_s:.1f} s",
         ]
         for result in task.results
     ]
     return "<h2>Every training</h2>" + _table(
-        ["seed", "examples", "batch", "learning rate", "epochs", task.metric, "time"], rows
+        ["seed", "examples", "batch", "learning rate", "epochs", "", task.metric, "time"], rows
     )
 
 

@@ -1,14 +1,17 @@
 """A run of ``firth finetune``: reads the files, adapts the base to the task's text if asked, trains with several seeds, shares
 or settings, and keeps the best model. A ``Cell`` is one of these trainings."""
 
+import itertools
 import json
 import os
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from pydantic import JsonValue
 
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import checksum, fingerprint, read_json, write_json, write_text
@@ -55,6 +58,7 @@ class Cell:
 
     config: TaskConfig
     share: float = 1.0
+    point: Mapping[str, object] = field(default_factory=dict)  # the settings of a sweep
 
 
 @dataclass
@@ -124,6 +128,7 @@ def _result(cell: Cell, fitted: Fitted, data: TaskData, seconds: float) -> TaskR
     return TaskResult(
         seed=cell.config.seed,
         share=cell.share,
+        point=_plain(cell.point),
         examples=len(data.train),
         settings=CellSettings(
             batch_size=config.batch_size, learning_rate=config.learning_rate or 0.0, epochs=config.epochs
@@ -224,14 +229,12 @@ def _scores_before(base: Path, plan: RunConfig, corpus_path: Path) -> dict[str, 
     return trainable.evaluate()
 
 
-GRID = [
-    {"batch_size": rows, "learning_rate": rate, "epochs": epochs}
-    for rows in (16, 32)
-    for rate in (5e-5, 3e-5, 2e-5)
-    for epochs in (3, 4)
-]
-"""The published grid (Devlin et al. 2018, A.3)."""
+GRID: dict[str, Sequence[object]] = {"batch_size": (16, 32), "learning_rate": (5e-5, 3e-5, 2e-5), "epochs": (3, 4)}
+"""The published grid (Devlin et al. 2018, A.3), for bases of its size."""
+Grid = Mapping[str, Sequence[object]]
 _SEEDS, _TUNED = "seeds", "tuned_base"
+_PUBLISHED_DIM = 512  # width from which on the published grid is tried
+_NOT_SWEPT = ("task", "labels", "several", "seed", "folds", "budget", "candidates", "device", "metric")
 
 
 @dataclass(frozen=True)
@@ -266,7 +269,7 @@ def task_record(
     base: Model,
     made_from: MadeFrom,
     cells: int,
-    sweep: bool = False,
+    grid: Sequence[Mapping[str, object]] = (),
     shares: Sequence[float] = (),
 ) -> RunRecord:
     """Of a task that is about to be trained ``cells`` times."""
@@ -281,12 +284,19 @@ def task_record(
         made_from=made_from,
         task=TaskRecord(
             cells=cells,
-            sweep=sweep,
+            sweep=bool(grid),
+            grid=tuple(_plain(point) for point in grid),
             shares=tuple(shares),
             extra_vectors=_absolute(source.extra_vectors),
             teacher=_absolute(source.teacher),
         ),
     )
+
+
+def _plain(point: Mapping[str, object]) -> dict[str, JsonValue]:
+    """Settings as JSON has them."""
+    found: dict[str, JsonValue] = json.loads(json.dumps(dict(point)))
+    return found
 
 
 def _absolute(path: Path | None) -> str | None:
@@ -299,14 +309,15 @@ def start_finetune(
     source: Source,
     out: Path,
     seeds: int = 1,
-    sweep: bool = False,
+    sweep: bool | Grid = False,
     shares: Sequence[float] = (),
     overwrite: bool = False,
     progress: Progress | None = None,
     teacher: Model | None = None,
 ) -> Run:
     """A new run; a run of the same settings that was interrupted goes on with the seeds that are left. ``shares`` of the
-    examples are learned from apart, to see how the score grows; the model that is kept has learned from the largest.
+    examples are learned from apart, to see how the score grows; the model that is kept has learned from the largest. ``sweep``
+    tries all combinations of a grid of settings, or of the usual one for the base.
 
     Everything is looked at before a run that exists is removed."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -315,7 +326,7 @@ def start_finetune(
         raise FirthError(
             "folds judge classes, scores and tags, and only where no dev file does: leave out folds or --dev"
         )
-    data = read_data(config.task, source, seeds > 1 or sweep or bool(shares), progress)
+    data = read_data(config.task, source, seeds > 1 or bool(sweep) or bool(shares), progress)
     if (sweep or source.extra_vectors is not None or source.teacher is not None) and not config.candidates:
         config = config.replace(candidates=("tuned",))
     if sweep and shares:
@@ -326,14 +337,15 @@ def start_finetune(
     base = load_base(source.base, data, plain)
     context = TaskContext(source.base, data, extra, base)
     shares = check_shares(shares)
-    cells = _plan_cells(plain, base, len(data.train), given, seeds, sweep, shares)
     config = default_settings(plain, base, len(data.train), given)
+    grid = sweep_points(config, base, sweep) if sweep else []
+    cells = _plan_cells(plain, base, len(data.train), given, seeds, grid, shares)
     if config.adapt_epochs:
         plan_adaptation(source.base, config)
     if source.teacher is not None and teacher is not None:
         context.teacher = build_teacher(teacher, source.teacher, config, base, data.pairs)
     try_settings(config, base, data, extra, context.teacher)
-    record = task_record(config, source, base, source.fingerprints(), len(cells), sweep, shares)
+    record = task_record(config, source, base, source.fingerprints(), len(cells), grid, shares)
     del base  # the context hands it out; a tuned one may go before the next is read
     return _train(open_or_create(out, record, overwrite), config, cells, context, progress)
 
@@ -349,20 +361,40 @@ def read_data(task: str, source: Source, judged: bool, progress: Progress | None
     return data
 
 
+def usual_grid(config: TaskConfig, base: Model) -> Grid:
+    """The published one for bases of BERT's size; for others half, once and twice the usual rate, and once and twice the usual
+    epochs: small encoders, word vectors and few labels need more of both."""
+    if base.spec.is_transformer and base.dim >= _PUBLISHED_DIM:
+        return GRID
+    rate = config.learning_rate or 1e-3
+    return {"learning_rate": (rate / 2, rate, 2 * rate), "epochs": (config.epochs, min(1000, 2 * config.epochs))}
+
+
+def sweep_points(config: TaskConfig, base: Model, sweep: bool | Grid) -> list[dict[str, object]]:
+    """All combinations of the grid, each checked."""
+    grid = usual_grid(config, base) if isinstance(sweep, bool) else sweep
+    for name, values in grid.items():
+        if not values or name in _NOT_SWEPT:
+            reason = "has no values" if not values else "is not a setting that a sweep can try"
+            raise FirthError(f"sweep: {name} {reason}; write for example learning_rate=1e-3,3e-4 epochs=5,20")
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    return [{name: getattr(config.update(point), name) for name in point} for point in points]
+
+
 def _plan_cells(
     plain: TaskConfig,
     base: Model,
     num_train: int,
     given: Set[str],
     seeds: int,
-    sweep: bool,
+    grid: Sequence[Mapping[str, object]],
     shares: Sequence[float],
 ) -> list[Cell]:
     """Every training: settings of the grid × shares × seeds. Fewer examples have usual settings of their own."""
     settings = {share: default_settings(plain, base, round(share * num_train), given) for share in shares or (1.0,)}
     return [
-        Cell(settings[share].replace(**point, seed=plain.seed + number), share)
-        for point in (GRID if sweep else [{}])
+        Cell(settings[share].replace(**point, seed=plain.seed + number), share, point)
+        for point in grid or [{}]
         for share in settings
         for number in range(seeds)
     ]
