@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from firth.models.shared.model import Model
     from firth.tasks.run import Source
     from firth.tasks.score_table import Scored
+    from firth.tasks.suggest import Suggestion
 
 Texts: TypeAlias = str | Sequence[str | Sequence[str]]
 """Texts, pairs of texts, or sentences as lists of words."""
@@ -323,3 +324,48 @@ def _score_table(
     if not isinstance(task, TaskModel):
         raise FirthError(f"{run}: a table is scored by classify and score; leave out --out")
     return score_table(task, run, file, out, Columns(*columns), encoding, min_confidence)
+
+
+def suggest(
+    run: AnyPath,
+    pool: AnyPath,
+    *,
+    num: int = 50,
+    out: AnyPath | None = None,
+    text: str | None = None,
+    second: str | None = None,
+    encoding: str | None = None,
+) -> list[Suggestion]:
+    """Chooses texts of a pool that are worth labelling next: the classifier is unsure of them, and they differ from each other.
+
+    Args:
+        run: A run of ``firth.finetune("classify", ...)``.
+        pool: A file of texts without labels; it may be larger than memory.
+        num: How many texts.
+        out: Write them as a table (.tsv, .csv, .jsonl, .parquet) with an empty column ``label`` to be filled in.
+        text, second: The columns of the file; by default those of the training file.
+        encoding: Of the file; by default that of the training file.
+
+    Returns:
+        The texts, the most useful first, with what the model predicts and how unsure it is.
+
+    Example::
+
+        firth.suggest("runs/mood", "unlabelled.txt", num=20, out="to_label.tsv")
+    """
+    from firth.data.tables import output_format
+    from firth.tasks.model import TaskModel
+    from firth.tasks.suggest import suggest as choose
+    from firth.tasks.suggest import write_suggestions
+
+    if num < 1:
+        raise FirthError(f"num: {num} texts cannot be suggested; ask for at least one")
+    if out is not None:
+        output_format(Path(out))
+    task = load_trained_task(Path(run))
+    if not isinstance(task, TaskModel):
+        raise FirthError(f"{run}: texts are suggested for classify; name such a run")
+    found = choose(task, Path(run), str(pool), num, text, second, encoding)
+    if out is not None:
+        write_suggestions(found, Path(out))
+    return found

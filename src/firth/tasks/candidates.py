@@ -5,7 +5,7 @@
 ``contrastive``: the base tuned on pairs of labelled texts, then a linear model.
 ``tuned``: the base trained further, from the linear model on.
 ``counts + ...``: the scores of counts added to those of the best of the others, with weights found by the same predictions;
-of classes only, and only where it is better by more than one standard error.
+of classes only, and only where it is better by more than 1.5 standard errors.
 
 The best on the dev examples is kept; without any, the best in stratified cross-validation: of classes the one that gives the
 true labels the highest probability once it is calibrated, because of few labels the share that is right says too little.
@@ -51,6 +51,9 @@ _LEARNING = 3.3  # so many times as long as reading a text takes learning from i
 _FASTER = 2.0  # than tuning learns pulling texts together
 _FEWEST_FOLDS = 3  # in which it is judged
 _CALIBRATED = 20  # examples: fewer say nothing of probabilities
+_ERRORS = (
+    1.5  # standard errors by which counts must help; one is too few where new texts differ from those to learn from
+)
 _LEAST = 2  # epochs of tuning that are worth while
 _THIRDS = 1000  # up to so many examples what takes long is judged in three folds; beyond, in one of the five
 
@@ -461,8 +464,8 @@ class _Choice:
 
 
 def _better(gains_N: Floats) -> bool:
-    """By more than one standard error."""
-    return bool(gains_N.mean() > gains_N.std() / len(gains_N) ** 0.5)
+    """By more than chance."""
+    return bool(gains_N.mean() > _ERRORS * gains_N.std() / len(gains_N) ** 0.5)
 
 
 def _thresholds(task: ClassifySeveral, found: Mapping[int, Prediction], judged: Sequence[Any]) -> tuple[float, ...]:

@@ -133,6 +133,15 @@ def counts_matrix(base: CountsModel, examples: Sequence[TextExample], pairs: boo
     return base.pair_matrix(texts, [example.second or "" for example in examples]) if pairs else base.matrix(texts)
 
 
+def unit_counts(texts: Sequence[str]) -> "csr_matrix":
+    """TF-IDF of texts among each other, rows of length 1."""
+    from scipy.sparse import diags
+
+    counted = CountsModel.of_texts(texts).matrix(texts)
+    lengths_N = np.sqrt(np.asarray(counted.multiply(counted).sum(1)).reshape(-1))
+    return diags(1 / np.maximum(lengths_N, 1e-12)) @ counted
+
+
 def fit_counts(
     config: TaskConfig, examples: Sequence[TextExample], pairs: bool, folds_N: Ints
 ) -> tuple[CountsTask, Linear]:

@@ -1,7 +1,6 @@
 """A run of ``firth finetune``: reads the files, adapts the base to the task's text if asked, trains with several seeds, shares
 or settings, and keeps the best model. A ``Cell`` is one of these trainings."""
 
-import itertools
 import json
 import os
 import shutil
@@ -44,7 +43,16 @@ from firth.tasks.checking import check_lines
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, check_shares, read_task, texts_of
 from firth.tasks.distillation import Teacher, build_teacher
-from firth.tasks.finetune import MADE, default_settings, load_base, points_of, try_settings, with_share
+from firth.tasks.finetune import (
+    MADE,
+    Grid,
+    default_settings,
+    load_base,
+    points_of,
+    sweep_points,
+    try_settings,
+    with_share,
+)
 from firth.tasks.model import TaskModel, TaskSettings, load_extra_vectors
 from firth.tasks.predict import is_task, load_task
 from firth.tasks.report import write_task_report
@@ -229,12 +237,7 @@ def _scores_before(base: Path, plan: RunConfig, corpus_path: Path) -> dict[str, 
     return trainable.evaluate()
 
 
-GRID: dict[str, Sequence[object]] = {"batch_size": (16, 32), "learning_rate": (5e-5, 3e-5, 2e-5), "epochs": (3, 4)}
-"""The published grid (Devlin et al. 2018, A.3), for bases of its size."""
-Grid = Mapping[str, Sequence[object]]
 _SEEDS, _TUNED = "seeds", "tuned_base"
-_PUBLISHED_DIM = 512  # width from which on the published grid is tried
-_NOT_SWEPT = ("task", "labels", "several", "seed", "folds", "budget", "candidates", "device", "metric")
 
 
 @dataclass(frozen=True)
@@ -359,26 +362,6 @@ def read_data(task: str, source: Source, judged: bool, progress: Progress | None
     if judged and not data.dev:
         raise FirthError("several seeds, shares or a sweep are judged on a dev file: name one with --dev")
     return data
-
-
-def usual_grid(config: TaskConfig, base: Model) -> Grid:
-    """The published one for bases of BERT's size; for others half, once and twice the usual rate, and once and twice the usual
-    epochs: small encoders, word vectors and few labels need more of both."""
-    if base.spec.is_transformer and base.dim >= _PUBLISHED_DIM:
-        return GRID
-    rate = config.learning_rate or 1e-3
-    return {"learning_rate": (rate / 2, rate, 2 * rate), "epochs": (config.epochs, min(1000, 2 * config.epochs))}
-
-
-def sweep_points(config: TaskConfig, base: Model, sweep: bool | Grid) -> list[dict[str, object]]:
-    """All combinations of the grid, each checked."""
-    grid = usual_grid(config, base) if isinstance(sweep, bool) else sweep
-    for name, values in grid.items():
-        if not values or name in _NOT_SWEPT:
-            reason = "has no values" if not values else "is not a setting that a sweep can try"
-            raise FirthError(f"sweep: {name} {reason}; write for example learning_rate=1e-3,3e-4 epochs=5,20")
-    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    return [{name: getattr(config.update(point), name) for name in point} for point in points]
 
 
 def _plan_cells(

@@ -14,9 +14,9 @@ from firth.core.errors import FirthError, Interrupted
 from firth.core.files import read_json
 from firth.core.run import Run
 from firth.core.types import TextReader
-from firth.tasks import run as task_run
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
+from firth.tasks.finetune import sweep_points
 from firth.tasks.model import load_base_model
 from firth.tasks.training import Finetuning, layer_rates
 from firth.training.loop import Loop
@@ -195,16 +195,16 @@ def test_one_process_a_run(run_folder: Path, tmp_path: Path, monkeypatch: pytest
 def test_the_usual_grid_suits_the_base(run_folder: Path) -> None:
     base = load_base_model(run_folder)
     config = TaskConfig(learning_rate=1e-3, epochs=5)
-    small = task_run.sweep_points(config, base, True)
+    small = sweep_points(config, base, True)
     assert {(point["learning_rate"], point["epochs"]) for point in small} == {
         (rate, epochs) for rate in (5e-4, 1e-3, 2e-3) for epochs in (5, 10)
     }
     base.dim = 768
-    assert len(task_run.sweep_points(config, base, True)) == 12  # Devlin et al. 2018, A.3
+    assert len(sweep_points(config, base, True)) == 12  # Devlin et al. 2018, A.3
     with pytest.raises(FirthError, match="seed is not a setting"):
-        task_run.sweep_points(config, base, {"seed": (1, 2)})
+        sweep_points(config, base, {"seed": (1, 2)})
     with pytest.raises(FirthError, match="learning_rate"):
-        task_run.sweep_points(config, base, {"learning_rate": (-1.0,)})
+        sweep_points(config, base, {"learning_rate": (-1.0,)})
 
 
 def test_a_sweep_of_ones_own(tmp_path: Path) -> None:
