@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from firth.api.evaluating import compare as compare
     from firth.api.evaluating import evaluate as evaluate
     from firth.api.evaluating import probe as probe
+    from firth.api.exporting import export as export
+    from firth.api.searching import index as index
+    from firth.api.searching import search as search
     from firth.api.tasks import finetune as finetune
     from firth.api.tasks import predict as predict
     from firth.api.tasks import suggest as suggest
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from firth.api.training import recipes as recipes
     from firth.api.using import encode as encode
     from firth.api.using import explain as explain
-    from firth.api.using import export as export
     from firth.api.using import generate as generate
     from firth.api.using import load as load
     from firth.api.using import occurrences as occurrences
@@ -43,9 +45,11 @@ _MODULES = {  # where each public name is defined; it is loaded when it is asked
     "api.data": ("prepare", "prepare_images", "prepare_pairs", "tokens"),
     "api.estimators": ("Classifier", "Tagger"),
     "api.evaluating": ("compare", "evaluate", "probe"),
+    "api.exporting": ("export",),
+    "api.searching": ("index", "search"),
     "api.tasks": ("finetune", "predict", "suggest"),
     "api.training": ("plan", "pretrain", "recipes"),
-    "api.using": ("encode", "explain", "export", "generate", "load", "occurrences"),
+    "api.using": ("encode", "explain", "generate", "load", "occurrences"),
     "core.errors": ("FirthError",),
     "core.registry": ("register",),
     "models.shared.model": ("Model",),

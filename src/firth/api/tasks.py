@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, overload
 
-from firth.api.using import AnyPath, Settings, collect, load, load_trained_task, loaded, optional_path, reads_images
+from firth.api.using import (
+    AnyPath,
+    Settings,
+    collect,
+    load,
+    load_trained_task,
+    loaded,
+    of_images,
+    optional_path,
+    reads_images,
+)
 from firth.core.errors import FirthError
 from firth.core.types import Prediction, Progress
 
@@ -55,7 +65,8 @@ def finetune(
 
     Args:
         task: ``classify``, ``score``, ``tag``, ``answer``, ``embed`` (sentence vectors) or (T5, UniLM) ``write``.
-        train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.
+        train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json; for a base that reads images a folder per class, a
+            table of paths and labels, or an npz.
         out: The run folder to make.
         base: A run, a Hugging Face directory, a file of word vectors, ``"counts"`` (TF-IDF), ``"fasttext"`` (fastText's
             classifier), or ``"scratch"`` for no pre-training.
@@ -121,6 +132,13 @@ def start_task(
     """Trains a task and returns its run; refuses options that its kind does not have."""
     count = seeds if seeds is not None else 3 if shares else 1
     names = [name for name in ("folds", "budget") if given.get(name) is not None]
+    if of_images(source.train, source.base):
+        if count > 1 or sweep or shares or "folds" in names:
+            raise FirthError("images are learned from once: leave out --seeds, --sweep, --shares and --folds")
+        from firth.tasks.config import task_config
+        from firth.tasks.images import finetune_images
+
+        return finetune_images(task_config(task).update(given), set(given), source, out, overwrite, progress)
     if source.base == "fasttext":
         if sweep or source.teacher is not None or "folds" in names:
             raise FirthError("fasttext searches its settings with --budget: leave out --sweep, --teacher and --folds")

@@ -340,6 +340,8 @@ def _describe(event: Event) -> tuple[str, float, float]:
         return f"{event['pairs']:,} pairs", 0, 0
     if kind == "scored":
         return f"{event['pairs']:,} pairs", event["pairs"], event["total"]
+    if kind == "indexed":
+        return f"{event['documents']:,} documents, {event['passages']:,} passages", event["bytes"], event["total"]
     if kind == "block":
         return show_bytes(event["bytes"]), event["bytes"], event["total"]
     return _STAGES.get(kind, kind), 0, 0

@@ -30,6 +30,7 @@ COMMANDS = (  # files whose commands join the application, in the order of the h
     "train_commands",
     "task_commands",
     "use_commands",
+    "search_commands",
     "evaluate_commands",
     "serve_commands",
 )

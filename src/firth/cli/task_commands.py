@@ -32,6 +32,7 @@ from firth.cli.main import (
 
 if TYPE_CHECKING:
     from firth.tasks.data import Reading
+    from firth.tasks.run import Source
 
 TaskBase = Annotated[
     str,
@@ -135,7 +136,7 @@ def finetune(
     Example: firth finetune classify --base runs/bert --train train.tsv --dev dev.tsv --out runs/mood
     """
     from firth.api.tasks import start_task
-    from firth.api.using import collect
+    from firth.api.using import collect, of_images
     from firth.cli.describe import progress_display
     from firth.core.config import parse_settings
     from firth.core.errors import FirthError
@@ -147,10 +148,12 @@ def finetune(
     given = parse_settings(settings or ())
     if suspects is not None and not check:
         raise FirthError("--suspects says what --check finds: add --check")
-    if check or task in ("embed", "write"):
+    if of_images(train, base):
+        _check_images(Source(base, train, dev, reading), check, as_json)
+    elif check or task in ("embed", "write"):
         _check_files(task, train, dev, reading, given, check, suspects, as_json)
-        if check:
-            return
+    if check:
+        return
     out = _required(out, "finetune needs a place for the run: name a folder with --out")
     source = Source(base, train, dev, reading, extra_vectors, teacher)
     named = collect(given, {}, epochs=epochs, budget=budget, folds=folds, adapt_epochs=adapt_epochs)
@@ -190,8 +193,21 @@ def _check_files(
         raise typer.Exit(2)
 
 
+def _check_images(source: "Source", only: bool, as_json: bool) -> None:
+    """Prints what images there are."""
+    from firth.cli.main import say, say_json
+    from firth.tasks.images import check_images
+
+    lines = check_images(source, closely=only)
+    if as_json and only:
+        say_json({"check": lines, "refused": False})
+    for line in [] if as_json else lines:
+        say(line)
+
+
 def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     """Prints the result and the next command."""
+    from firth.api.using import reads_images
     from firth.cli.describe import label_warnings, run_rows
     from firth.cli.main import say, say_json, table
     from firth.core.run import Run
@@ -211,7 +227,8 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     judged = record.task is not None and record.task.chosen is not None and record.task.chosen.candidates
     if not is_measured and not judged:
         say("not evaluated: name held-out labelled texts with --dev")
-    say(f"next: firth predict {folder} texts.txt, or try it in a browser: firth serve {folder}")
+    asked = "photo.jpg" if reads_images(folder) else "texts.txt"
+    say(f"next: firth predict {folder} {asked}, or try it in a browser: firth serve {folder}")
 
 
 @app.command(rich_help_panel=USE)

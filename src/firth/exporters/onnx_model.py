@@ -64,15 +64,14 @@ class Session:
         self.inputs = [value.name for value in self._session.get_inputs()]
         self.outputs = {value.name: value.shape for value in self._session.get_outputs()}
 
-    def run(self, names: Sequence[str], **inputs: Ints) -> list[Floats]:
+    def run(self, names: Sequence[str], **inputs: Ints | Floats) -> list[Floats]:
         found: list[Floats] = self._session.run(list(names), inputs, self._run_options)
         return found
 
-    def check(self, outputs: dict[str, int], more_inputs: Sequence[str] = ()) -> None:
+    def check(self, outputs: dict[str, int], inputs: Sequence[str] = (IDS, MASK, SEGMENTS)) -> None:
         """These outputs, each of this width, and no others; inputs likewise."""
         widths = {name: shape[-1] for name, shape in self.outputs.items()}
-        expected_inputs = sorted([IDS, MASK, SEGMENTS, *more_inputs])
-        if sorted(self.inputs) != expected_inputs or set(widths) != set(outputs):
+        if sorted(self.inputs) != sorted(inputs) or set(widths) != set(outputs):
             raise FirthError(f"{self.path}: not the graph that its firth.json describes; export the model again")
         for name, width in outputs.items():
             if isinstance(widths[name], int) and widths[name] != width:
@@ -247,7 +246,7 @@ def load_onnx(folder: Path) -> Model:
     task = TaskConfig.build(export.task, run.path)
     heads = {STARTS: 0, ENDS: 0} if task.task == "answer" else {LOGITS: max(1, len(task.labels))}
     windows = task.task in ("classify", "score") and task.long_text == "windows"
-    session.check(names | heads, [OWNER] if windows else [])
+    session.check(names | heads, [IDS, MASK, SEGMENTS, *([OWNER] if windows else [])])
     network = OnnxNetwork(task, session, _load_crf(folder, task), export.mixes)
     found = OnnxTask(task, base, build_task(task, _reader(base)), network, export.pairs)  # type: ignore[arg-type]
     found.counts = CountsTask.load(folder / ADDED) if (folder / ADDED).is_dir() else None

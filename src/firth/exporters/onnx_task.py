@@ -81,7 +81,7 @@ def _pooled(graph: GraphWriter, encoder: EncoderWriter, head: Head) -> str:
         if "pooler.dense.weight" not in head.weights:
             return first
         weight, bias = head.weights["pooler.dense.weight"], head.weights["pooler.dense.bias"]
-        return encoder.activation(graph.linear(first, "pooler.dense", weight, bias), encoder.config.pooler_activation)
+        return graph.activation(graph.linear(first, "pooler.dense", weight, bias), encoder.config.pooler_activation)
     hidden = _tokens(graph, encoder, head)
     present = graph.op("Unsqueeze", graph.cast(MASK), graph.ints(-1))
     if head.pool == "max":

@@ -1,6 +1,7 @@
 """Fine-tuning: base, network and loop put together for one training; ``firth.tasks.run`` makes a run of it."""
 
 import itertools
+import json
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -8,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from pydantic import JsonValue
 
 from firth.core.errors import FirthError
 from firth.core.registry import TrainingConfig
@@ -141,6 +143,7 @@ def loop_settings(config: TaskConfig, steps: int) -> TrainingConfig:
 SCRATCH, COUNTS = "scratch", "counts"
 MADE = (SCRATCH, COUNTS)  # bases that are made of the task's own texts
 _RATES = ((192, 1e-3), (256, 4e-4), (384, 1e-4))  # up to a width; the published rate above
+_RATE = 5e-5
 _FEW = 2000  # labelled texts
 _READ_FROM_HEAD, _FEWEST_FROM_HEAD, _MOST_FROM_HEAD = 2000, 4, 10  # texts read, and epochs, from a linear head on
 _READ = 16_000  # texts that a training reads at least, in at most so many epochs:
@@ -148,6 +151,11 @@ _MOST, _MOST_TAGGED = 20, 100  # a tagger on no Transformer finds nothing at all
 
 
 _NOT_OF_TRAINING = {"task", "labels", "candidates", "budget", "max_len", "class_weights", "metric", "seed", "device"}
+
+
+def tuned_rate(dim: int) -> float:
+    """The learning rate of a tuned Transformer of this width."""
+    return next((rate for most, rate in _RATES if dim <= most), _RATE)
 
 
 def usual_candidates(config: TaskConfig, base: Model, given: Set[str]) -> tuple[CandidateName, ...]:
@@ -194,7 +202,7 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
     config = config.replace(**{name: value for name, value in usual.items() if name not in given})
     if config.learning_rate is None:
         tuned = transformer and config.tune and config.body == "none"
-        rate = next((rate for dim, rate in _RATES if base.dim <= dim), 5e-5) if tuned else 1e-3
+        rate = tuned_rate(base.dim) if tuned else 1e-3
         if tuned and "linear" in config.candidates:
             rate /= 2
         config = config.replace(learning_rate=rate)
@@ -287,3 +295,9 @@ def sweep_points(config: TaskConfig, base: Model, sweep: bool | Grid) -> list[di
             raise FirthError(f"sweep: {name} {reason}; write for example learning_rate=1e-3,3e-4 epochs=5,20")
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     return [{name: getattr(config.update(point), name) for name in point} for point in points]
+
+
+def plain_point(point: Mapping[str, object]) -> dict[str, JsonValue]:
+    """Settings as JSON has them."""
+    found: dict[str, JsonValue] = json.loads(json.dumps(dict(point)))
+    return found

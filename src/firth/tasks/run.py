@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import JsonValue
-
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import checksum, fingerprint, read_json, write_json, write_text
 from firth.core.registry import RunConfig, find_run_recipe
@@ -48,6 +46,7 @@ from firth.tasks.finetune import (
     Grid,
     default_settings,
     load_base,
+    plain_point,
     points_of,
     sweep_points,
     try_settings,
@@ -136,7 +135,7 @@ def _result(cell: Cell, fitted: Fitted, data: TaskData, seconds: float) -> TaskR
     return TaskResult(
         seed=cell.config.seed,
         share=cell.share,
-        point=_plain(cell.point),
+        point=plain_point(cell.point),
         examples=len(data.train),
         settings=CellSettings(
             batch_size=config.batch_size, learning_rate=config.learning_rate or 0.0, epochs=config.epochs
@@ -288,18 +287,12 @@ def task_record(
         task=TaskRecord(
             cells=cells,
             sweep=bool(grid),
-            grid=tuple(_plain(point) for point in grid),
+            grid=tuple(plain_point(point) for point in grid),
             shares=tuple(shares),
             extra_vectors=_absolute(source.extra_vectors),
             teacher=_absolute(source.teacher),
         ),
     )
-
-
-def _plain(point: Mapping[str, object]) -> dict[str, JsonValue]:
-    """Settings as JSON has them."""
-    found: dict[str, JsonValue] = json.loads(json.dumps(dict(point)))
-    return found
 
 
 def _absolute(path: Path | None) -> str | None:

@@ -50,6 +50,8 @@ ABILITIES = (
     "context",
     "attention",
     "alignment",
+    "look",
+    "search",
 )
 """All that can be asked of some model."""
 
@@ -124,6 +126,7 @@ class Model:
             "mixes": [],
             "mask": self.mask_token if "fill" in abilities else None,
             "languages": list(self.languages),
+            "images": False,
         }
 
     def __repr__(self) -> str:
@@ -298,10 +301,11 @@ def find_model(path: Path) -> ModelSpec:
     if run is not None:
         if run.record.export is not None:
             raise FirthError(f"{path}: an exported model, which does not learn; name {run.record.export.source}")
-        if run.record.task is not None:
+        if run.record.task is not None and not find_spec(run.record.model).reads_images:
             raise FirthError(f"{path}: a task, where a pre-trained model is needed; name another run")
         if not run.record.finished:
-            raise FirthError(f"{path}: this run is not finished; go on with: firth pretrain --resume {path}")
+            again = "the same command" if run.record.task is not None else f"firth pretrain --resume {path}"
+            raise FirthError(f"{path}: this run is not finished; go on with: {again}")
         return find_spec(run.record.model)
     if (path / "config.json").is_file():
         data = read_json(path / "config.json")

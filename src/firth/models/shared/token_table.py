@@ -30,6 +30,7 @@ from firth.models.shared.sentences import (
 from firth.nn.layers import TokenNetwork
 from firth.nn.sentences import Normalize
 from firth.tokenizers.pieces import Pieces
+from firth.vectors.word_vectors import WordVectors
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 _NO_LIMIT = 1_000_000
@@ -128,6 +129,19 @@ class TokenTableModel(Model):
             pad_id=pieces.pad_id or 0,
             tokenize_all=self.token_ids,
         )
+
+    def word_vectors(self) -> WordVectors:
+        """The rows of tokens that are whole words, as word vectors."""
+        marked = self.pieces.kind != "wordpiece"  # there a token that begins a word has a mark, else one that goes on
+        names = [(number, self.pieces.token(number)) for number in range(len(self.network.tokens.weight))]
+        rows = {
+            token.lstrip("▁Ġ") if marked else token: number
+            for number, token in names
+            if token and number not in self.pieces.special_ids and (token[0] in "▁Ġ" if marked else token[:2] != "##")
+        }
+        words = [word for word in rows if word]
+        table_VD = self.network.tokens.weight.detach().numpy()[[rows[word] for word in words]]
+        return WordVectors(words, table_VD)
 
     def save(self, folder: Path, more: Mapping[str, object] | None = None) -> None:
         """The files of model2vec and sentence-transformers; ``more`` goes into config.json."""
