@@ -1,13 +1,13 @@
 """What makes a small encoder learn more in the same time? One change at a time, against the recipe as it is.
 
     python benchmarks/learning.py --data NAME=TEXT[:TASK] ... [--recipe modernbert-10m] [--budget 10m] [--seeds 2] [--out DIR]
-        [--variants as-is,adamw,...] [--layout auto|line] [--column text]
+        [--variants as-is,adamw,...] [--layout auto|line] [--column text] [--minimal-pairs FILE --num 50]
 
 TEXT is raw text or a prepared corpus of pieces; TASK is a folder with train.tsv, dev.tsv and test.tsv (columns text and label). Every
 variant gets the same wall-clock time, in which vectors for the token table are counted. Printed for each text: the held-out loss in
 bits per byte (masked-token loss at one masking probability for all, times tokens per byte, so that vocabularies can be compared), the
 masked tokens that are right, and the accuracy on the task: of a logistic regression over frozen vectors (the mean of all tokens and layers),
-and fine-tuned. Means over the seeds, with half of their spread. What is finished below --out is not done again, so the command can be
+and fine-tuned; with --minimal-pairs the share of pairs whose right sentence is likelier (masked tokens in turn). Means over the seeds, with half of their spread. What is finished below --out is not done again, so the command can be
 stopped and started at will. Run it on a machine that does nothing else.
 """
 
@@ -46,6 +46,8 @@ VARIANTS: dict[str, list[str]] = {
     "average of the last 3": ["average=3", "checkpoints=20"],
     "vocabulary 4k": ["vocab_size=4000"],
     "layers + 2": ["num_layers=+2"],
+    "width 128": ["hidden_dim=128", "num_heads=2", "ffn_dim=352"],
+    "width 256": ["hidden_dim=256", "num_heads=4", "ffn_dim=704"],
 }
 _JUDGED = ["mask_prob=0.15", "evaluation_batches=64"]  # the same test for all
 
@@ -53,6 +55,7 @@ _JUDGED = ["mask_prob=0.15", "evaluation_batches=64"]  # the same test for all
 def changed(recipe: str, settings: list[str]) -> tuple[RunConfig, int]:
     """The recipe with a variant's settings, and the size of its vocabulary. ``*2`` multiplies and ``+2`` adds."""
     config, vocab_size = find_run_recipe(recipe), 8000
+    words: list[str] = []  # set together: a width and its heads
     for word in settings:
         name, _, value = word.partition("=")
         if name == "vocab_size":
@@ -62,8 +65,8 @@ def changed(recipe: str, settings: list[str]) -> tuple[RunConfig, int]:
             before = getattr(config.training, name, None) or getattr(config.model, name)
             after = before * float(value[1:]) if value[0] == "*" else before + int(value[1:])
             value = str(round(after) if isinstance(before, int) else after)
-        config = config.override([f"{name}={value}"])
-    return config, vocab_size
+        words.append(f"{name}={value}")
+    return config.override(words), vocab_size
 
 
 def corpus_of(text: Path, vocab_size: int, out: Path, layout: str, column: str) -> Path:
@@ -121,7 +124,15 @@ def tuned_score(folder: Path, task: Path, out: Path, seed: int) -> float:
     return float(found["accuracy"])
 
 
-def measure(cell: Path, config: RunConfig, corpus: Path, task: Path | None, seed: int, budget: str) -> dict[str, float]:
+def measure(
+    cell: Path,
+    config: RunConfig,
+    corpus: Path,
+    task: Path | None,
+    seed: int,
+    budget: str,
+    pairs: tuple[Path, int] | None = None,
+) -> dict[str, float]:
     """One training and its scores; what is there already is read."""
     result = cell / "result.json"
     if result.is_file():
@@ -135,6 +146,8 @@ def measure(cell: Path, config: RunConfig, corpus: Path, task: Path | None, seed
     found = judge(run, Corpus.open(corpus)) | {"seconds": record.seconds, "steps": float(record.steps or 0)}
     if task is not None:
         found |= {"frozen": frozen_score(run, task), "tuned": tuned_score(run, task, cell / "task", seed)}
+    if pairs is not None:
+        found["pairs"] = float(firth.evaluate(run, minimal_pairs=pairs[0], num=pairs[1])["mean"]["accuracy"])
     shutil.rmtree(run / "checkpoints", ignore_errors=True)
     result.write_text(json.dumps(found))
     return found
@@ -146,7 +159,13 @@ def shown(values: list[float], digits: int) -> str:
 
 
 def print_table(name: str, table: dict[str, list[dict[str, float]]]) -> None:
-    columns = {"bits": ("bits per byte", 4), "hits": ("right", 4), "frozen": ("frozen", 4), "tuned": ("tuned", 4)}
+    columns = {
+        "bits": ("bits per byte", 4),
+        "hits": ("right", 4),
+        "frozen": ("frozen", 4),
+        "tuned": ("tuned", 4),
+        "pairs": ("pairs", 4),
+    }
     there = [key for key in columns if all(key in found for some in table.values() for found in some)]
     head = ["change", "steps", "seconds", *(columns[key][0] for key in there)]
     print(f"\n{name}\n\n| {' | '.join(head)} |\n|{' --- |' * len(head)}")
@@ -167,6 +186,8 @@ def main() -> None:
     )
     parser.add_argument("--layout", default="auto")
     parser.add_argument("--column", default="text")
+    parser.add_argument("--minimal-pairs", type=Path)
+    parser.add_argument("--num", type=int, default=50, help="of each set of minimal pairs")
     parser.add_argument("--out", type=Path, default=Path("learning"))
     given = parser.parse_args()
     names = (
@@ -191,7 +212,8 @@ def main() -> None:
                     / variant.replace(" ", "_").replace("/", "by")
                     / str(seed)
                 )
-                found = measure(cell, config, corpus, Path(task) if task else None, seed, given.budget)
+                pairs = (given.minimal_pairs, given.num) if given.minimal_pairs else None
+                found = measure(cell, config, corpus, Path(task) if task else None, seed, given.budget, pairs)
                 table.setdefault(variant, []).append(found)
                 print(f"{name}, {variant}, seed {seed}: {json.dumps(found)}", flush=True)
         print_table(f"{name}, {given.recipe}, {given.budget}", table)

@@ -52,6 +52,7 @@ def evaluate(
     minimal_pairs: AnyPath | None = None,
     num: int | None = None,
     scoring: str | None = None,
+    cache: int | None = None,
     progress: Progress | None = None,
 ) -> PlainData:
     """Measures a model by what it is given: held-out text, labelled texts, word pairs, translations, or minimal pairs.
@@ -81,6 +82,7 @@ def evaluate(
             sentence is more probable, by set, phenomenon and field, and baselines that know no grammar.
         num: Use the first ``num`` pairs of each set only.
         scoring: How sentences are scored, if a model supports several ways: ``masked``, ``masked-word`` or ``left-to-right``.
+        cache: For recurrent language models on held-out text: remember so many of the tokens before (a continuous cache).
         progress: Called with progress events of minimal pairs.
 
     Returns:
@@ -93,6 +95,11 @@ def evaluate(
     _check_one_kind(corpus, data, similarity, analogies, source, reference, examples, template, minimal_pairs)
     if minimal_pairs is None and (num is not None or scoring is not None):
         raise FirthError("--num and --scoring are for minimal pairs: name their file with --minimal-pairs FILE")
+    others = (data, source, minimal_pairs)
+    if cache is not None and (similarity or analogies or any(other is not None for other in others)):
+        raise FirthError("--cache is for the perplexity of held-out text: leave it out here")
+    if cache is not None and cache < 1:
+        raise FirthError(f"a cache of {cache} tokens remembers nothing: give a number above 0, like --cache 2000")
     if minimal_pairs is not None:
         from firth.evaluation.minimal_pairs import evaluate_minimal_pairs
 
@@ -122,7 +129,7 @@ def evaluate(
     from firth.tasks.write.model import SETTINGS, score_heldout
 
     score_pairs = score_heldout if (Path(run) / SETTINGS).is_file() else None
-    return evaluate_run(Path(run), optional_path(corpus), num_texts, score_pairs)
+    return evaluate_run(Path(run), optional_path(corpus), num_texts, score_pairs, cache)
 
 
 def _check_one_kind(

@@ -64,6 +64,11 @@ Scoring = Annotated[
     typer.Option(help="How sentences are scored: masked, masked-word or left-to-right, where the model can."),
 ]
 
+CacheSize = Annotated[
+    int | None,
+    typer.Option(min=1, help="For recurrent language models: a cache of so many of the tokens before, such as 2000."),
+]
+
 
 @app.command(rich_help_panel=EVALUATE)
 def evaluate(
@@ -88,6 +93,7 @@ def evaluate(
     minimal_pairs: MinimalPairs = None,
     num: NumPairs = None,
     scoring: Scoring = None,
+    cache: CacheSize = None,
     as_json: Json = False,
 ) -> None:
     """Measure a model by what it is given: held-out text, labelled texts (--data), words (--similarity, --analogies),
@@ -121,6 +127,7 @@ def evaluate(
             minimal_pairs=minimal_pairs,
             num=num,
             scoring=scoring,
+            cache=cache,
             progress=progress,
         )
     on = "words" if similarity or analogies else str(minimal_pairs or data or source or "held-out text")

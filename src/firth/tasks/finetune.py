@@ -5,7 +5,7 @@ import json
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -28,6 +28,7 @@ from firth.tasks.model import TaskModel, build_model, load_base_model
 from firth.tasks.network import Head
 from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
+from firth.training.ranks import Ranks, code_hash
 
 _TRIED = 2
 
@@ -268,6 +269,16 @@ def share_chart(curves: Mapping[str, Sequence[SharePoint]], metric: str) -> str:
     return line_chart(series, "labelled examples", metric, spread=spread, log_x=True)
 
 
+def tuned_together(config: TaskConfig, made_from: str) -> TaskConfig:
+    """What several processes can do together: tuning, in the batches of one process."""
+    if config.candidates not in ((), ("tuned",)) or config.folds or config.adapt_epochs:
+        raise FirthError(
+            "several processes tune a model together, and nothing else: leave out candidates, folds and adapt_epochs, or start firth finetune without torchrun"
+        )
+    Ranks().require_same({"code": code_hash(), "settings": config.model_dump_json(), "data": made_from})
+    return config.replace(candidates=("tuned",))
+
+
 # -- a sweep
 
 GRID: dict[str, Sequence[object]] = {"batch_size": (16, 32), "learning_rate": (5e-5, 3e-5, 2e-5), "epochs": (3, 4)}
@@ -301,3 +312,31 @@ def plain_point(point: Mapping[str, object]) -> dict[str, JsonValue]:
     """Settings as JSON has them."""
     found: dict[str, JsonValue] = json.loads(json.dumps(dict(point)))
     return found
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training: its settings, and the share of the examples that it learns from."""
+
+    config: TaskConfig
+    share: float = 1.0
+    point: Mapping[str, object] = field(default_factory=dict)  # the settings of a sweep
+
+
+def plan_cells(
+    plain: TaskConfig,
+    base: Model,
+    num_train: int,
+    given: Set[str],
+    seeds: int,
+    grid: Sequence[Mapping[str, object]],
+    shares: Sequence[float],
+) -> list[Cell]:
+    """Every training: settings of the grid × shares × seeds. Fewer examples have usual settings of their own."""
+    settings = {share: default_settings(plain, base, round(share * num_train), given) for share in shares or (1.0,)}
+    return [
+        Cell(settings[share].replace(**point, seed=plain.seed + number), share, point)
+        for point in grid or [{}]
+        for share in settings
+        for number in range(seeds)
+    ]

@@ -94,7 +94,11 @@ def _modernbert(name: str, num_layers: int, hidden_dim: int, rows: tuple[int, in
     """What teaches a small encoder most in a given time: a token table that begins with skip-gram vectors, large enough that training
     changes them little (the norm behind the table makes its scale free), heads that begin by
     looking at neighbours, Muon, small batches (``rows`` and their length) and many masks. In the shape of ModernBERT (Warner et al. 2024), so that transformers
-    reads the run."""
+    reads the run.
+
+    Sizes: the largest whose blocks read about three tokens for each of their weights within the time, on two cores; larger ones
+    learn too little of the text (benchmarks/RESULTS.md). Muon's own work grows with the width and not with the batch,
+    so wider models have larger batches."""
     shape = {
         "ffn_dim": -(-8 * hidden_dim // 3 // 32) * 32,
         "positions": "rotary",
@@ -122,18 +126,18 @@ def modernbert_1m() -> RunConfig:
 
 
 def modernbert_10m() -> RunConfig:
-    """4 layers of 256, for about 10 minutes on a laptop."""
-    return _modernbert("modernbert-10m", 4, 256, (32, 64), 1.5e-3)
+    """4 layers of 192, for about 10 minutes on a laptop."""
+    return _modernbert("modernbert-10m", 4, 192, (32, 64), 1.5e-3)
 
 
 def modernbert_1h() -> RunConfig:
-    """6 layers of 384, for about an hour on a laptop."""
-    return _modernbert("modernbert-1h", 6, 384, (16, 128), 1e-3)
+    """6 layers of 256, for about an hour on a laptop."""
+    return _modernbert("modernbert-1h", 6, 256, (32, 128), 1.5e-3)
 
 
 def modernbert_10h() -> RunConfig:
-    """8 layers of 512, for about 10 hours on a laptop."""
-    return _modernbert("modernbert-10h", 8, 512, (32, 128), 7e-4)
+    """8 layers of 384, for about 10 hours on a laptop."""
+    return _modernbert("modernbert-10h", 8, 384, (48, 128), 1e-3)
 
 
 def bert_continue() -> RunConfig:

@@ -19,6 +19,7 @@ from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, PairHead, TokenHead
 from firth.models.shared.pretraining import EncoderPretraining
 from firth.models.shared.rows import PairRows, Specials, Turns, build_pairs, build_rows, guessing_losses, hide_tokens
+from firth.nn.softmax import cross_entropy_sum
 
 
 class MaskedTokens(nn.Module):
@@ -69,8 +70,11 @@ class MaskedTokens(nn.Module):
         tensors = batch.tensors
         hidden_BPD = model.picked(Inputs.of(tensors), tensors["picks"])
         hidden_ND = hidden_BPD.flatten(0, 1)
-        scores_NV = self.head(hidden_ND[tensors["masked"]], model.embeddings.tokens.weight)
-        found = {"masked": (scores_NV, tensors["labels"])}
+        masked_ND, labels_N, table_VD = hidden_ND[tensors["masked"]], tensors["labels"], model.embeddings.tokens.weight
+        if self.training and self.pair_head is None:  # without scores of the whole vocabulary in memory
+            read_ND = self.head.transform(masked_ND)
+            return Losses({"masked": cross_entropy_sum(read_ND, table_VD, self.head.bias, labels_N)})
+        found = {"masked": (self.head(masked_ND, table_VD), labels_N)}
         if self.pair_head is not None:
             found["pairs"] = (self.pair_head(hidden_ND[tensors["pairs"]]), tensors["pair_labels"])
         return guessing_losses(found, self.training)

@@ -325,8 +325,13 @@ class TokenHead(nn.Module):
         self.norm = build_norm(config.norm, config.token_dim, config.norm_eps, config.bias)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
+    def transform(self, hidden_ND: torch.Tensor) -> torch.Tensor:
+        """What is compared with the rows of the table."""
+        found: torch.Tensor = self.norm(self.activation(self.dense(hidden_ND)))
+        return found
+
     def forward(self, hidden_ND: torch.Tensor, table_VD: torch.Tensor) -> torch.Tensor:
-        return nn.functional.linear(self.norm(self.activation(self.dense(hidden_ND))), table_VD, self.bias)
+        return nn.functional.linear(self.transform(hidden_ND), table_VD, self.bias)
 
 
 class Pooler(nn.Module):

@@ -18,6 +18,16 @@ from firth.models.shared.rows import Rows, Specials, Turns, build_rows, choose, 
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 VOCAB = 1000
+CONFIG = EncoderConfig(
+    vocab_size=VOCAB,
+    hidden_dim=16,
+    num_layers=2,
+    num_heads=2,
+    ffn_dim=32,
+    max_positions=128,
+    dropout_prob=0.0,
+    attention_dropout_prob=0.0,
+)
 SPECIALS = Specials(CLS, SEP, MASK, PAD, np.arange(5, VOCAB))
 
 
@@ -34,8 +44,7 @@ def build_split(folder: Path, documents: list[list[int]], word_starts: list[bool
 
 
 def build_objective(**options: object) -> MaskedTokens:
-    model = EncoderConfig(vocab_size=VOCAB, hidden_dim=16, num_layers=2, num_heads=2, ffn_dim=32, max_positions=128)
-    return MaskedTokens(MaskedTokensConfig.build(options, "test"), model, SPECIALS)
+    return MaskedTokens(MaskedTokensConfig.build(options, "test"), CONFIG, SPECIALS)
 
 
 def plain_rows(objective: MaskedTokens, split: Split, rows: PackedRows, numbers: list[int] | None = None) -> Rows:
@@ -258,3 +267,23 @@ def test_special_ids_of_a_real_corpus(corpus: Corpus) -> None:
     specials = specials_of(corpus.pieces, corpus.folder)
     assert len(specials.ordinary) == corpus.info.vocab_size - 5
     assert not set(specials.ordinary.tolist()) & {specials.cls_id, specials.sep_id, specials.mask_id, specials.pad_id}
+
+
+def test_training_and_tests_have_the_same_loss(tmp_path: Path) -> None:
+    """Training never has the scores of the whole vocabulary; the loss and its gradients are those of the plain softmax."""
+    split = build_split(tmp_path, [list(range(100, 114)), list(range(200, 206))])
+    objective = build_objective(seq_len=16, mask_prob=0.5)
+    batch = objective.batch(split, objective.rows(split, 0), seed=0, first=0, count=2).to("cpu")
+    torch.manual_seed(0)
+    model = Encoder(CONFIG)
+    found: list[tuple[float, torch.Tensor]] = []
+    for training in (True, False):
+        objective.train(training)
+        model.zero_grad()
+        loss = objective.loss(model, batch).sums["masked"]
+        loss.backward()
+        gradient = model.embeddings.tokens.weight.grad
+        assert gradient is not None
+        found.append((loss.item(), gradient.clone()))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
+    torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-4, atol=1e-5)
