@@ -238,8 +238,11 @@ def _training_rows(task: TaskRecord) -> Rows:
         rows.append(("over trainings", f"{found.mean:.4f} ± {found.deviation:.4f} ({found.count})"))
         for result in task.results:
             if result.share == task.chosen.share:
-                settings = result.settings.model_dump().items()
-                shown = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in settings)
+                settings = result.settings.model_dump() | result.point
+                shown = ", ".join(
+                    f"{name.replace('_', ' ')} {f'{value:g}' if isinstance(value, float) else value}"
+                    for name, value in settings.items()
+                )
                 rows.append((f"  seed {result.seed}", f"{result.score:.4f}  {shown}"))
     return rows + [
         (f"  {100 * point.share:g} % ({point.examples:,})", f"{point.mean:.4f} ± {point.deviation:.4f}")

@@ -134,6 +134,12 @@ Text = Annotated[
 ]
 Second = Annotated[str | None, typer.Option(help="The column that holds the second text of a pair.")]
 Label = Annotated[str | None, typer.Option(help="The column that holds the label, score or tag.")]
+LabelSeparator = Annotated[
+    str | None, typer.Option(help="What stands between several labels of a text, such as ';'.  [default: JSON lists]")
+]
+MinConfidence = Annotated[
+    float | None, typer.Option(help="For classes: no label for texts whose label is less probable than this.")
+]
 Encoding = Annotated[
     str | None,
     typer.Option(help="The encoding of the files, for example gb18030.  [default: UTF-8 or the byte order mark]"),
