@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from firth.api.using import AnyPath, as_paths, load, optional_path
 from firth.core.errors import FirthError
+from firth.core.storage import written_to
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
@@ -39,9 +40,12 @@ def prepare(
     encoding: str = "utf-8",
     heldout: float | None = None,
     deduplicate: bool = False,
+    near_duplicates: float | None = None,
     workers: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> CorpusInfo:
     """Tokenizes raw text into a corpus for pre-training.
 
@@ -63,9 +67,13 @@ def prepare(
         encoding: The encoding of the files.
         heldout: The share of documents that is held out; by default 0.01, or 0.05 below 20 MB.
         deduplicate: Whether to drop repeated documents.
+        near_duplicates: Drop documents that are at least so similar to an earlier one (0.8, say), by MinHash over sequences
+            of nine characters.
         workers: Processes; by default one per core. The result does not depend on it.
         overwrite: Whether to replace an existing corpus.
         progress: Called with progress events.
+        engine: ``local``, or ``ray`` for a cluster (``pip install 'firth[cluster]'``); the result is the same.
+        address: Of the Ray cluster; without it one is started on this machine.
 
     Returns:
         The description of the corpus: tokens, splits and their sizes.
@@ -90,20 +98,24 @@ def prepare(
         "tokens",
     )
     reading = {"format": format, "layout": layout, "column": column, "encoding": encoding}
-    return run(
-        as_paths(inputs),
-        Path(out),
-        chosen,
-        ReadingConfig.build(reading, "reading"),
-        optional_path(tokenizer),
-        heldout,
-        deduplicate,
-        workers,
-        overwrite,
-        progress,
-        optional_path(dictionary),
-        segmenter,
-    )
+    with written_to(Path(out), overwrite) as folder:
+        return run(
+            as_paths(inputs),
+            folder,
+            chosen,
+            ReadingConfig.build(reading, "reading"),
+            optional_path(tokenizer),
+            heldout,
+            deduplicate,
+            workers,
+            overwrite,
+            progress,
+            engine,
+            address,
+            near_duplicates,
+            optional_path(dictionary),
+            segmenter,
+        )
 
 
 def prepare_pairs(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.main import PREPARE, START, Json, Overwrite, app
+from firth.cli.main import PREPARE, START, Address, Engine, Json, Overwrite, app
 
 if TYPE_CHECKING:
     from firth.corpus.format import CorpusInfo
@@ -70,6 +70,10 @@ Heldout = Annotated[
 ]
 PairHeldout = Annotated[float | None, typer.Option(help="Share of pairs that is held out, 0.02 without --dev.")]
 Deduplicate = Annotated[bool, typer.Option("--deduplicate", help="Drop exact duplicates of documents.")]
+NearDuplicates = Annotated[
+    float | None,
+    typer.Option(help="Drop documents at least so similar to an earlier one, for example 0.8 (0 to 1)."),
+]
 Workers = Annotated[
     int | None, typer.Option(help="Processes; by default one per core. The result does not depend on it.")
 ]
@@ -116,7 +120,10 @@ def prepare(
     encoding: Encoding = "utf-8",
     heldout: Heldout = None,
     deduplicate: Deduplicate = False,
+    near_duplicates: NearDuplicates = None,
     workers: Workers = None,
+    engine: Engine = "local",
+    address: Address = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -146,9 +153,12 @@ def prepare(
             encoding=encoding,
             heldout=heldout,
             deduplicate=deduplicate,
+            near_duplicates=near_duplicates,
             workers=workers,
             overwrite=overwrite,
             progress=progress,
+            engine=engine,
+            address=address,
         )
     _say_corpus(info, out, as_json)
 

@@ -119,6 +119,7 @@ class Batch:
     num_tokens: int
     tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
     rate: float = 1.0  # the step learns so much faster or slower than usual
+    counted: bool = True  # false: read only because other processes wait for this one
 
     def to(self, device: str) -> Batch:
         """The same batch with its arrays as tensors on the device."""
@@ -128,7 +129,7 @@ class Batch:
             name: torch.from_numpy(np.ascontiguousarray(array)).to(device, non_blocking=True)
             for name, array in self.arrays.items()
         }
-        return Batch(self.arrays, self.counts, self.num_tokens, tensors, self.rate)
+        return Batch(self.arrays, self.counts, self.num_tokens, tensors, self.rate, self.counted)
 
 
 @dataclass(frozen=True)

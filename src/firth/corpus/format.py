@@ -26,6 +26,7 @@ from firth.core.config import Config
 from firth.core.errors import FirthError
 from firth.core.files import check_files, read_json
 from firth.core.registry import TokensConfig
+from firth.core.storage import local_path
 from firth.corpus.loss import LossInfo
 from firth.data.readers import ReadingConfig
 from firth.tokenizers.pieces import PATTERN, Pieces, sentinel_ids
@@ -150,7 +151,7 @@ class Corpus:
     @classmethod
     def open(cls, folder: str | Path, verify: bool = True) -> "Corpus":
         """``verify`` reads every file once and compares checksums; a damaged one is named."""
-        folder = Path(folder)
+        folder = local_path(folder)
         if not folder.exists():
             raise FirthError(f"{folder}: no such corpus; make one with: firth prepare FILE... --out {folder}")
         if not (folder / "corpus.json").is_file():

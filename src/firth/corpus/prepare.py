@@ -8,6 +8,7 @@ same command continues from what is there; what is wrong with the input leaves n
 import os
 import shutil
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -15,6 +16,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
+from firth.core.cluster import Cluster, check_engine
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, release_memory, write_json
 from firth.core.registry import TokensConfig
@@ -22,6 +24,7 @@ from firth.core.types import Progress
 from firth.corpus.encoded import WordRules
 from firth.corpus.format import CorpusInfo, SourceInfo, SplitInfo
 from firth.corpus.loss import Sample, loss_warnings, measure_loss, pieces_round_trip, unsegmented, words_round_trip
+from firth.corpus.near import NearDuplicates, signatures
 from firth.corpus.parts import (
     Block,
     PartMaker,
@@ -35,7 +38,7 @@ from firth.corpus.parts import (
     publish,
     working_folder,
 )
-from firth.corpus.worker import Worker
+from firth.corpus.worker import ClusterWorker, Worker
 from firth.data.readers import Document, ReadingConfig, read_dictionary, read_documents
 from firth.data.sources import Source, find_sources
 from firth.tokenizers.pieces import Pieces
@@ -45,6 +48,7 @@ from firth.tokenizers.vocabulary import train_pieces
 _BLOCK_BYTES = 1_000_000
 _HASHES = 2.0**64
 _SCRIPT_CHARS = 100_000  # of the text, by which its scripts are known
+Sentences = list[list[tuple[int, int]] | None]
 
 
 def prepare(
@@ -58,17 +62,24 @@ def prepare(
     workers: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    near_duplicates: float | None = None,
     dictionary: Path | None = None,
     segmenter: str = "auto",
     segmentation: Segmentation | None = None,
 ) -> CorpusInfo:
     """Makes the corpus ``out``. ``tokenizer`` uses one that exists instead of training one; words are found as ``segmentation``
-    or that tokenizer says, or else as fits the text, the user's ``dictionary`` and what is installed."""
+    or that tokenizer says, or else as fits the text, the user's ``dictionary`` and what is installed. With ``engine="ray"``
+    blocks are tokenized on a cluster. ``near_duplicates`` is the similarity from which on a document repeats an earlier one."""
+    remote = check_engine(engine, address)
     check_goal(out, overwrite)
     if heldout is not None and not 0 <= heldout < 1:
         raise FirthError(f"heldout is {heldout}: it is a share of the documents, at least 0 and below 1")
     if workers is not None and workers < 1:
         raise FirthError(f"workers is {workers}: at least 1 is needed")
+    if near_duplicates is not None and not 0 < near_duplicates <= 1:
+        raise FirthError(f"near_duplicates is {near_duplicates}: it is a similarity, above 0 and at most 1")
     reading = reading or ReadingConfig()
     if tokenizer is not None:
         tokens = _described(tokenizer, tokens)
@@ -80,8 +91,11 @@ def prepare(
         given = segmentation or (Pieces.load(tokenizer).segmentation if tokenizer else PLAIN)
         how, advice = _segmentation(sources, reading, given, dictionary, segmenter, tokens)
         settings = _settings(sources, tokens, reading, tokenizer, share, deduplicate)
+        settings |= {"near_duplicates": near_duplicates}
         begin(staging, settings | ({} if how.plain else {"segmentation": how.model_dump(mode="json")}))
         job = _Job(staging, sources, tokens, reading, share, deduplicate, progress or (lambda event: None), how, advice)
+        job.near = None if near_duplicates is None else NearDuplicates(near_duplicates)
+        job.cluster = Cluster(address, workers) if remote else None
         job.check()
         job.tokenizer(tokenizer)
         num_parts = job.parts(workers or os.cpu_count() or 1)
@@ -199,6 +213,8 @@ class _Job:
         self.progress = progress
         self.segmentation, self.advice = segmentation, advice
         self.seen = SeenHashes(staging) if deduplicate else None
+        self.near: NearDuplicates | None = None
+        self.cluster: Cluster | None = None
         self.removed = 0
         self.sample = Sample()
         self.total_bytes = sum(source.size for source in sources)
@@ -245,20 +261,39 @@ class _Job:
 
     def blocks(self) -> Iterator[Block]:
         """Documents in blocks of about equal size, whatever the workers; held-out ones marked."""
+        if self.near is None:
+            yield from (self._block(texts, sentences) for texts, sentences in self._read())
+            return
+        waiting: deque[tuple[list[bytes], Sentences]] = deque()
+
+        def jobs() -> Iterator[tuple[list[bytes]]]:
+            for texts, sentences in self._read():
+                waiting.append((texts, sentences))
+                yield (texts,)
+
+        found = self.cluster.ordered(signatures, jobs()) if self.cluster else (signatures(*one) for one in jobs())
+        for some in found:
+            texts, sentences = waiting.popleft()
+            fresh = np.flatnonzero(~self.near.add(some)).tolist()
+            self.removed += len(texts) - len(fresh)
+            yield self._block([texts[place] for place in fresh], [sentences[place] for place in fresh])
+
+    def _read(self) -> Iterator[tuple[list[bytes], Sentences]]:
+        """The documents of each block, and their sentences where the file gave them."""
         texts: list[bytes] = []
-        sentences: list[list[tuple[int, int]] | None] = []
+        sentences: Sentences = []
         size = 0
         for document in self.documents():
             texts.append(document.text.encode())
             sentences.append(document.sentences)
             size += len(texts[-1])
             if size >= _BLOCK_BYTES:
-                yield self._block(texts, sentences)
+                yield texts, sentences
                 texts, sentences, size = [], [], 0
         if texts:
-            yield self._block(texts, sentences)
+            yield texts, sentences
 
-    def _block(self, texts: list[bytes], sentences: list[list[tuple[int, int]] | None]) -> Block:
+    def _block(self, texts: list[bytes], sentences: Sentences) -> Block:
         hashes = np.asarray([hash_bytes(text) for text in texts], np.uint64)
         if self.seen is not None:
             new = np.flatnonzero(~self.seen.add(hashes))
@@ -274,6 +309,9 @@ class _Job:
         folder.mkdir(exist_ok=True)
         rules: WordRules | Path = self._word_rules() if self.tokens.kind == "words" else self.staging / "tokenizer"
         wanted = min(num_workers, 1 + self.unpacked_bytes // (2 * _BLOCK_BYTES))
+        if self.cluster is not None:
+            remote = ClusterWorker(self.cluster, rules, folder)
+            return self._run_parts(folder, remote.make, self.cluster.num_cpus)
         makers: list[Worker | PartMaker] = []
         idle: SimpleQueue[Worker | PartMaker] = SimpleQueue()
 
@@ -358,7 +396,7 @@ class _Job:
             reading=self.reading,
             sources=[SourceInfo(name=source.name, bytes=source.size) for source in self.sources],
             heldout_share=self.share,
-            duplicates_removed=self.removed if self.seen is not None else None,
+            duplicates_removed=None if self.seen is None and self.near is None else self.removed,
             loss=loss,
             unsegmented=unsegmented(sample, self.segmentation) if self.tokens.word_split == "words" else {},
             dictionary=len(self.segmentation.dictionary),

@@ -12,12 +12,13 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json
+from firth.core.storage import address_of, expand, local_path
 
 FORMATS = {
     ".txt": "txt",
@@ -144,7 +145,12 @@ def find_sources(inputs: list[str], format: str = "auto") -> list[Source]:
     found: list[Source] = []
     for word in inputs:
         path = Path(word)
-        if path.is_dir():
+        address = address_of(word)
+        if address is not None:
+            for one in expand(address):
+                sources = _describe_all([local_path(one)], format, None if one != address else "txt")
+                found += [replace(source, name=one) for source in sources]
+        elif path.is_dir():
             inside = _describe_all(_of_dataset(path) or _inside(path), format)
             if not inside:
                 raise FirthError(

@@ -7,7 +7,7 @@ or rows of decoding (equally many per sentence), D hidden size, H heads, K head 
 
 import functools
 from collections.abc import Callable
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import nn
@@ -91,6 +91,8 @@ class FeedForward(nn.Module):
 
 class Block(nn.Module):
     """Attention, then feed-forward, each with dropout, residual and norm."""
+
+    entries: ClassVar[tuple[str, ...]] = ("packed", "picked")  # how else than by ``forward`` a training reads it
 
     def __init__(
         self,
