@@ -88,8 +88,9 @@ def prepare(
         share = (
             heldout if heldout is not None else (0.05 if sum(source.size for source in sources) < 20_000_000 else 0.01)
         )
-        given = segmentation or (Pieces.load(tokenizer).segmentation if tokenizer else PLAIN)
+        given = Pieces.load(tokenizer).segmentation if tokenizer and segmentation is None else PLAIN
         how, advice = _segmentation(sources, reading, given, dictionary, segmenter, tokens)
+        how, advice = (how, advice) if segmentation is None else (segmentation, [])
         settings = _settings(sources, tokens, reading, tokenizer, share, deduplicate)
         settings |= {"near_duplicates": near_duplicates}
         begin(staging, settings | ({} if how.plain else {"segmentation": how.model_dump(mode="json")}))

@@ -217,20 +217,9 @@ def _prepare_text(base: Path, data: TaskData, corpus: Path, progress: Progress |
     texts = dict.fromkeys(text for example in data.train for text in texts_of(example))
     lines = [json.dumps({"text": text}, ensure_ascii=False) for text in texts]
     write_text(text, "".join(f"{line}\n" for line in lines))
-    words = tokens.kind == "words"
     reading = ReadingConfig.build({"format": "jsonl"}, "reading")
-    prepare(
-        [str(text)],
-        corpus,
-        tokens,
-        reading,
-        None if words else base,
-        _HELDOUT,
-        workers=1,
-        progress=progress,
-        segmenter="none",
-        segmentation=model.segmentation,
-    )
+    tokenizer, how = None if tokens.kind == "words" else base, model.segmentation
+    prepare([str(text)], corpus, tokens, reading, tokenizer, _HELDOUT, workers=1, progress=progress, segmentation=how)
     text.unlink()
 
 
