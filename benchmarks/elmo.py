@@ -32,9 +32,8 @@ import torch
 
 import firth
 from firth.core.files import write_text
-from firth.core.records import SharePoint
 from firth.core.registry import RunConfig, find_run_recipe
-from firth.core.run import Run
+from firth.core.run import Run, SharePoint
 from firth.corpus.format import Corpus
 from firth.models.elmo.objective import BothDirections, ElmoPretraining, Ids
 from firth.reports.page import page

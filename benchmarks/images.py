@@ -1,9 +1,11 @@
 """Accuracy against minutes on labelled images: ViT and Swin from nothing and after masked patches on the same images, beside a
 linear model on pixels and a small CNN; and training images/s beside transformers' classes.
 
-    python benchmarks/images.py TRAIN_FOLDER TEST_FOLDER [--budget 5m] [--masked 2m] [--only vit swin ...]
+    python benchmarks/images.py TRAIN_FOLDER TEST_FOLDER [--budget 5m] [--masked 2m] [--only vit swin ...] [--work FOLDER]
 
-Folders have a folder per class. A network is trained for the budget on the threads that torch has (OMP_NUM_THREADS).
+Folders have a folder per class. A network is trained for the budget on the threads that torch has (OMP_NUM_THREADS). Each result
+is a line of JSON, with the accuracy on the test images at several moments. With ``--work`` runs are kept, those that are finished are
+not trained again, and one that was interrupted (Ctrl-C) goes on. ``--set name=value`` changes a setting of ViT and Swin.
 """
 
 import argparse
@@ -25,6 +27,8 @@ from firth.corpus.augment import AugmentConfig, as_shares, augment, normalize
 from firth.corpus.images import ImageCorpus, ImageRows
 
 BATCH = 64
+POINTS = 4  # of a curve
+PRECISION = "bfloat16" if torch.ops.mkldnn._is_mkldnn_bf16_supported() else "float32"
 
 
 def small_cnn(num_labels: int) -> nn.Module:
@@ -39,24 +43,29 @@ def small_cnn(num_labels: int) -> nn.Module:
     return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, num_labels))
 
 
-def train_cnn(corpus: ImageCorpus, budget_s: float) -> tuple[float, int]:
-    """AdamW at a rate that falls with the time that is left; the same flips and crops, the same smoothing."""
+def train_cnn(corpus: ImageCorpus, budget_s: float) -> dict[str, object]:
+    """AdamW at a rate that falls with the time that is left; the same flips and crops, smoothing and precision."""
     torch.manual_seed(0)
     net, info = small_cnn(len(corpus.info.labels)), corpus.info
     optimizer = torch.optim.AdamW(net.parameters(), 3e-3, weight_decay=0.05)
-    rows, seen, begun = ImageRows(corpus.train, 0), 0, time.perf_counter()
-    while (left := 1 - (time.perf_counter() - begun) / budget_s) > 0:
+    rows, seen, curve, spent, begun = ImageRows(corpus.train, 0), 0, [], 0.0, time.perf_counter()
+    while (left := 1 - (time.perf_counter() - begun - spent) / budget_s) > 0:
+        if 1 - left > (len(curve) + 1) / POINTS:
+            started = time.perf_counter()
+            curve.append([round(started - begun - spent), accuracy(net, corpus)])
+            spent += time.perf_counter() - started
         numbers, places = rows.numbers(seen, BATCH), np.arange(seen, seen + BATCH)
         pixels = normalize(augment(corpus.train.pixels[numbers], 0, places, AugmentConfig()), info.mean, info.std)
         for group in optimizer.param_groups:
             group["lr"] = 3e-3 * min(left, (1 - left) * 20 + 0.05)
         net.train()
-        scores = net(torch.from_numpy(pixels))
+        with torch.autocast("cpu", torch.bfloat16, enabled=PRECISION == "bfloat16"):
+            scores = net(torch.from_numpy(pixels)).float()
         functional.cross_entropy(scores, torch.from_numpy(corpus.train.labels[numbers]), label_smoothing=0.1).backward()
         optimizer.step()
         optimizer.zero_grad()
         seen += BATCH
-    return accuracy(net, corpus), seen
+    return {"accuracy": accuracy(net, corpus), "images": seen, "training_s": budget_s, "curve": curve}
 
 
 @torch.inference_mode()
@@ -102,18 +111,20 @@ def speeds(rounds: int = 5) -> dict[str, float]:
     }  # fmt: skip
     mine = {"vit": VitNetwork(vit), "swin": SwinNetwork(swin)}
     pixels, labels, found = torch.randn(BATCH, 3, 32, 32), torch.randint(10, (BATCH,)), {}
-    for name in mine:
+    for name, precision in ((name, one) for name in mine for one in dict.fromkeys(("float32", PRECISION))):
         net = nn.Sequential(mine[name], nn.Linear(mine[name].dim, 10)).train()
         other = theirs[name].train()
         times: dict[str, list[float]] = {"firth": [], "transformers": []}
         for _ in range(rounds + 1):
             for who, run in (("firth", net), ("transformers", lambda given, other=other: other(given).logits)):
                 begun = time.perf_counter()
-                functional.cross_entropy(run(pixels), labels).backward()
+                with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+                    scores = run(pixels).float()
+                functional.cross_entropy(scores, labels).backward()
                 times[who].append(time.perf_counter() - begun)
-        for who, all_s in times.items():
-            found[f"{name} images/s {who}"] = BATCH / statistics.median(all_s[1:])
-        found[f"{name} ratio"] = found[f"{name} images/s firth"] / found[f"{name} images/s transformers"]
+        rates = {who: BATCH / statistics.median(all_s[1:]) for who, all_s in times.items()}
+        found |= {f"{name} {precision} images/s {who}": round(rate, 1) for who, rate in rates.items()}
+        found[f"{name} {precision} ratio"] = round(rates["firth"] / rates["transformers"], 2)
     return found
 
 
@@ -126,10 +137,13 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="*", default=["speed", "linear", "cnn", "vit", "swin", "vit-masked", "swin-masked"]
     )
+    parser.add_argument("--work", type=Path, help="keep runs here, and go on with them")
+    parser.add_argument("--set", nargs="*", default=[], help="settings of ViT and Swin, as name=value")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder)
-        firth.prepare_images(given.train, work / "corpus", dev=given.test)
+        work = given.work or Path(folder)
+        if not (work / "corpus").exists():
+            firth.prepare_images(given.train, work / "corpus", dev=given.test)
         corpus = ImageCorpus.open(work / "corpus")
         for name in given.only:
             begun = time.perf_counter()
@@ -140,20 +154,36 @@ def main() -> None:
             elif name == "cnn":
                 result = train_cnn(corpus, parse_duration(given.budget))
             else:
-                result = train(name, work, given.budget, given.masked)
+                result = train(name, work, given.budget, given.masked, given.set)
             print(json.dumps({"name": name, "seconds": time.perf_counter() - begun, "result": result}), flush=True)
 
 
-def train(name: str, work: Path, budget: str, masked: str) -> dict[str, float]:
+def train(name: str, work: Path, budget: str, masked: str, settings: list[str]) -> dict[str, object]:
     model, _, after = name.partition("-")
     base, left = None, parse_duration(budget)
     if after:
         base, left = work / f"{name}-base", left - parse_duration(masked)
-        firth.pretrain(f"{model}-tiny-masked", corpus=work / "corpus", out=base, budget=masked, evaluations=1)
+        run(f"{model}-tiny-masked", work, base, masked, None, 1, settings)
     out = work / name
-    firth.pretrain(f"{model}-tiny", corpus=work / "corpus", out=out, budget=f"{left:.0f}s", base=base, evaluations=2)
+    run(f"{model}-tiny", work, out, f"{left:.0f}s", base, POINTS, settings)
     record = json.loads((out / "firth.json").read_text())
-    return {"accuracy": record["metrics"]["accuracy"], "images": record["tokens"], "training_s": record["seconds"]}
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    curve = [[round(one["seconds"]), one["heldout_accuracy"]] for one in lines if one["event"] == "evaluate"]
+    return {
+        "accuracy": record["metrics"]["accuracy"],
+        "images": record["tokens"],
+        "training_s": round(record["seconds"]),
+        "curve": curve,
+    }
+
+
+def run(recipe: str, work: Path, out: Path, budget: str, base: Path | None, points: int, settings: list[str]) -> None:
+    """A training from nothing or a base; one that was begun goes on."""
+    if out.exists():
+        firth.pretrain(resume=out)
+        return
+    config = find_run_recipe(recipe).override([f"precision={PRECISION}", f"evaluations={points}", *settings])
+    firth.pretrain(config, corpus=work / "corpus", out=out, budget=budget, base=base)
 
 
 if __name__ == "__main__":

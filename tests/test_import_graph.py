@@ -24,11 +24,11 @@ MAY_IMPORT = {
     "reports": "core training.checkpoints",
     "vectors": "core data tokenizers corpus training",
     "models": "core data tokenizers corpus nn training decoding reports vectors",
-    "search": "core data tokenizers models",
-    "tasks": "core data tokenizers corpus nn training decoding reports models search",
-    "evaluation": "core data tokenizers corpus nn training decoding reports vectors models search tasks",
-    "exporters": "core data tokenizers corpus nn decoding models search tasks",
-    "api": "core data tokenizers corpus decoding reports vectors models search tasks evaluation exporters",
+    "retrieval": "core data tokenizers models",
+    "tasks": "core data tokenizers corpus nn training decoding reports models retrieval",
+    "evaluation": "core data tokenizers corpus nn training decoding reports vectors models retrieval tasks",
+    "exporters": "core data tokenizers corpus nn decoding models retrieval tasks",
+    "api": "core data tokenizers corpus decoding reports vectors models retrieval tasks evaluation exporters",
     "serve": "core corpus training models evaluation api",
     "cli": "core data corpus reports evaluation.probe_report tasks exporters api serve __init__",
     "__init__": "core models api",
@@ -108,7 +108,7 @@ def test_init_files_are_empty(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=named)
 def test_files_are_small(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
 
 
 def module_name(path: Path) -> str:

@@ -16,20 +16,22 @@ if TYPE_CHECKING:
     from firth.api.data import prepare as prepare
     from firth.api.data import prepare_images as prepare_images
     from firth.api.data import prepare_pairs as prepare_pairs
+    from firth.api.data import tokens as tokens
     from firth.api.estimators import Classifier as Classifier
     from firth.api.estimators import Tagger as Tagger
     from firth.api.evaluating import compare as compare
     from firth.api.evaluating import evaluate as evaluate
     from firth.api.evaluating import probe as probe
+    from firth.api.exporting import export as export
+    from firth.api.searching import index as index
+    from firth.api.searching import search as search
     from firth.api.tasks import finetune as finetune
     from firth.api.tasks import predict as predict
-    from firth.api.tokens import tokens as tokens
     from firth.api.training import plan as plan
     from firth.api.training import pretrain as pretrain
     from firth.api.training import recipes as recipes
     from firth.api.using import encode as encode
     from firth.api.using import explain as explain
-    from firth.api.using import export as export
     from firth.api.using import generate as generate
     from firth.api.using import load as load
     from firth.api.using import occurrences as occurrences
@@ -39,13 +41,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _MODULES = {  # where each public name is defined; it is loaded when it is asked for
-    "api.data": ("prepare", "prepare_images", "prepare_pairs"),
+    "api.data": ("prepare", "prepare_images", "prepare_pairs", "tokens"),
     "api.estimators": ("Classifier", "Tagger"),
     "api.evaluating": ("compare", "evaluate", "probe"),
+    "api.exporting": ("export",),
+    "api.searching": ("index", "search"),
     "api.tasks": ("finetune", "predict"),
-    "api.tokens": ("tokens",),
     "api.training": ("plan", "pretrain", "recipes"),
-    "api.using": ("encode", "explain", "export", "generate", "load", "occurrences"),
+    "api.using": ("encode", "explain", "generate", "load", "occurrences"),
     "core.errors": ("FirthError",),
     "core.registry": ("register",),
     "models.shared.model": ("Model",),

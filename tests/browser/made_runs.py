@@ -3,6 +3,7 @@
 The text knows the words of the page's first examples, in both languages, so that a click on them shows something.
 """
 
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import firth
 from firth.core.config import parse_settings
 from firth.core.registry import find_run_recipe
 from firth.data.labelled import Answer, AnswerExample, TagExample, TextExample
+from image_samples import make_folder
 from task_text import write
 
 RULERS = [("king", "man", "his", "crown"), ("queen", "woman", "her", "crown"), ("prince", "boy", "his", "horse")]
@@ -150,6 +152,12 @@ def _translator(folder: Path, out: Path) -> Path:
     return _pretrain("transformer-tiny", folder / "pairs", out, settings)
 
 
+def _image_model(folder: Path, out: Path) -> Path:
+    firth.prepare_images(make_folder(folder / "images", 40), folder / "pixels", image_size=16)
+    shape = ["hidden_dim=32", "num_layers=2", "num_heads=2", "ffn_dim=64"]
+    return _pretrain("vit-tiny", folder / "pixels", out, [*shape, "batch_size=16", "steps=40", "learning_rate=0.003"])
+
+
 def make_runs(folder: Path) -> list[Path]:
     """Paths of the runs, in the order in which they are served."""
     text, runs = write_text(folder / "news.txt", 600), folder / "runs"
@@ -169,4 +177,15 @@ def make_runs(folder: Path) -> list[Path]:
         _finetune("classify", bert, (pairs(24), pairs(8, 1)), runs / "same", epochs=1),
         _finetune("tag", bert, (names(64), names(8, 1)), runs / "names", epochs=8),
         _finetune("answer", bert, (questions(32), questions(8, 1)), runs / "asked", epochs=4),
+        _image_model(folder, runs / "bars"),
+        _index(folder, runs / "word2vec", runs / "found"),
     ]
+
+
+def _index(folder: Path, model: Path, out: Path) -> Path:
+    rows = [
+        {"text": one.passage, "id": f"story {number}", "year": 1990 + number} for number, one in enumerate(questions(8))
+    ]
+    (folder / "stories.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    firth.index(folder / "stories.jsonl", out, model=model, id="id")
+    return out

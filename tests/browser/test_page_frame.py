@@ -14,7 +14,7 @@ import pytest
 from browser_reader import Reader
 
 Visit = Callable[..., Reader]
-TABS = ["words", "fill", "context", "attention", "generate", "translate", "classify", "tag", "answer", "layers", "runs"]
+TABS = "words fill context similar search attention generate translate classify tag answer image layers runs".split()
 TOKEN = "a-long-secret"
 SLIPS = re.compile(r"\b(false|true|null|undefined|NaN|\[object)\b")  # of a script that shows what it should not
 

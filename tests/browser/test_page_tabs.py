@@ -230,3 +230,63 @@ def test_runs_and_their_reports(visit: Visit, runs: list[Path]) -> None:
     with reader.page.context.expect_page() as opened:
         panel.get_by_role("link", name="Open the report").nth(1).click()
     assert opened.value.locator("h1").inner_text() == runs[1].name
+
+
+def test_image(visit: Visit, runs: list[Path]) -> None:
+    """An image is chosen; its labels, and the class token's attention over it: rolled out, then of one head."""
+    reader = visit()
+    panel = reader.tab("image")
+    panel.locator("button.main").click()
+    assert panel.locator(".error").inner_text() == "Choose a file first."
+    path = sorted((runs[0].parent.parent / "images").rglob("*.png"))[0]
+    panel.locator("input[type=file]").set_input_files(path)
+    answer = reader.ask("image")
+    answer.locator("canvas.photo").wait_for()
+    assert shares(answer) == sorted(shares(answer), reverse=True)
+    assert 99 < sum(shares(answer)) < 101
+    assert answer.locator(".statement strong").inner_text() in ("rows", "columns")
+    title = answer.locator("h3")
+    assert title.inner_text() == "Rolled out over all layers"
+    assert answer.locator(".head-button").count() == 4
+    before = answer.locator("canvas.photo").evaluate("one => one.toDataURL()")
+    answer.locator(".head-button").nth(1).click()
+    assert title.inner_text() == "Layer 1, head 2"
+    assert answer.locator("canvas.photo").evaluate("one => one.toDataURL()") != before
+    answer.locator("footer.copy").get_by_role("button", name="curl", exact=True).click()
+    assert f"--data-binary '@{path.name}'" in answer.locator("pre.code").inner_text()
+    assert "/predict?model=bars" in answer.locator("pre.code").inner_text()
+    reader.picture("image")
+    panel.locator("input[type=file]").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": b"none"})
+    assert "not a whole png" in reader.ask("image").locator(".error").inner_text()
+
+
+def test_similar(visit: Visit) -> None:
+    reader = visit()
+    reader.tab("similar")
+    answer = reader.ask("similar")
+    assert ink(answer.locator("canvas").first) > 0.1
+    assert len(texts(answer.locator(".sentences li"))) == 4
+    reader.picture("similar")
+
+
+def test_search(visit: Visit) -> None:
+    reader = visit()
+    panel = reader.tab("search")
+    answer = reader.ask("search")
+    found = texts(answer.locator(".passages li"))
+    assert len(found) == 5
+    assert all("words " in text and "cosine " in text for text in found)
+    assert "king" in {text.lower() for text in texts(answer.locator("mark.word"))}
+    assert answer.locator(".best").count() >= 5
+    answer.locator("mark.said").first.wait_for()  # by the served answer tagger
+    assert "Answer:" in answer.inner_text()
+    reader.picture("search")
+    panel.locator("summary").click()
+    panel.get_by_label("Conditions").fill("year=1993")
+    answer = reader.ask("search")
+    assert texts(answer.locator(".passages strong"))[0] == "story 3"
+    assert answer.locator(".passages > li").count() == 1
+    panel.get_by_label("Conditions").fill("colour=red")
+    reader.refused += 1
+    answer = reader.ask("search")
+    assert "no column 'colour'" in answer.inner_text()

@@ -105,3 +105,118 @@ def test_unfit_corpora_are_refused(images: Path, tmp_path: Path) -> None:
     with pytest.raises(FirthError, match="not a corpus of images"):
         firth.pretrain(shrunk("vit-tiny", "steps=1"), corpus=tmp_path, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(scope="module")
+def bases(images: Path) -> Path:
+    """A small trained base of each model."""
+    for name in ("vit", "swin"):
+        config = shrunk(f"{name}-tiny-masked", "steps=10")
+        firth.pretrain(config, corpus=images / "corpus", out=images / "bases" / name)
+    return images / "bases"
+
+
+@pytest.mark.parametrize("name", ["vit", "swin"])
+def test_finetune_classify(
+    name: str, images: Path, bases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the command line; the better of both candidates is kept, calibrated, and is a directory of the base's format."""
+    out = tmp_path / "run"
+    asked = ["finetune", "classify", "--base", str(bases / name), "--train", str(images / "in"), "--out", str(out)]
+    assert not main([*asked, "--dev", str(images / "in")])
+    shown = capsys.readouterr().out
+    assert "80 images, 2 labels" in shown
+    assert "linear" in shown
+    assert "photo.jpg" in shown
+    record = Run.open(out).record
+    assert record.task is not None
+    assert record.task.chosen is not None
+    scores = {one.name: one.score or 0.0 for one in record.task.chosen.candidates}
+    assert record.metrics["accuracy"] == max(scores.values()) > 0.8
+    assert firth.evaluate(out, data=images / "in")["accuracy"] == pytest.approx(record.metrics["accuracy"])
+    assert sorted(path.name for path in (out / "seeds" / "0").iterdir()) == ["metrics.jsonl"]
+    assert json.loads((out / "config.json").read_text())["architectures"][0].endswith("ForImageClassification")
+    processing = [json.loads((one / "preprocessor_config.json").read_text()) for one in (bases / name, out)]
+    assert processing[0] == processing[1]
+    assert "Confusions" in (out / "report.html").read_text()
+
+
+def test_finetune_without_dev_and_from_a_table(images: Path, bases: Path, tmp_path: Path) -> None:
+    """A fifth decides, then all images are learned from; columns may be named. Interrupted, the same command goes on and
+    ends with the same bytes."""
+    files = sorted((images / "in").rglob("*.png"))
+    (tmp_path / "list.csv").write_text("photo,kind\n" + "".join(f"{path},{path.parent.name}\n" for path in files))
+    given = {"base": bases / "vit", "train": tmp_path / "list.csv", "text": "photo", "label": "kind", "epochs": 2}
+    firth.finetune("classify", **given, out=tmp_path / "whole")
+    record = Run.open(tmp_path / "whole").record
+    assert record.task is not None
+    assert record.task.chosen is not None
+    assert [one.note for one in record.task.chosen.candidates] == ["on a fifth that was held out"]
+    assert record.task.chosen.examples == 80
+
+    def stop(event: Event) -> None:
+        if event["event"] == "evaluate" and event["step"] == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        firth.finetune("classify", **given, out=tmp_path / "cut", progress=stop)
+    with pytest.raises(FirthError, match="not finished; go on with: the same command"):
+        firth.load(tmp_path / "cut")
+    firth.finetune("classify", **given, out=tmp_path / "cut")
+    assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
+
+
+def test_finetune_refuses(images: Path, bases: Path, tmp_path: Path) -> None:
+    good = {"train": images / "in", "out": tmp_path / "run"}
+    with pytest.raises(FirthError, match="images, which scratch does not read"):
+        firth.finetune("classify", **good)
+    with pytest.raises(FirthError, match="can be classified"):
+        firth.finetune("score", base=bases / "vit", **good)
+    with pytest.raises(FirthError, match="not a setting of images"):
+        firth.finetune("classify", base=bases / "vit", **good, max_len=64)
+    with pytest.raises(FirthError, match="leave out --seeds"):
+        firth.finetune("classify", base=bases / "vit", **good, seeds=2)
+    (tmp_path / "one" / "only").mkdir(parents=True)
+    (tmp_path / "one" / "only" / "a.png").write_bytes(b"nothing")
+    with pytest.raises(FirthError, match="classes need two"):
+        firth.finetune("classify", base=bases / "vit", train=tmp_path / "one", out=tmp_path / "run")
+    (tmp_path / "one" / "other").mkdir()
+    (tmp_path / "one" / "other" / "b.png").write_bytes(b"nothing")
+    with pytest.raises(FirthError, match="a single image"):
+        firth.finetune("classify", base=bases / "vit", train=tmp_path / "one", out=tmp_path / "run")
+    for name in ("only/c.png", "other/d.png"):
+        (tmp_path / "one" / name).write_bytes(b"nothing")
+    with pytest.raises(FirthError, match=r"\.png: not a whole"):
+        firth.finetune("classify", base=bases / "vit", train=tmp_path / "one", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["vit", "swin", "mean"])
+def test_onnx(name: str, images: Path, bases: Path, tmp_path: Path) -> None:
+    """The same vectors and scores; int8 nearly; accuracy of both on labelled images."""
+    source = tmp_path / "run"
+    if name == "mean":
+        config = shrunk("vit-tiny", "steps=2", "pool=mean")
+        firth.pretrain(config, corpus=images / "corpus", out=source)
+    else:
+        firth.finetune("classify", base=bases / name, train=images / "in", dev=images / "in", out=source)
+    model = firth.load(source)
+    for int8 in (False, True):
+        out = tmp_path / f"int8-{int8}"
+        record = firth.export(source, out, to="onnx", int8=int8, data=images / "in")
+        checked = record["export"]["verified"]
+        assert checked["smallest_cosine"] > (0.99 if int8 else 0.999999)
+        assert int8 or max(checked["largest_difference"], checked["largest_output_difference"]) < 1e-4
+        assert abs(checked["before"]["accuracy"] - checked["after"]["accuracy"]) <= (0.05 if int8 else 0)
+        exported = firth.load(out)
+        assert exported.abilities == ["encode", "predict"]
+        np.testing.assert_allclose(
+            exported.encode(str(images / "in")), model.encode(str(images / "in")), atol=0.5 if int8 else 1e-4
+        )
+    with pytest.raises(FirthError, match="one vector per image"):
+        exported.encode(str(images / "in"), layer=0)
+    assert firth.evaluate(out, data=images / "in")["images"] == 80
+    firth.export(bases / "swin", tmp_path / "unlabelled", to="onnx", verify=True)
+    assert firth.load(tmp_path / "unlabelled").abilities == ["encode"]
+    with pytest.raises(FirthError, match="learned no labels"):
+        firth.export(bases / "swin", tmp_path / "scored", to="onnx", data=images / "in")

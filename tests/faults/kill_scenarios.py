@@ -4,7 +4,7 @@ A script of its own: it imports everything once and forks a fresh process for ev
 dozens of kills take seconds. Some kills come after a random time, some at a random operation on
 files (an audit event: open, rename, remove ...), which hits the writing of checkpoints precisely.
 
-    python kill_scenarios.py train|prepare FOLDER KILLS     prints one JSON object
+    python kill_scenarios.py train|prepare|images|index FOLDER KILLS     prints one JSON object
 """
 
 import hashlib
@@ -23,7 +23,12 @@ import torch
 
 import firth
 import firth.corpus.prepare as preparing
+import firth.retrieval.build as building
+import firth.retrieval.store as stores
 from firth.core.config import parse_settings
+from firth.core.run import Run
+from firth.retrieval.search import SearchIndex
+from image_samples import make_folder
 
 WORDS = "the a cat dog bird house tree river runs sleeps sings sees finds under over near old young red green".split()
 
@@ -165,6 +170,26 @@ def prepare(folder: Path, kills: int) -> dict[str, object]:
     return kill_often(job, result, folder, kills)
 
 
+def images(folder: Path, kills: int) -> dict[str, object]:
+    """All the way with images: a corpus, masked patches, classes from there on. What is whole is not made again."""
+    given = make_folder(folder / "in", 24)
+    small = ["hidden_dim=16", "num_layers=1", "num_heads=2", "ffn_dim=32", "batch_size=8"]
+
+    def job(out: Path) -> None:
+        if not (out / "corpus").exists():
+            firth.prepare_images(given, out / "corpus", image_size=16, heldout=0.2)
+        settings = parse_settings([*small, "evaluations=2", "checkpoints=4", "mix_prob=0.5", "color=0.2"])
+        if (out / "base" / "firth.json").exists():
+            firth.pretrain(resume=out / "base")
+        else:
+            shutil.rmtree(out / "base", ignore_errors=True)
+            firth.pretrain("vit-tiny-masked", corpus=out / "corpus", out=out / "base", steps=8, settings=settings)
+        if not (out / "run" / "config.json").exists() or not Run.open(out / "run").record.finished:
+            firth.finetune("classify", base=out / "base", train=given, out=out / "run", epochs=2, batch_size=8)
+
+    return kill_often(job, lambda out: digest(out / "run", ["model.safetensors"]), folder, kills)
+
+
 def full_disk(folder: Path, kills: int) -> dict[str, object]:
     """A file-size limit stands for the full disk, at a checkpoint and at the end of a run."""
     text, corpus = folder / "text.txt", folder / "corpus"
@@ -190,7 +215,61 @@ def full_disk(folder: Path, kills: int) -> dict[str, object]:
     }
 
 
+def index_job(folder: Path) -> Callable[[Path], None]:
+    """Documents with vectors; what an earlier try left has to be readable."""
+    text, vectors = folder / "text.txt", folder / "vectors.txt"
+    write_text(text, 300)
+    vectors.write_text(
+        "".join(f"{word} {' '.join(str((7 * n + k) % 11 - 5) for k in range(8))}\n" for n, word in enumerate(WORDS))
+    )
+    building._COMMITTED, stores._TOGETHER = 40, 3
+
+    def job(out: Path) -> None:
+        if (out / "index.json").exists():
+            SearchIndex(out, firth.load).search("the old cat", mode="words")
+        firth.index(text, out, model=vectors, passage_size=30)
+
+    return job
+
+
+def index_content(out: Path) -> str:
+    found = SearchIndex(out, firth.load)
+    hits = [found.search(" ".join(WORDS[k : k + 4]), top=50, weight=0.5) for k in range(0, 18, 3)]
+    shown = [[(hit.id, hit.start, round(hit.score, 6), round(hit.words or 0, 4)) for hit in some] for some in hits]
+    names = {path.name for path in out.iterdir()} - found.record.names - {"index.json"}
+    left = sorted(name for name in names if name.startswith("."))
+    return json.dumps([shown, found.record.num_documents, left])
+
+
+def index(folder: Path, kills: int) -> dict[str, object]:
+    return kill_often(index_job(folder), index_content, folder, kills)
+
+
+def index_full_disk(folder: Path, kills: int) -> dict[str, object]:
+    job, out = index_job(folder), folder / "index"
+    job(out)
+    before = index_content(out)
+    more = folder / "more.txt"
+    write_text(more, 400, 2)
+    full = attempt(lambda: firth.index(more, out, model=folder / "vectors.txt", passage_size=30), limit=9_000)
+    fresh = attempt(lambda: job(folder / "fresh"), limit=9_000)
+    return {
+        "message": full["message"],
+        "fresh_message": fresh["message"],
+        "kept": index_content(out) == before,
+        "resumed": attempt(lambda: job(folder / "fresh"))["code"],
+        "equal": index_content(folder / "fresh") == before,
+    }
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    scenario = {"train": train, "prepare": prepare, "full_disk": full_disk}[sys.argv[1]]
+    scenario = {
+        "train": train,
+        "prepare": prepare,
+        "full_disk": full_disk,
+        "images": images,
+        "index": index,
+        "index_full_disk": index_full_disk,
+    }[sys.argv[1]]
     sys.stdout.write(json.dumps(scenario(Path(sys.argv[2]), int(sys.argv[3]))) + "\n")

@@ -12,6 +12,9 @@ SCRIPT = Path(__file__).with_name("kill_scenarios.py")
 
 def play(scenario: str, folder: Path, kills: int) -> dict[str, Any]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (os.environ.get("PYTHONPATH"), str(SCRIPT.parents[1])))
+    )  # what tests share
     command = [sys.executable, str(SCRIPT), scenario, str(folder), str(kills)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
@@ -35,6 +38,15 @@ def test_prepare_killed_at_many_moments_ends_with_the_same_corpus(tmp_path: Path
     assert result["equal"] == 24
 
 
+def test_images_killed_at_many_moments_end_with_the_same_model(tmp_path: Path) -> None:
+    """From the corpus over masked patches to fine-tuned classes."""
+    result = play("images", tmp_path, 12)
+    assert result["repeatable"]
+    assert result["killed"] >= 9
+    assert result["failures"] == []
+    assert result["equal"] == 12
+
+
 def test_full_disk_is_told_in_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
     result = play("full_disk", tmp_path, 0)
     assert result["killed"]
@@ -46,3 +58,20 @@ def test_full_disk_is_told_in_a_sentence_and_loses_nothing(tmp_path: Path) -> No
     assert result["equal"]
     assert "disk is full" in result["prepare_message"]
     assert result["prepare_left"] == []
+
+
+def test_indexing_killed_at_many_moments_finds_the_same(tmp_path: Path) -> None:
+    result = play("index", tmp_path, 16)
+    assert result["repeatable"]
+    assert result["killed"] >= 10
+    assert result["failures"] == []
+    assert result["equal"] == 16
+
+
+def test_full_disk_leaves_the_index_as_it_was(tmp_path: Path) -> None:
+    result = play("index_full_disk", tmp_path, 0)
+    assert "disk is full" in result["message"]
+    assert "disk is full" in result["fresh_message"]
+    assert result["kept"]
+    assert result["resumed"] == 0
+    assert result["equal"]

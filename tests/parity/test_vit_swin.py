@@ -147,3 +147,23 @@ def test_larger_images_stretch_positions(tmp_path: Path) -> None:
     with torch.inference_mode():
         wanted = model(pixels, interpolate_pos_encoding=True).last_hidden_state
         torch.testing.assert_close(network.layers(pixels)[-1], wanted, atol=1e-4, rtol=0)
+
+
+def test_encoder_of_a_masked_autoencoder_is_read(tmp_path: Path) -> None:
+    """ViTMAE without hidden patches, in their own order."""
+    torch.manual_seed(0)
+    settings = {name: value for name, value in VIT.items() if name not in ("encoder_stride", "num_labels")}
+    decoder = {"decoder_hidden_size": 16, "decoder_num_hidden_layers": 1, "decoder_num_attention_heads": 2}
+    config = transformers.ViTMAEConfig(**settings, **decoder, decoder_intermediate_size=32, mask_ratio=0.0)
+    model = transformers.ViTMAEForPreTraining(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    model.save_pretrained(tmp_path)
+    network, heads = read(tmp_path, "vit")
+    pixels = torch.randn(3, 3, 16, 16)
+    with torch.inference_mode():
+        found = model.vit(pixels, noise=torch.arange(16.0).expand(3, 16)).last_hidden_state
+        torch.testing.assert_close(network.layers(pixels)[-1], found, atol=1e-4, rtol=1e-4)
+    assert not heads
+    assert firth.load(tmp_path).dim == 32

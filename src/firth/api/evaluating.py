@@ -100,10 +100,10 @@ def evaluate(
 
         return {**evaluate_minimal_pairs(load(run), Path(minimal_pairs), num, scoring, progress, encoding)}
     if data is not None and reads_images(Path(run)):
-        from firth.models.shared.image_model import ImageModel
+        from firth.models.shared.image_model import ImageAnswers
 
         model = load(run)
-        assert isinstance(model, ImageModel)
+        assert isinstance(model, ImageAnswers)
         return {**model.evaluate_images(Path(data))}
     if data is not None:
         from firth.tasks.data import Reading

@@ -6,11 +6,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, overload
 
-from firth.api.using import AnyPath, Settings, collect, load, load_trained_task, loaded, optional_path, reads_images
+from firth.api.using import (
+    AnyPath,
+    Settings,
+    collect,
+    load,
+    load_trained_task,
+    loaded,
+    of_images,
+    optional_path,
+    reads_images,
+)
 from firth.core.errors import FirthError
 from firth.core.types import Prediction, Progress
 
 if TYPE_CHECKING:
+    from firth.core.run import Run
     from firth.models.shared.model import Model
     from firth.tasks.run import Source
     from firth.tasks.score_table import Scored
@@ -52,7 +63,8 @@ def finetune(
 
     Args:
         task: ``classify``, ``score``, ``tag``, ``answer``, ``embed`` (sentence vectors) or (T5, UniLM) ``write``.
-        train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json.
+        train: Labelled examples: tsv, csv, jsonl, CoNLL, SQuAD json; for a base that reads images a folder per class, a
+            table of paths and labels, or an npz.
         out: The run folder to make.
         base: A run, a Hugging Face directory, a file of word vectors, ``"counts"`` (TF-IDF), ``"fasttext"`` (fastText's
             classifier), or ``"scratch"`` for no pre-training.
@@ -84,9 +96,6 @@ def finetune(
 
         firth.finetune("classify", base="runs/bert", train="train.tsv", dev="dev.tsv", out="runs/mood", epochs=3)
     """
-    from firth.tasks.data import Reading
-    from firth.tasks.run import Source
-
     usual: dict[str, object] = {
         "epochs": epochs,
         "learning_rate": learning_rate,
@@ -94,81 +103,72 @@ def finetune(
         "seed": seed,
     }
     usual |= {"budget": budget, "folds": folds}
-    given = collect(settings, keywords, **usual)
+    from firth.tasks.data import Reading
+    from firth.tasks.run import Source
+
     reading = Reading(text, second, label, skip_bad, repair_tags, encoding)
     source = Source(
         str(base), Path(train), optional_path(dev), reading, optional_path(extra_vectors), optional_path(teacher)
     )
-    if str(base) == "fasttext":
-        if sweep or teacher is not None or folds is not None:
-            raise FirthError("fasttext searches its settings with --budget: leave out --sweep, --teacher and --folds")
-        return _finetune_fasttext(task, given, source, Path(out), seeds, shares, overwrite, progress)
-    if task == "embed":
-        if (seeds or 1) > 1 or sweep or shares or extra_vectors or teacher or folds or budget:
-            raise FirthError(
-                "embed trains one model once: leave out --seeds, --sweep, --shares, --extra-vectors, --teacher, --folds and --budget"
-            )
-        return _finetune_embed(given, source, Path(out), overwrite, progress)
-    if task != "write":
-        return _finetune(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress)
-    if (seeds or 1) > 1 or sweep or shares or extra_vectors is not None or teacher is not None:
-        raise FirthError(
-            "write trains one model once: leave out --seeds, --sweep, --shares, --extra-vectors and --teacher"
-        )
-    return _finetune_writing(given, source, Path(out), overwrite, progress)
+    given = collect(settings, keywords, **usual)
+    return load(start_task(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress).folder)
 
 
-def _finetune(
+def start_task(
     task: str,
     given: Settings,
     source: Source,
     out: Path,
-    seeds: int | None,
-    sweep: bool,
-    shares: Sequence[float],
-    overwrite: bool,
-    progress: Progress | None,
-) -> Model:
+    seeds: int | None = None,
+    sweep: bool = False,
+    shares: Sequence[float] = (),
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Trains a task and returns its run; refuses options that its kind does not have."""
+    count = seeds if seeds is not None else 3 if shares else 1
+    names = [name for name in ("folds", "budget") if given.get(name) is not None]
+    if of_images(source.train, source.base):
+        if count > 1 or sweep or shares or "folds" in names:
+            raise FirthError("images are learned from once: leave out --seeds, --sweep, --shares and --folds")
+        from firth.tasks.config import task_config
+        from firth.tasks.images import finetune_images
+
+        return finetune_images(task_config(task).update(given), set(given), source, out, overwrite, progress)
+    if source.base == "fasttext":
+        if sweep or source.teacher is not None or "folds" in names:
+            raise FirthError("fasttext searches its settings with --budget: leave out --sweep, --teacher and --folds")
+        from firth.tasks.fasttext_run import start_fasttext
+
+        return start_fasttext(task, given, source, out, count, shares, overwrite, progress)
+    if task in ("embed", "write"):
+        extras = source.extra_vectors is not None or source.teacher is not None
+        if count > 1 or sweep or shares or extras or names:
+            options = "--seeds, --sweep, --shares, --extra-vectors, --teacher, --folds and --budget"
+            raise FirthError(f"{task} trains one model once: leave out {options}")
+        return (_start_embed if task == "embed" else _start_writing)(given, source, out, overwrite, progress)
     from firth.tasks.config import task_config
     from firth.tasks.run import start_finetune
 
     config = task_config(task).update(given)
-    count = seeds if seeds is not None else 3 if shares else 1
     teacher = None if source.teacher is None else load(source.teacher)
-    run = start_finetune(config, set(given), source, out, count, sweep, shares, overwrite, progress, teacher)
-    return load(run.folder)
+    return start_finetune(config, set(given), source, out, count, sweep, shares, overwrite, progress, teacher)
 
 
-def _finetune_fasttext(
-    task: str,
-    given: Settings,
-    source: Source,
-    out: Path,
-    seeds: int | None,
-    shares: Sequence[float],
-    overwrite: bool,
-    progress: Progress | None,
-) -> Model:
-    from firth.tasks.fasttext_run import start_fasttext
-
-    count = seeds if seeds is not None else 3 if shares else 1
-    return load(start_fasttext(task, given, source, out, count, shares, overwrite, progress).folder)
-
-
-def _finetune_embed(given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Model:
+def _start_embed(given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Run:
     from firth.tasks.embed.config import EmbedConfig
     from firth.tasks.embed.run import start_embed
 
-    return load(start_embed(EmbedConfig().update(given), source, out, overwrite, progress).folder)
+    return start_embed(EmbedConfig().update(given), source, out, overwrite, progress)
 
 
-def _finetune_writing(given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Model:
+def _start_writing(given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Run:
     from firth.tasks.config import writing_config
     from firth.tasks.write.run import start_writing
 
     config, training = writing_config(given)
     paths = (Path(source.base), source.train, source.dev, out)
-    return load(start_writing(config, training, *paths, source.reading, overwrite, progress).folder)
+    return start_writing(config, training, *paths, source.reading, overwrite, progress)
 
 
 @overload

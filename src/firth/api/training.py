@@ -78,16 +78,30 @@ def pretrain(
         firth.pretrain("bert-tiny", corpus="corpora/news", out="runs/bert", budget="5m", num_layers=2)
     """
     given = collect(settings, keywords, budget=budget, steps=steps, epochs=epochs, seed=seed, device=device)
+    source, target, start, begun = map(optional_path, (corpus, out, base, resume))
+    return load(start_pretraining(recipe, given, source, target, start, begun, overwrite, progress).folder)
+
+
+def start_pretraining(
+    recipe: str | RunConfig | AnyVectorsConfig | None,
+    given: Settings,
+    corpus: Path | None,
+    out: Path | None,
+    base: Path | None,
+    resume: Path | None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Trains a new run, or goes on with one that was interrupted, and returns it."""
     if resume is not None:
         if any(value is not None for value in (recipe, corpus, out, base)) or given or overwrite:
             raise FirthError(
                 f"{resume}: a resumed run keeps all its settings; leave out everything but --resume, or start a new run"
             )
-        return load(_resume(Path(resume), progress).folder)
+        return _resume(resume, progress)
     if recipe is None or corpus is None or out is None:
         raise FirthError("pretrain needs a recipe, a corpus and a place to put the run (out); or resume=RUN")
-    start = optional_path(base)
-    return load(_start(recipe, given, Path(corpus), Path(out), start, overwrite, progress).folder)
+    return _start(recipe, given, corpus, out, base, overwrite, progress)
 
 
 def _start(

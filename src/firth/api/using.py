@@ -1,4 +1,4 @@
-"""Loading a model and using it: ``load``, ``encode``, ``generate``, ``occurrences`` and ``export``; and what the other files
+"""Loading a model and using it: ``load``, ``encode``, ``generate`` and ``occurrences``; and what the other files
 of the API share (paths, settings).
 """
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from firth.core.errors import FirthError
-from firth.core.limits import foreign_errors
+from firth.core.files import foreign_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +34,7 @@ def load(path: AnyPath) -> Model:
     """Loads a trained model.
 
     Args:
-        path: A run, a Hugging Face directory, an exported folder, or a file of word vectors.
+        path: A run, a Hugging Face directory, an exported folder, a file of word vectors, or a search index.
 
     Returns:
         A ``Model`` with ``encode``, ``layers`` and what else its ``abilities`` name; a method that it does not have raises
@@ -55,13 +55,22 @@ def _load(path: Path) -> Model:
     """An exported model, a task, or a model, as the record of the run says; a directory without one may hold a task in
     its head."""
     from firth.core.run import Run
+    from firth.retrieval.store import is_index
 
+    if is_index(path):
+        from firth.retrieval.model import IndexModel
+
+        return IndexModel(path, load)
     run = Run.find(path)
     kind = None if run is None else run.record.kind
     if kind == "ctranslate2":
         from firth.exporters.ctranslate2 import load_ctranslate2
 
         return load_ctranslate2(path)
+    if kind == "onnx" and reads_images(path):
+        from firth.exporters.onnx_images import OnnxImages
+
+        return OnnxImages(Run.open(path))
     if kind == "onnx":
         from firth.exporters.onnx_model import load_onnx
 
@@ -71,7 +80,7 @@ def _load(path: Path) -> Model:
 
         if is_task(path):
             return load_task(path)
-    from firth.models.shared.loading import load_model
+    from firth.models.shared.model import load_model
 
     return load_model(path)
 
@@ -94,15 +103,28 @@ def loaded(model: AnyPath | Model) -> Model:
 
 def reads_images(path: Path) -> bool:
     """Whether the model at a path is one of images."""
-    from firth.core.run import is_run
-    from firth.models.shared.loading import find_model
+    from firth.core.registry import find_spec
+    from firth.core.run import Run, is_run
+    from firth.models.shared.model import find_model
 
     if not is_run(path) and not (path / "config.json").is_file():
         return False
     try:
-        return find_model(path).reads_images
+        run = Run.find(path)
+        return (find_model(path) if run is None else find_spec(run.record.model)).reads_images
     except FirthError:
         return False
+
+
+def of_images(train: Path, base: str) -> bool:
+    """Whether labelled examples are images: by the base; a folder or an npz holds nothing else."""
+    if reads_images(Path(base)):
+        return True
+    if train.is_dir() or train.suffix == ".npz":
+        raise FirthError(
+            f"{train}: images, which {base} does not read; name a base that does (from nothing: firth prepare-images, then firth pretrain vit-tiny)"
+        )
+    return False
 
 
 def optional_path(path: AnyPath | None) -> Path | None:
@@ -325,66 +347,3 @@ def occurrences(
     from firth.evaluation.occurrences import find_occurrences
 
     return find_occurrences(loaded(model), Path(corpus), sentence, word, top, layer, num_sentences, same_word)
-
-
-def export(
-    model: AnyPath,
-    out: AnyPath,
-    *,
-    to: str | None = None,
-    int8: bool = False,
-    verify: bool = False,
-    data: AnyPath | None = None,
-) -> PlainData:
-    """Writes a model for other programs: ONNX, CTranslate2, fastText, or a format of word vectors.
-
-    Args:
-        model: A run or file of static vectors, a fastText classifier, an encoder, a task on one, or a translator.
-        out: The file to write (.bin, .vec, .txt, .tsv, .safetensors), or for onnx and ctranslate2 the folder.
-        to: ``onnx``, ``ctranslate2``, or a vector format where the suffix of ``out`` does not name it.
-        int8: Whether to store 8-bit weights.
-        verify: Whether to compare the exported model with the original.
-        data: Labelled examples on which to score both, or sentences to translate.
-
-    Returns:
-        The record of the exported model (``export.verified`` has the comparison); for word vectors the size in bytes.
-
-    Example::
-
-        firth.export("runs/bert", "exported", to="onnx", int8=True, verify=True)
-    """
-    if to == "onnx":
-        from firth.exporters.onnx import export_onnx
-
-        run = export_onnx(load(model), Path(model), Path(out), int8, verify, optional_path(data))
-        return run.record.model_dump(mode="json")
-    if to == "ctranslate2":
-        from firth.exporters.ctranslate2 import export_ctranslate2
-
-        run = export_ctranslate2(Path(model), Path(out), int8, verify, optional_path(data))
-        return run.record.model_dump(mode="json")
-    if verify or data is not None:
-        raise FirthError(
-            "only ONNX and CTranslate2 exports are verified: add --to onnx or --to ctranslate2, or leave out --verify and --data"
-        )
-    return _export_vectors(model, Path(out), to, int8)
-
-
-def _export_vectors(model: AnyPath, out: Path, to: str | None, int8: bool) -> PlainData:
-    from firth.models.shared.static import StaticModel
-    from firth.tasks.fasttext import FastTextTask
-    from firth.vectors.formats import save_vectors
-
-    loaded = load(model)
-    if not isinstance(loaded, StaticModel | FastTextTask):
-        raise FirthError(f"{model}: an {loaded.kind}, not static vectors; write it with --to onnx or --to ctranslate2")
-    if isinstance(loaded, FastTextTask) and (int8 or (to or out.suffix) not in ("fasttext", ".bin")):
-        raise FirthError(f"{out}: a fastText classifier is written as a whole .bin; choose such a name, without --int8")
-    if out.exists():
-        raise FirthError(f"{out}: exists already; choose another name")
-    if isinstance(loaded, FastTextTask):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        loaded.base.write(out)
-        return {"bytes": out.stat().st_size}
-    save_vectors(loaded.vectors.quantized() if int8 else loaded.vectors, out, to)
-    return {"bytes": out.stat().st_size}

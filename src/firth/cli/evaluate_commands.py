@@ -97,11 +97,11 @@ def evaluate(
 
     Example: firth evaluate runs/bert
     """
-    import firth
-    from firth.cli.progress import progress_display
+    from firth.api import evaluating
+    from firth.cli.describe import progress_display
 
     with progress_display("scoring", as_json or minimal_pairs is None) as progress:
-        found = firth.evaluate(
+        found = evaluating.evaluate(
             run,
             corpus,
             num_texts=num_texts,
@@ -131,7 +131,7 @@ def evaluate(
 def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None:
     from firth.cli.describe import label_rows, label_warnings, word_rows
     from firth.cli.main import say, say_json, table
-    from firth.core.records import LabelScore
+    from firth.core.run import LabelScore
 
     if as_json:
         say_json({"run": str(run), "on": what, **found})
@@ -204,14 +204,15 @@ def compare(
 
     Example: firth compare classify --corpus news.txt --train train.tsv --dev dev.tsv --budget 30m --out compared
     """
-    import firth
+    from firth.api import evaluating
+    from firth.cli.describe import progress_display
     from firth.cli.main import say
-    from firth.cli.progress import progress_display
     from firth.core.config import parse_settings
+    from firth.core.errors import FirthError
 
     if not corpus or train is None or dev is None:
-        raise firth.FirthError("compare needs raw text and labelled examples: name --corpus, --train and --dev")
-    found = firth.compare(
+        raise FirthError("compare needs raw text and labelled examples: name --corpus, --train and --dev")
+    found = evaluating.compare(
         task,
         corpus=corpus,
         train=train,
@@ -295,12 +296,12 @@ def probe(
 
     Example: firth probe runs/bert --pos train.conllu --pos-test test.conllu
     """
-    import firth
+    from firth.api import evaluating
+    from firth.cli.describe import progress_display
     from firth.cli.main import say, say_json
-    from firth.cli.progress import progress_display
 
     with progress_display("probing", as_json) as progress:
-        found = firth.probe(
+        found = evaluating.probe(
             model,
             out=out,
             pos=pos,

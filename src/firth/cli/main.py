@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.core.errors import FirthError, Interrupted
-from firth.core.limits import is_out_of_memory
+from firth.core.files import is_out_of_memory
 
 if TYPE_CHECKING:
     from typer.core import TyperGroup
@@ -30,6 +30,7 @@ COMMANDS = (  # files whose commands join the application, in the order of the h
     "train_commands",
     "task_commands",
     "use_commands",
+    "search_commands",
     "evaluate_commands",
     "serve_commands",
 )

@@ -110,11 +110,11 @@ def prepare(
 
     Example: firth prepare news/*.txt --out corpora/news
     """
-    import firth
-    from firth.cli.progress import progress_display
+    from firth.api import data
+    from firth.cli.describe import progress_display
 
     with progress_display("prepare", as_json) as progress:
-        info = firth.prepare(
+        info = data.prepare(
             inputs,
             out,
             tokens=tokens,
@@ -179,13 +179,12 @@ def prepare_pairs(
 
     Example: firth prepare-pairs train.en train.de --out corpora/ende
     """
-    import firth
-    from firth.cli.describe import pairs_rows
+    from firth.api import data
+    from firth.cli.describe import pairs_rows, progress_display
     from firth.cli.main import say, say_json, table
-    from firth.cli.progress import progress_display
 
     with progress_display("prepare-pairs", as_json) as progress:
-        info = firth.prepare_pairs(
+        info = data.prepare_pairs(
             inputs,
             out,
             dev=dev or (),
@@ -232,13 +231,12 @@ def prepare_images(
 
     Example: firth prepare-images photos --out corpora/photos --image-size 64
     """
-    import firth
-    from firth.cli.describe import images_rows
+    from firth.api import data
+    from firth.cli.describe import images_rows, progress_display
     from firth.cli.main import say, say_json, table
-    from firth.cli.progress import progress_display
 
     with progress_display("prepare-images", as_json) as progress:
-        info = firth.prepare_images(
+        info = data.prepare_images(
             images,
             out,
             dev=dev,
@@ -270,11 +268,11 @@ def tokens(
 
     Example: firth tokens corpora/news "The café was full."
     """
-    import firth
+    from firth.api import data
     from firth.cli.describe import token_rows
     from firth.cli.main import say, say_json, table
 
-    found = firth.tokens(model, text)
+    found = data.tokens(model, text)
     if as_json:
         say_json(found)
         return
@@ -293,7 +291,7 @@ def info(
     """
     from firth.cli.describe import describe
     from firth.cli.main import say, say_json, table
-    from firth.core.limits import foreign_errors
+    from firth.core.files import foreign_errors
 
     with foreign_errors(path, "a corpus, run or model that can be read"):
         kind, rows, data = describe(path)

@@ -5,8 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firth.cli.describe import progress_display
 from firth.cli.main import say, say_json
-from firth.cli.progress import progress_display
 from firth.core.config import show_duration
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file
@@ -63,7 +63,7 @@ _TABLE = {
 
 def run_quickstart(folder: Path, lang: str, budget: str, as_json: bool = False) -> None:
     """Compares on the sample, then fills in masked words; finished steps are not repeated."""
-    import firth
+    from firth.api import evaluating
     from firth.core.config import show_bytes
 
     if lang not in _WORDS:
@@ -73,7 +73,7 @@ def run_quickstart(folder: Path, lang: str, budget: str, as_json: bool = False) 
     if not as_json:
         say(words["text"].format(text=show_bytes(text.stat().st_size), **PARTS))
         say(words["start"].format(budget=budget))
-    found = firth.compare(
+    found = evaluating.compare(
         "classify",
         corpus=text,
         layout="line",
@@ -104,11 +104,11 @@ def run_quickstart(folder: Path, lang: str, budget: str, as_json: bool = False) 
 
 def _fill(found: "ComparisonTable", out: Path, lang: str) -> None:
     """Guesses of the masked model, before it was fine-tuned."""
-    import firth
+    from firth.api import using
     from firth.core.run import Run
 
     row = next(row for row in found["rows"] if "bert" in row["name"])
-    model = firth.load(str(Run.open(out / row["folder"]).record.base))
+    model = using.load(str(Run.open(out / row["folder"]).record.base))
     say(_WORDS[lang]["fill"].format(name=row["name"]))
     for sentence in _SENTENCES[lang]:
         guesses = model.fill(sentence, 5)[0]

@@ -34,6 +34,7 @@ AllowHost = Annotated[
 ]
 MaxQueue = Annotated[int, typer.Option(min=1, help="Requests that may wait; more are refused with 503.")]
 MaxBody = Annotated[int, typer.Option(min=1, help="Bytes of a request.")]
+MaxImage = Annotated[int, typer.Option(min=1, help="Bytes of an image that is sent as it is.")]
 MaxText = Annotated[int, typer.Option(min=1, help="Bytes of all texts of a request.")]
 MaxTexts = Annotated[int, typer.Option(min=1, help="Texts of a request.")]
 Timeout = Annotated[float, typer.Option(min=0.001, help="Seconds after which a request fails.")]
@@ -50,6 +51,7 @@ def serve(
     allow_host: AllowHost = None,
     max_queue: MaxQueue = 128,
     max_body: MaxBody = 1 << 20,
+    max_image: MaxImage = 10 << 20,
     max_text: MaxText = 100_000,
     max_texts: MaxTexts = 512,
     timeout: Timeout = 30.0,
@@ -78,6 +80,7 @@ def serve(
             "allowed_hosts": tuple(allow_host or ()),
             "max_queue": max_queue,
             "max_body_bytes": max_body,
+            "max_image_bytes": max_image,
             "max_text_bytes": max_text,
             "max_texts": max_texts,
             "timeout_s": timeout,
@@ -124,27 +127,35 @@ def export(
         typer.Argument(help="The file to write: .bin, .vec, .txt, .tsv or .safetensors; for --to the folder."),
     ],
     to: Annotated[
-        str | None, typer.Option(help="onnx, ctranslate2, or a vector format where the file name does not name it.")
+        str | None,
+        typer.Option(help="onnx, ctranslate2, static, or a vector format where the file name does not name it."),
     ] = None,
     int8: Annotated[bool, typer.Option("--int8", help="Quantise the weights to 8 bits.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Compare the exported model with the original.")] = False,
     data: Annotated[
-        Path | None, typer.Option(help="Labelled examples on which to score both, or sentences to translate.")
+        Path | None,
+        typer.Option(help="Examples on which to score both, sentences to translate; for static, text to compare on."),
     ] = None,
+    dim: Annotated[int, typer.Option(min=1, help="The width of a static table.")] = 256,
     as_json: Json = False,
 ) -> None:
-    """Write an encoder or task as ONNX, a translation model for CTranslate2, static vectors in another format.
+    """Write an encoder or task as ONNX, a translation model for CTranslate2, static vectors in another format; or distil an
+    encoder into a table of token vectors (--to static).
 
     Example: firth export runs/bert exported --to onnx --int8 --verify
     """
-    import firth
+    from firth.api import exporting
     from firth.cli.main import say, say_json, table
 
-    found = firth.export(model, out, to=to, int8=int8, verify=verify, data=data)
+    found = exporting.export(model, out, to=to, int8=int8, verify=verify, data=data, dim=dim)
     if as_json:
         say_json({"out": str(out), **found})
         return
     say(f"{out}: written")
+    if to == "static":
+        quality = found.pop("quality")
+        facts = {**found, **quality}
+        table([(name.replace("_", " "), str(value)) for name, value in facts.items()])
     if found.get("export"):
         from firth.cli.describe import run_rows
         from firth.core.run import Run

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,6 +27,10 @@ from firth.cli.main import (
     parse_shares,
     written,
 )
+
+if TYPE_CHECKING:
+    from firth.tasks.data import Reading
+    from firth.tasks.run import Source
 
 TaskBase = Annotated[
     str,
@@ -117,41 +121,27 @@ def finetune(
 
     Example: firth finetune classify --base runs/bert --train train.tsv --dev dev.tsv --out runs/mood
     """
-    import firth
-    from firth.cli.progress import progress_display
+    from firth.api.tasks import start_task
+    from firth.api.using import collect, of_images
+    from firth.cli.describe import progress_display
     from firth.core.config import parse_settings
+    from firth.tasks.data import Reading
+    from firth.tasks.run import Source
 
     train = _required(train, "finetune needs labelled examples: name a file with --train")
+    reading = Reading(text, second, label, skip_bad, repair_tags, encoding)
     given = parse_settings(settings or ())
-    _check_files(task, train, dev, (text, second, label, skip_bad, repair_tags, encoding), given, check, as_json)
+    if of_images(train, base):
+        _check_images(Source(base, train, dev, reading), check, as_json)
+    elif check or task in ("embed", "write"):
+        _check_files(task, train, dev, reading, given, check, as_json)
     if check:
         return
     out = _required(out, "finetune needs a place for the run: name a folder with --out")
+    source = Source(base, train, dev, reading, extra_vectors, teacher)
+    named = collect(given, {}, epochs=epochs, budget=budget, folds=folds, adapt_epochs=adapt_epochs)
     with progress_display(task, as_json) as progress:
-        firth.finetune(
-            task,
-            train=train,
-            dev=dev,
-            base=base,
-            extra_vectors=extra_vectors,
-            teacher=teacher,
-            out=out,
-            seeds=seeds,
-            shares=parse_shares(shares),
-            sweep=sweep,
-            epochs=epochs,
-            budget=budget,
-            folds=folds,
-            text=text,
-            second=second,
-            label=label,
-            encoding=encoding,
-            skip_bad=skip_bad,
-            repair_tags=repair_tags,
-            overwrite=overwrite,
-            progress=progress,
-            settings=given if adapt_epochs is None else {"adapt_epochs": adapt_epochs, **given},
-        )
+        start_task(task, named, source, out, seeds, sweep, parse_shares(shares), overwrite, progress)
     _say_finetuned(out, dev is not None, as_json)
 
 
@@ -167,17 +157,16 @@ def _check_files(
     task: str,
     train: Path,
     dev: Path | None,
-    reading: tuple[str | None, str | None, str | None, bool, bool, str | None],
+    reading: "Reading",
     settings: Mapping[str, object],
     only: bool,
     as_json: bool,
 ) -> None:
     """Prints what is in the labelled files."""
     from firth.cli.main import say, say_json
-    from firth.tasks.data import Reading
     from firth.tasks.suspects import check_files
 
-    found = check_files(task, train, dev, Reading(*reading), settings, closely=only)
+    found = check_files(task, train, dev, reading, settings, closely=only)
     if as_json and only:
         say_json({"check": found.lines, "refused": found.refused})
     for line in [] if as_json else found.lines:
@@ -186,8 +175,21 @@ def _check_files(
         raise typer.Exit(2)
 
 
+def _check_images(source: "Source", only: bool, as_json: bool) -> None:
+    """Prints what images there are."""
+    from firth.cli.main import say, say_json
+    from firth.tasks.images import check_images
+
+    lines = check_images(source, closely=only)
+    if as_json and only:
+        say_json({"check": lines, "refused": False})
+    for line in [] if as_json else lines:
+        say(line)
+
+
 def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     """Prints the result and the next command."""
+    from firth.api.using import reads_images
     from firth.cli.describe import label_warnings, run_rows
     from firth.cli.main import say, say_json, table
     from firth.core.run import Run
@@ -207,7 +209,8 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     judged = record.task is not None and record.task.chosen is not None and record.task.chosen.candidates
     if not is_measured and not judged:
         say("not evaluated: name held-out labelled texts with --dev")
-    say(f"next: firth predict {folder} texts.txt, or try it in a browser: firth serve {folder}")
+    asked = "photo.jpg" if reads_images(folder) else "texts.txt"
+    say(f"next: firth predict {folder} {asked}, or try it in a browser: firth serve {folder}")
 
 
 @app.command(rich_help_panel=USE)
@@ -228,11 +231,12 @@ def predict(
 
     Example: firth predict runs/mood reviews.csv --out scored.csv
     """
-    import firth
+    from firth.api import tasks
     from firth.cli.main import is_text, say_json
+    from firth.core.errors import FirthError
 
     if out is not None and (names is not None or examples is not None or template is not None):
-        raise firth.FirthError("--out writes a table: leave out --names, --examples and --template")
+        raise FirthError("--out writes a table: leave out --names, --examples and --template")
     if out is not None:
         _write_table(run, file, out, (text, second, encoding), as_json)
         return
@@ -241,10 +245,10 @@ def predict(
         return
     said = written(template)
     if is_text(file):
-        for found in firth.predict(run, [_given_text(file)], examples=examples, template=said):
+        for found in tasks.predict(run, [_given_text(file)], examples=examples, template=said):
             say_json(found, indent=None)
         return
-    for found in firth.predict(
+    for found in tasks.predict(
         run, file=file, text=text, second=second, encoding=encoding, examples=examples, template=said
     ):
         say_json(found, indent=None)
@@ -259,11 +263,11 @@ def _given_text(words: str) -> str | tuple[str, ...]:
 def _write_table(
     run: Path, file: str, out: Path, reading: tuple[str | None, str | None, str | None], as_json: bool
 ) -> None:
-    import firth
+    from firth.api import tasks
     from firth.cli.main import say, say_json
 
     text, second, encoding = reading
-    found = firth.predict(run, file=file, out=out, text=text, second=second, encoding=encoding)
+    found = tasks.predict(run, file=file, out=out, text=text, second=second, encoding=encoding)
     if as_json:
         say_json({"out": str(out), "rows": found.rows, "columns": list(found.columns)})
     else:

@@ -108,11 +108,11 @@ def recipes(as_json: Json = False) -> None:
 
     Example: firth recipes
     """
-    import firth
+    from firth.api import training
     from firth.cli.main import say, say_json, table
     from firth.core.registry import specs
 
-    described = firth.recipes()
+    described = training.recipes()
     if as_json:
         say_json({spec.name: {name: described[name] for name in spec.recipes} for spec in specs().values()})
         return
@@ -154,12 +154,12 @@ def plan(
 
     Example: firth plan bert-mini --corpus corpora/news --budget 1h
     """
-    import firth
+    from firth.api import training
     from firth.cli.describe import plan_rows
     from firth.cli.main import say, say_json, table
     from firth.core.config import parse_settings
 
-    found = firth.plan(recipe, corpus=corpus, budget=budget, settings=parse_settings(settings or ()))
+    found = training.plan(recipe, corpus=corpus, budget=budget, settings=parse_settings(settings or ()))
     if as_json:
         say_json({"recipe": recipe, "budget": budget, **found})
         return
@@ -187,26 +187,16 @@ def pretrain(
 
     Example: firth pretrain bert-mini --corpus corpora/news --out runs/bert --budget 20m
     """
-    import firth
-    from firth.cli.progress import progress_display
+    from firth.api import training
+    from firth.api.using import collect
+    from firth.cli.describe import progress_display
     from firth.core.config import parse_settings
 
+    given = collect(
+        parse_settings(settings or ()), {}, budget=budget, steps=steps, epochs=epochs, seed=seed, device=device
+    )
     with progress_display(recipe or "pretrain", as_json) as progress:
-        firth.pretrain(
-            recipe,
-            corpus=corpus,
-            out=out,
-            budget=budget,
-            steps=steps,
-            epochs=epochs,
-            seed=seed,
-            device=device,
-            base=base,
-            resume=resume,
-            overwrite=overwrite,
-            progress=progress,
-            settings=parse_settings(settings or ()),
-        )
+        training.start_pretraining(recipe, given, corpus, out, base, resume, overwrite, progress)
     folder = resume or out
     assert folder is not None
     _say_pretrained(folder, as_json)

@@ -40,13 +40,13 @@ def fill(run: AnyModel, texts: MaskedTexts, top: Top = 5, as_json: Json = False)
 
     Example: firth fill runs/bert "The film was [MASK]."
     """
-    import firth
+    from firth.api import using
     from firth.cli.main import say, say_json
 
     lines = [line for word in texts for line in (full_stdin_lines() if word == "-" else [word]) if line.strip()]
     if not lines:
         raise FirthError("no sentence given: write one with [MASK] in it")
-    model = firth.load(run)
+    model = using.load(run)
     results = [(line, model.fill(line, top)) for line in lines]
     if as_json:
         say_json(
@@ -79,17 +79,17 @@ def encode(
 
     Example: firth encode runs/bert texts.txt --out vectors.npy
     """
-    import firth
+    from firth.api import using
     from firth.cli.main import say, say_json
 
     lines = _encoded(run, file, column)
-    model = firth.load(run)
+    model = using.load(run)
     if out is None:
         for text in lines:
-            vectors = firth.encode(model, text, layer=layer, all_layers=all_layers, pool=pool, prompt=prompt)
+            vectors = using.encode(model, text, layer=layer, all_layers=all_layers, pool=pool, prompt=prompt)
             say_json({"text": text, "layers" if all_layers else "vector": vectors[0].tolist()}, indent=None)
         return
-    shape = firth.encode(model, lines, layer=layer, all_layers=all_layers, pool=pool, prompt=prompt, out=out).shape
+    shape = using.encode(model, lines, layer=layer, all_layers=all_layers, pool=pool, prompt=prompt, out=out).shape
     if as_json:
         say_json({"out": str(out), "texts": shape[0], "dim": shape[-1], **({"layers": shape[1]} if all_layers else {})})
     else:
@@ -112,10 +112,10 @@ def explain(
     """
     from dataclasses import asdict
 
-    import firth
+    from firth.api import using
     from firth.cli.main import say, say_json
 
-    found = firth.explain(model, text, second=second, label=label, method=method)
+    found = using.explain(model, text, second=second, label=label, method=method)
     if as_json:
         say_json(asdict(found))
         return
@@ -144,10 +144,10 @@ def nearest(
 
     Example: firth nearest runs/word2vec king queen
     """
-    import firth
+    from firth.api import using
     from firth.cli.main import say_found
 
-    loaded = firth.load(model)
+    loaded = using.load(model)
     say_found({word: loaded.nearest(word, top) for word in words}, as_json)
 
 
@@ -165,10 +165,10 @@ def analogy(
 
     Example: firth analogy runs/word2vec man king woman
     """
-    import firth
+    from firth.api import using
     from firth.cli.main import say_found
 
-    found = firth.load(model).analogy(first, second, third, top, method)
+    found = using.load(model).analogy(first, second, third, top, method)
     say_found({f"{first} : {second} = {third} : ?": found}, as_json)
 
 
@@ -183,10 +183,10 @@ def similarity(
 
     Example: firth similarity runs/word2vec king queen
     """
-    import firth
+    from firth.api import using
     from firth.cli.main import say, say_json
 
-    found = firth.load(model).similarity(first, second)
+    found = using.load(model).similarity(first, second)
     if as_json:
         say_json({"first": first, "second": second, "similarity": found})
     else:
@@ -209,10 +209,10 @@ def occurrences(
 
     Example: firth occurrences runs/elmo corpora/words "She sat on the bank of the river." --word bank
     """
-    import firth
+    from firth.api import using
     from firth.cli.main import say, say_json
 
-    found = firth.occurrences(
+    found = using.occurrences(
         model, corpus, sentence, word, top=top, layer=layer, num_sentences=num_sentences, same_word=same_word
     )
     if as_json:
@@ -289,14 +289,14 @@ def generate(
 
     Example: firth generate runs/gpt "Once upon a time" --temperature 0.8 --top-k 40
     """
-    import firth
+    from firth.api import using
 
     texts = full_stdin_lines() if text == "-" else [text]
     if trace is not None and not beams:
         raise FirthError("--trace shows a beam search: set its width, for example --beams 4")
     if trace is not None and not trace.parent.is_dir():
         raise FirthError(f"{trace}: the folder {trace.parent} does not exist; make it first")
-    found = firth.generate(
+    found = using.generate(
         run,
         texts,
         num=num,
@@ -349,11 +349,11 @@ def translate(
 
     Example: firth translate runs/mt "A dog runs." --beams 5
     """
-    import firth
+    from firth.api import using
     from firth.cli.main import say, say_json
 
     lines = _lines(texts)
-    model = firth.load(run)
+    model = using.load(run)
     for block in _blocks(lines, 1 if texts == ["-"] and sys.stdin.isatty() else _BLOCK):
         found = model.translations(
             block,

@@ -265,4 +265,4 @@ class TextReader:
     pooler: nn.Module | None = None  # learned with the model, over its first token
     pooler_activation: str = "tanh"  # of one that is new
     tokenize_all: Callable[[Sequence[str]], list[NDArray[np.int64]]] | None = None  # the ids of many texts at once
-    extra_dim: int = 0  # width of word vectors beside the model's own (``WithExtraVectors``)
+    extra_dim: int = 0  # width of word vectors in addition to the model's own (``WithExtraVectors``)

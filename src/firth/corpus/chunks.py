@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from firth.corpus.encoded import EncodedBlock, PlainEncoder, joined, keep_full, sentences_of
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.scripts import may_lack_spaces
-from firth.tokenizers.words import cut, is_chinese, joins, lacks_spaces, split_sentences
+from firth.tokenizers.words import cut, is_chinese, joins, lacks_spaces, may_lack_spaces, split_sentences
 
 _INSIDE, _SPACE, _ALONE, _REST = 0, 1, 2, 3
 _KEYED_BYTES = 15  # the longest run that two 64-bit words can spell, with its length

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.scripts import find_words
-from firth.tokenizers.words import cut, is_chinese, lacks_spaces, split_sentences, split_words
+from firth.tokenizers.words import cut, find_words, is_chinese, lacks_spaces, split_sentences, split_words
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ N images, C channels, S edge.
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
@@ -177,23 +177,37 @@ def prepare_images(
     unknown = next((one for one in parts["heldout"] if labels and one.label not in labels), None)
     if unknown is not None:
         raise FirthError(f"{unknown.name}: the label '{unknown.label}' is not among those of the training images")
-    reading = _Reading(image_size, num_channels, max_pixels, skip_bad, workers or os.cpu_count() or 1, progress)
+    reading = ImageReading(image_size, num_channels, max_pixels, skip_bad, workers or os.cpu_count() or 1, progress)
     if overwrite and out.exists():
         rmtree(out)
+    return write_images(parts, labels, out, reading, str(given), share)
+
+
+def write_images(
+    parts: Mapping[str, Sequence[ImageExample]],
+    labels: Sequence[str],
+    out: Path,
+    reading: "ImageReading",
+    source: str,
+    heldout_share: float = 0.0,
+    spread: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
+) -> ImagesInfo:
+    """The corpus of ``train`` and ``heldout`` images; ``spread``: mean and deviation by which pixels are normalised, if they
+    are not those of the training images."""
     with atomic_folder(out) as folder:
         counts = {name: reading.write(folder / name, some, labels) for name, some in parts.items()}
         if not counts["train"]:
-            raise FirthError(f"{given}: no image is left to learn from; add images")
-        mean, std = _spread(folder / "train" / "pixels.bin", num_channels, image_size)
+            raise FirthError(f"{source}: no image is left to learn from; add images")
+        mean, std = spread or _spread(folder / "train" / "pixels.bin", reading.channels, reading.size)
         files = sorted(folder.rglob("*.bin"))
         info = ImagesInfo(
-            image_size=image_size,
-            num_channels=num_channels,
+            image_size=reading.size,
+            num_channels=reading.channels,
             labels=tuple(labels),
             mean=mean,
             std=std,
-            source=str(given),
-            heldout_share=share,
+            source=source,
+            heldout_share=heldout_share,
             skipped=tuple(reading.skipped),
             train=ImageSplitInfo(images=counts["train"]),
             heldout=ImageSplitInfo(images=counts["heldout"]),
@@ -203,7 +217,7 @@ def prepare_images(
     return info
 
 
-class _Reading:
+class ImageReading:
     """Decodes in threads (Pillow leaves the interpreter's lock while it does), in order."""
 
     def __init__(
@@ -221,7 +235,7 @@ class _Reading:
         kept: list[int] = []
         folder.mkdir()
         with open(folder / "pixels.bin", "wb") as handle:
-            for done, (example, pixels) in enumerate(self._decoded(examples), 1):
+            for done, (example, pixels) in enumerate(zip(examples, self.decode(examples), strict=True), 1):
                 if isinstance(pixels, FirthError):
                     if not self.skip_bad:
                         raise pixels
@@ -240,18 +254,17 @@ class _Reading:
         except FirthError as error:
             return error
 
-    def _decoded(self, examples: Sequence[ImageExample]) -> Iterator[tuple[ImageExample, Pixels | FirthError]]:
-        waiting: deque[tuple[ImageExample, Future[Pixels | FirthError]]] = deque()
+    def decode(self, examples: Sequence[ImageExample]) -> Iterator[Pixels | FirthError]:
+        """The pixels of each, or what is wrong with it."""
+        waiting: deque[Future[Pixels | FirthError]] = deque()
         with ThreadPoolExecutor(self.workers) as pool:
             try:
                 for example in examples:
-                    waiting.append((example, pool.submit(self._read, example)))
+                    waiting.append(pool.submit(self._read, example))
                     if len(waiting) > 4 * self.workers:
-                        first, found = waiting.popleft()
-                        yield first, found.result()
+                        yield waiting.popleft().result()
                 while waiting:
-                    first, found = waiting.popleft()
-                    yield first, found.result()
+                    yield waiting.popleft().result()
             finally:
                 pool.shutdown(cancel_futures=True)
 

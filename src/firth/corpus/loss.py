@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from firth.core.config import Config
 from firth.corpus.encoded import WordEncoder, WordRules
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.scripts import ways_without_spaces
-from firth.tokenizers.words import is_chinese, split_words
+from firth.tokenizers.words import is_chinese, split_words, ways_without_spaces
 
 LOSS_WARNING = 0.001
 UNKNOWN_WARNING = 0.01

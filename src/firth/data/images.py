@@ -46,16 +46,18 @@ class Picture(Protocol):
 
 @dataclass(frozen=True)
 class ImageExample:
-    """An image in a file, or one of an array; its label, if there is one."""
+    """An image in a file, in memory, or one of an array; its label, if there is one."""
 
     name: str
     label: str | None
     path: Path | None = None
     pixels: Pixels | None = None  # [height, width] or [height, width, C]
+    data: bytes | None = None  # a file's content
 
 
-def find_images(given: Path) -> list[ImageExample]:
-    """All images of a folder, a table or an npz, in an order that does not depend on the file system."""
+def find_images(given: Path, path: str | None = None, label: str | None = None) -> list[ImageExample]:
+    """All images of a folder, a table or an npz, in an order that does not depend on the file system. ``path`` and ``label``
+    name the columns of a table."""
     if not given.exists():
         raise FirthError(f"{given}: no such file or folder; check the path")
     if given.is_dir():
@@ -65,7 +67,7 @@ def find_images(given: Path) -> list[ImageExample]:
     elif given.suffix.lower() in SUFFIXES:
         found = [ImageExample(str(given), None, given)]
     else:
-        found = _in_table(given)
+        found = _in_table(given, path, label)
     if not found:
         raise FirthError(
             f"{given}: no images in it ({', '.join(SUFFIXES)}); name a folder, a table or an npz of images"
@@ -82,7 +84,7 @@ def _in_folder(folder: Path) -> list[ImageExample]:
     classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     loose, labelled = images(folder), [(path, one.name) for one in classes for path in images(one)]
     if loose and labelled:
-        raise FirthError(f"{loose[0]}: lies beside the folders of classes; move it into one of them")
+        raise FirthError(f"{loose[0]}: lies next to the folders of classes; move it into one of them")
     nested = next((path for one in classes for path in one.iterdir() if path.is_dir()), None)
     if nested is not None and not labelled:
         raise FirthError(f"{nested}: a folder within a class; name the folder that holds the classes")
@@ -91,8 +93,8 @@ def _in_folder(folder: Path) -> list[ImageExample]:
     ]
 
 
-def _in_table(file: Path) -> list[ImageExample]:
-    """Columns ``path`` and ``label``; paths are taken from the folder of the table."""
+def _in_table(file: Path, path_column: str | None = None, label_column: str | None = None) -> list[ImageExample]:
+    """Columns ``path`` and ``label``, or those named; paths are taken from the folder of the table."""
     (source,) = find_sources([str(file)])
     table = open_table(source)
     rows = iter(table.rows)
@@ -100,11 +102,15 @@ def _in_table(file: Path) -> list[ImageExample]:
     if names is None:
         _, first = next(rows, (0, ()))
         names = [str(name) for name in first]
-    paths = [place for place, name in enumerate(names) if name.lower() in _PATHS]
-    labels = [place for place, name in enumerate(names) if name.lower() in _LABELS]
+    wanted = [(path_column,) if path_column else _PATHS, (label_column,) if label_column else _LABELS]
+    paths, labels = (
+        [place for place, name in enumerate(names) if name.lower() in map(str.lower, some)] for some in wanted
+    )
+    if label_column and not labels:
+        raise FirthError(f"{file}:1: no column '{label_column}' with labels; the columns are {', '.join(names)}")
     if not paths:
         raise FirthError(
-            f"{file}:1: no column '{_PATHS[0]}' with the paths of images; the columns are {', '.join(names)}"
+            f"{file}:1: no column '{wanted[0][0]}' with the paths of images; the columns are {', '.join(names)}"
         )
     found = []
     for line, row in rows:
@@ -143,8 +149,9 @@ def _in_arrays(file: Path) -> list[ImageExample]:
 
 def read_image(example: ImageExample, size: int, channels: int = 3, max_pixels: int = MAX_PIXELS) -> Pixels:
     """[C, S, S]: decoded, turned upright, brought to a square (bilinear, as the published image processors do)."""
+    if example.data is not None:
+        return decode_image(example.data, example.name, size, channels, max_pixels)
     if example.path is None:
-        assert example.pixels is not None
         return _squared(_from_array(example), size, channels)
     with open(example.path, "rb") as handle:
         data = handle.read(MAX_BYTES + 1)
@@ -173,7 +180,7 @@ def decode_image(data: bytes, name: str, size: int, channels: int = 3, max_pixel
     except images.DecompressionBombError as error:
         raise FirthError(f"{name}: too many pixels to be decoded ({error}); make it smaller first") from None
     except Exception as error:  # whatever a decoder says about damaged bytes
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error).partition("<")[0].splitlines()[0].strip() if str(error) else type(error).__name__
         raise FirthError(f"{name}: not a whole png, jpeg or webp image ({reason}); replace or remove it") from None
 
 

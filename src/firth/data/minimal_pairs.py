@@ -53,7 +53,7 @@ def read_minimal_pairs(path: str | Path, num: int | None = None, encoding: str =
 
 
 def _find_tables(path: Path) -> list[Source]:
-    """A file as it is; of a folder the tables, since plain text beside them is a licence or a description."""
+    """A file as it is; of a folder the tables, since plain text next to them is a licence or a description."""
     found = find_sources([str(path)])
     if not path.is_dir():
         return found

@@ -1,16 +1,18 @@
 """Reads text files, jsonl, csv, tsv and parquet as a stream of documents, or as single texts (``read_texts``)."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
 from firth.data.sources import MAX_LINE_CHARS, Source, find_sources, numbered_lines, seekable, text_blocks
 from firth.data.tables import NUM_SNIFFED, find_delimiter, json_values
-from firth.tokenizers.scripts import ENDS
-from firth.tokenizers.words import whole_characters
+from firth.tokenizers.words import ENDS, whole_characters
+
+Fields: TypeAlias = Mapping[str, object]
+"""The other columns of a document's row, by name."""
 
 
 class Document(NamedTuple):
@@ -18,6 +20,7 @@ class Document(NamedTuple):
 
     text: str
     sentences: list[tuple[int, int]] | None = None
+    fields: Fields | None = None  # where they were asked for
 
 
 MAX_DOCUMENT_CHARS = 1_000_000
@@ -34,7 +37,7 @@ class ReadingConfig(Config):
     encoding: str = "utf-8"
 
 
-def _bounded(blocks: Iterator[str]) -> Iterator[Document]:
+def _bounded(blocks: Iterator[str], fields: Fields | None = None) -> Iterator[Document]:
     """One document, split at a line break, sentence end or space where it exceeds the limit."""
     held = ""
     for block in blocks:
@@ -44,10 +47,10 @@ def _bounded(blocks: Iterator[str]) -> Iterator[Document]:
             if cut < 0:
                 cut = held.rfind(" ", MAX_DOCUMENT_CHARS // 2, MAX_DOCUMENT_CHARS)
             cut = cut + 1 if cut > 0 else MAX_DOCUMENT_CHARS
-            yield Document(held[:cut])
+            yield Document(held[:cut], fields=fields)
             held = held[cut:]
     if held.strip():
-        yield Document(held)
+        yield Document(held, fields=fields)
 
 
 def _blank_separated(lines: Iterator[tuple[int, str]]) -> Iterator[Document]:
@@ -107,16 +110,22 @@ def _txt(source: Source, config: ReadingConfig, layout: str) -> Iterator[Documen
                 yield Document(line)
 
 
-def _jsonl(source: Source, config: ReadingConfig) -> Iterator[Document]:
+def _jsonl(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
     for number, value in json_values(source, config.encoding):
+        others: Fields | None = None
         if isinstance(value, dict):
+            others = _without(value, config.column) if fields else None
             value = _field(source, number, value, config.column)
         if not isinstance(value, str):
             raise FirthError(
                 f"{source.name}:{number}: '{config.column}' is not a string but {type(value).__name__}; fix this line or choose another --column"
             )
         if value.strip():
-            yield Document(whole_characters(value))
+            yield Document(whole_characters(value), fields=others)
+
+
+def _without(row: Fields, column: str) -> Fields:
+    return {name: value for name, value in row.items() if name != column}
 
 
 def _field(source: Source, number: int, row: dict[str, object], column: str) -> object:
@@ -127,7 +136,7 @@ def _field(source: Source, number: int, row: dict[str, object], column: str) -> 
     return row[column]
 
 
-def _table(source: Source, config: ReadingConfig) -> Iterator[Document]:
+def _table(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
     csv.field_size_limit(MAX_LINE_CHARS)
     lines = (line + "\n" for _, line in numbered_lines(source, config.encoding))
     head = list(islice(lines, NUM_SNIFFED))
@@ -153,12 +162,13 @@ def _table(source: Source, config: ReadingConfig) -> Iterator[Document]:
                     f"{source.name}:{rows.line_num}: {len(row)} fields where the header has {len(header)}; fix this line"
                 )
             if row[place].strip():
-                yield Document(row[place])
+                others = _without(dict(zip(header, row, strict=True)), config.column) if fields else None
+                yield Document(row[place], fields=others)
     except csv.Error as error:
         raise FirthError(f"{source.name}:{rows.line_num}: not valid {source.format} ({error}); fix this line") from None
 
 
-def _parquet(source: Source, config: ReadingConfig) -> Iterator[Document]:
+def _parquet(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
     import pyarrow
     import pyarrow.parquet
 
@@ -171,14 +181,15 @@ def _parquet(source: Source, config: ReadingConfig) -> Iterator[Document]:
                 raise FirthError(
                     f"{source.name}: no column '{config.column}': {nearest(config.column, names)}; choose with --column"
                 )
-            for batch in file.iter_batches(batch_size=64, columns=[config.column]):
-                for value in batch.column(0).to_pylist():
+            for batch in file.iter_batches(batch_size=64, columns=names if fields else [config.column]):
+                for row in batch.to_pylist():
+                    value = row[config.column]
                     if value is not None and not isinstance(value, str):
                         raise FirthError(
                             f"{source.name}: column '{config.column}' is not a string but {type(value).__name__}; choose another --column"
                         )
                     if value and value.strip():
-                        yield Document(value)
+                        yield Document(value, fields=_without(row, config.column) if fields else None)
     except UnicodeDecodeError:
         raise FirthError(f"{source.name}: column '{config.column}' is not UTF-8 text; write the file again") from None
     except (pyarrow.ArrowException, OSError) as error:
@@ -189,25 +200,26 @@ def _parquet(source: Source, config: ReadingConfig) -> Iterator[Document]:
 
 def read_documents(sources: list[Source], config: ReadingConfig) -> Iterator[Document]:
     """Every document of every source, in order."""
+    num_texts = sum(source.format == "txt" for source in sources)
+    for source in sources:
+        yield from read_source(source, config, num_texts)
+
+
+def read_source(source: Source, config: ReadingConfig, num_texts: int, fields: bool = False) -> Iterator[Document]:
+    """The documents of one source, which is one of so many text files; with the other ``fields`` of their rows."""
     if config.layout not in ("auto", "file", "blank", "line"):
         raise FirthError(f"unknown layout '{config.layout}': choose file, blank or line")
-    num_texts = sum(source.format == "txt" for source in sources)
-    for document in _each(sources, config, num_texts):
+    if source.format == "txt":
+        layout = config.layout if config.layout != "auto" else detect_layout(source, config.encoding, num_texts)
+        found = _txt(source, config, layout)
+    else:
+        read = {"jsonl": _jsonl, "csv": _table, "tsv": _table, "parquet": _parquet}[source.format]
+        found = read(source, config, fields)
+    for document in found:
         if len(document.text) > MAX_DOCUMENT_CHARS and document.sentences is None:
-            yield from _bounded(iter([document.text]))
+            yield from _bounded(iter([document.text]), document.fields)
         else:
             yield document
-
-
-def _each(sources: list[Source], config: ReadingConfig, num_texts: int) -> Iterator[Document]:
-    for source in sources:
-        if source.format == "txt":
-            layout = config.layout if config.layout != "auto" else detect_layout(source, config.encoding, num_texts)
-            yield from _txt(source, config, layout)
-        else:
-            yield from {"jsonl": _jsonl, "csv": _table, "tsv": _table, "parquet": _parquet}[source.format](
-                source, config
-            )
 
 
 def read_texts(path: str, column: str = "text") -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Minimal pairs: does a model find the right sentence likelier than the wrong one (Marvin and Linzen 2018; Warstadt et al. 2020)?
 
-A pair is right if its good sentence has the higher (pseudo-)log-likelihood; a tie counts one half. Beside the model
+A pair is right if its good sentence has the higher (pseudo-)log-likelihood; a tie counts one half. Next to the model
 stand floors that know no grammar: how frequent the tokens are, and which sentence is the shorter one.
 
 N pairs, K columns: the model and the floors.

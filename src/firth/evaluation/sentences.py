@@ -15,7 +15,7 @@ from firth.core.errors import FirthError
 from firth.data.labelled import Columns, read_texts
 from firth.data.sentences import SentenceData, read_sentence_data
 from firth.models.shared.model import Model
-from firth.search.exact import best_rows, blocks_of, unit_rows
+from firth.retrieval.exact import best_rows, blocks_of, unit_rows
 from firth.tasks.data import Reading
 from firth.tasks.embed.scoring import pair_cosines, spearman
 

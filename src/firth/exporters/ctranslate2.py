@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, import_extra
 from firth.core.files import atomic_folder, checksum, read_json
-from firth.core.records import ExportRecord, TranslationCheck
 from firth.core.registry import spec_of_model_type
-from firth.core.run import Run, RunRecord, versions
+from firth.core.run import ExportRecord, Run, RunRecord, TranslationCheck, versions
 from firth.corpus.pairs import PairsCorpus
 from firth.data.sources import find_sources, numbered_lines
 from firth.decoding.steps import Beam, Hypothesis, Rules

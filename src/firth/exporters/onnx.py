@@ -1,4 +1,4 @@
-"""Exports encoders and tasks on them to ONNX, and compares the result with the original."""
+"""Exports encoders, tasks on them and models of images to ONNX, and compares the result with the original."""
 
 from pathlib import Path
 
@@ -7,15 +7,16 @@ import torch
 
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, save_tensors
-from firth.core.records import ExportRecord, OutputCheck
-from firth.core.run import Run, RunRecord, versions
+from firth.core.run import ExportRecord, OutputCheck, Run, RunRecord, versions
 from firth.core.types import Batch
 from firth.exporters.onnx_encoder import EncoderWriter, loudness
 from firth.exporters.onnx_graph import GraphWriter
+from firth.exporters.onnx_images import export_images
 from firth.exporters.onnx_model import CRF_WEIGHTS, GRAPH, load_onnx
 from firth.exporters.onnx_task import Head, write_head
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_model import EncoderModel
+from firth.models.shared.image_model import ImageModel
 from firth.models.shared.model import Model
 from firth.models.shared.sentences import SentenceModules
 from firth.tasks.answer import ComparingNetwork
@@ -42,6 +43,8 @@ def export_onnx(
     """A folder that computes what the model at ``source`` computes; written whole or not at all."""
     if out.exists():
         raise FirthError(f"{out}: exists already; choose another name")
+    if isinstance(model, ImageModel):
+        return export_images(model, source, out, int8, verify, data)
     task = model if isinstance(model, TaskModel) else None
     base = _exportable(source, model, task)
     if data is not None and task is None:

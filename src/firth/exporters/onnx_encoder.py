@@ -261,13 +261,8 @@ class EncoderWriter:
         graph = self.graph
         inner = self._read(hidden, f"{name}.inner")
         if not self.config.gated:
-            inner = self.activation(inner, self.config.activation)
+            inner = self.graph.activation(inner, self.config.activation)
             return self._linear(inner, f"{name}.outer", graph.row_max(inner, _LEAST[self.config.activation]))
         gate, value = graph.split(inner, 2)
-        inner = graph.op("Mul", self.activation(gate, self.config.activation), value)
+        inner = graph.op("Mul", self.graph.activation(gate, self.config.activation), value)
         return self._linear(inner, f"{name}.outer", graph.row_max(inner))
-
-    def activation(self, value: str, kind: str) -> str:
-        if kind in ("relu", "tanh"):
-            return self.graph.op(kind.capitalize(), value)
-        return self.graph.op("Gelu", value, approximate="tanh" if kind == "gelu_tanh" else "none")

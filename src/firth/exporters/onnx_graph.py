@@ -78,9 +78,10 @@ class GraphWriter:
         """As float32."""
         return self.op("Cast", value, to=self.onnx.TensorProto.FLOAT)
 
-    def input(self, name: str, shape: list[str | int]) -> str:
-        """int64 numbers from outside."""
-        self.inputs.append(self.onnx.helper.make_tensor_value_info(name, self.onnx.TensorProto.INT64, shape))
+    def input(self, name: str, shape: list[str | int], real: bool = False) -> str:
+        """Numbers from outside: int64, or float32."""
+        kind = self.onnx.TensorProto.FLOAT if real else self.onnx.TensorProto.INT64
+        self.inputs.append(self.onnx.helper.make_tensor_value_info(name, kind, shape))
         return name
 
     def output(self, name: str, value: str, shape: list[str | int]) -> None:
@@ -147,6 +148,11 @@ class GraphWriter:
         return self.op("Mul", rows, self.op("Gather", self.constant(f"{name}.scale", scale_V[:, None]), ids, axis=0))
 
     # -- on disk
+
+    def activation(self, value: str, kind: str) -> str:
+        if kind in ("relu", "tanh"):
+            return self.op(kind.capitalize(), value)
+        return self.op("Gelu", value, approximate="tanh" if kind == "gelu_tanh" else "none")
 
     def save(self, path: Path, title: str) -> None:
         """The file, whole or not at all."""

@@ -14,15 +14,14 @@ from torch import nn
 from firth.core.batching import Floats, Ints, padded_batches, pool_windows, window_places
 from firth.core.errors import FirthError, import_extra
 from firth.core.files import load_tensors
-from firth.core.records import LayerMix
-from firth.core.run import Run
+from firth.core.run import LayerMix, Run
 from firth.core.types import Inputs, Layers, TextReader
 from firth.exporters.onnx_encoder import IDS, MASK, SEGMENTS, layer_name
 from firth.exporters.onnx_task import ENDS, LOGITS, OWNER, STARTS
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_model import special_frame
 from firth.models.shared.model import Model, TextLayers, require_room
-from firth.models.shared.sentences import SentenceEncoder, is_sentence_folder, pool_by_reader, read_sentence_modules
+from firth.models.shared.sentences import MODULES, SentenceEncoder, pool_by_reader, read_sentence_modules
 from firth.nn.crf import CRF
 from firth.nn.layers import TokenNetwork
 from firth.tasks.config import TaskConfig
@@ -64,15 +63,14 @@ class Session:
         self.inputs = [value.name for value in self._session.get_inputs()]
         self.outputs = {value.name: value.shape for value in self._session.get_outputs()}
 
-    def run(self, names: Sequence[str], **inputs: Ints) -> list[Floats]:
+    def run(self, names: Sequence[str], **inputs: Ints | Floats) -> list[Floats]:
         found: list[Floats] = self._session.run(list(names), inputs, self._run_options)
         return found
 
-    def check(self, outputs: dict[str, int], more_inputs: Sequence[str] = ()) -> None:
+    def check(self, outputs: dict[str, int], inputs: Sequence[str] = (IDS, MASK, SEGMENTS)) -> None:
         """These outputs, each of this width, and no others; inputs likewise."""
         widths = {name: shape[-1] for name, shape in self.outputs.items()}
-        expected_inputs = sorted([IDS, MASK, SEGMENTS, *more_inputs])
-        if sorted(self.inputs) != expected_inputs or set(widths) != set(outputs):
+        if sorted(self.inputs) != sorted(inputs) or set(widths) != set(outputs):
             raise FirthError(f"{self.path}: not the graph that its firth.json describes; export the model again")
         for name, width in outputs.items():
             if isinstance(widths[name], int) and widths[name] != width:
@@ -241,13 +239,13 @@ def load_onnx(folder: Path) -> Model:
     base = OnnxModel(config, Pieces.load(folder), session, run.record.parameters)
     if export.task is None:
         session.check(names)
-        if is_sentence_folder(folder):
+        if (folder / MODULES).is_file():
             base.sentence = SentenceEncoder(read_sentence_modules(folder), pool_by_reader(_reader(base), BATCH_TOKENS))
         return base
     task = TaskConfig.build(export.task, run.path)
     heads = {STARTS: 0, ENDS: 0} if task.task == "answer" else {LOGITS: max(1, len(task.labels))}
     windows = task.task in ("classify", "score") and task.long_text == "windows"
-    session.check(names | heads, [OWNER] if windows else [])
+    session.check(names | heads, [IDS, MASK, SEGMENTS, *([OWNER] if windows else [])])
     network = OnnxNetwork(task, session, _load_crf(folder, task), export.mixes)
     return OnnxTask(task, base, build_task(task, _reader(base)), network, export.pairs)  # type: ignore[arg-type]
 

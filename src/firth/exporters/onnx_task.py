@@ -81,7 +81,7 @@ def _pooled(graph: GraphWriter, encoder: EncoderWriter, head: Head) -> str:
         if "pooler.dense.weight" not in head.weights:
             return first
         weight, bias = head.weights["pooler.dense.weight"], head.weights["pooler.dense.bias"]
-        return encoder.activation(graph.linear(first, "pooler.dense", weight, bias), encoder.config.pooler_activation)
+        return graph.activation(graph.linear(first, "pooler.dense", weight, bias), encoder.config.pooler_activation)
     hidden = _tokens(graph, encoder, head)
     present = graph.op("Unsqueeze", graph.cast(MASK), graph.ints(-1))
     if head.pool == "max":
@@ -105,8 +105,8 @@ def _joined(graph: GraphWriter, rows: str, how: str, dim: int) -> str:
     shape = graph.op("Concat", count, graph.ints(dim), axis=0)
 
     def filled(number: float, shape: str, rows: str, reduction: str) -> str:
-        ground = graph.op("Expand", graph.number(number), shape)
-        return graph.op("ScatterND", ground, index, rows, reduction=reduction)
+        filled = graph.op("Expand", graph.number(number), shape)
+        return graph.op("ScatterND", filled, index, rows, reduction=reduction)
 
     if how == "max":
         return filled(_LOWEST, shape, rows, "max")

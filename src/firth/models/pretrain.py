@@ -12,12 +12,11 @@ import numpy as np
 from firth.core.config import parse_duration, show_count, show_duration
 from firth.core.errors import FirthError
 from firth.core.files import checksum, write_text
-from firth.core.records import CorpusRecord, EmbeddingsRecord, MadeFrom
 from firth.core.registry import RunConfig, find_spec
-from firth.core.run import Run, RunRecord, versions
+from firth.core.run import CorpusRecord, EmbeddingsRecord, MadeFrom, Run, RunRecord, versions
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
-from firth.models.shared.embeddings import AUTO, check_start, start_table
+from firth.models.shared.embeddings import AUTO, NONE, check_start, start_table
 from firth.models.shared.pretraining import PairScorer, Pretraining, find_pretraining
 from firth.nn.attention import repeat_positions
 from firth.reports.page import cards, page, principal_plane, settings_table, write_report
@@ -50,7 +49,7 @@ def start_run(
     score_pairs: PairScorer | None = None,
 ) -> Run:
     """A new run, trained to its end; with ``base`` it begins with the weights of that model. ``prepared`` are names
-    that stand in ``out`` already, ``made_from`` is what the same result needs beside."""
+    that stand in ``out`` already, ``made_from`` is what the same result needs besides."""
     Run.keep_apart(out, (corpus_path, *([base] if base else [])), overwrite)
     corpus = find_pretraining(config).open_corpus(corpus_path)
     if base is not None:
@@ -60,7 +59,7 @@ def start_run(
     trainable.score_pairs = score_pairs
     if base is not None:
         trainable.start_from(base)
-    if base is None:
+    if base is None and config.training.embeddings != NONE:
         check_start(trainable)
     loop = Loop(trainable, config.training, out, progress)  # refuses what cannot be before anything is written
     record = RunRecord(
@@ -110,7 +109,8 @@ def resume_run(folder: Path, progress: Progress | None = None, score_pairs: Pair
 def _train(run: Run, trainable: Pretraining, loop: Loop) -> Run:
     with run.lock() if loop.ranks.first else nullcontext():
         loop.ranks.wait()
-        if not loop.resume() and run.record.base is None:
+        begins = not loop.resume() and run.record.base is None
+        if begins and trainable.config.training.embeddings != NONE:
             start_table(run, trainable, loop)
         if run.record.steps is None:
             steps, evaluations = _length(trainable, loop, run.record.embeddings)

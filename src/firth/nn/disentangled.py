@@ -1,7 +1,7 @@
 """Disentangled attention (He et al. 2021, 3.1): scores of content to content, content to distance and distance to content.
 
 Distances have vectors of their own, one table for all layers, of which each layer makes queries and keys with the matrices
-that it uses for tokens (DeBERTa v2 and v3). Near distances are told apart, far ones by buckets of the logarithm.
+that it uses for tokens (DeBERTa v2 and v3). Near distances are distinguished one by one, far ones by buckets of the logarithm.
 
 B batch, H heads, T tokens, D hidden size, K head size, R rows of the table.
 """

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
-from firth.core.records import Chart
-from firth.core.run import Run, RunRecord
+from firth.core.run import Chart, Run, RunRecord
 from firth.training.checkpoints import read_history
 
 _WIDTH, _HEIGHT = 720, 260

@@ -88,6 +88,11 @@ class Attended(Answer):
     weights: list[list[list[list[float]]]]
 
 
+class Looked(Answer):
+    weights: list[list[list[list[float]]]]  # by layer, head, row and column of patches
+    rollout: list[list[float]]
+
+
 class TokenLayers(Answer):
     tokens: list[str]
     offsets: list[tuple[int, int]]
@@ -119,6 +124,26 @@ class FoundOccurrences(Answer):
     found: list[FoundOccurrence]
 
 
+class FoundPassage(BaseModel):
+    """Places are characters: ``start`` and ``end`` of the document, the others of ``text``."""
+
+    id: str
+    source: str
+    score: float
+    text: str
+    start: int
+    end: int
+    fields: dict[str, object]
+    marks: list[tuple[int, int]]
+    best: tuple[int, int]
+    words: float | None
+    cosine: float | None
+
+
+class FoundPassages(Answer):
+    found: list[FoundPassage]
+
+
 class LayerWeights(BaseModel):
     place: str
     weights: list[float]
@@ -138,6 +163,10 @@ class ModelFacts(BaseModel):
     mixes: list[LayerWeights]
     mask: str | None
     languages: list[str]
+    images: bool
+    documents: int | None = None  # of a search index
+    passages: int | None = None
+    vectors: bool | None = None
 
 
 class Models(BaseModel):

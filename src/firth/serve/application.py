@@ -35,7 +35,7 @@ _FAILURES = {
     404: "no such model",
     408: "the body came too slowly",
     413: "more than the server takes at once",
-    415: "not JSON",
+    415: "neither JSON nor, where images are read, an image",
     421: "asked under a name that is not the server's",
     422: "a body that makes no sense, or one that the model cannot answer",
     503: "too many requests are waiting; ask again after Retry-After seconds",
@@ -76,7 +76,11 @@ class Route:
             extra["parameters"] = [{"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}]
         if self.body is not None:
             schema = {name: part for name, part in self._body_schema().items() if name != "$defs"}
-            extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+            content: dict[str, object] = {"application/json": {"schema": schema}}
+            if issubclass(self.body, bodies.Pictured):
+                file = {"schema": {"type": "string", "format": "binary"}}
+                content |= dict.fromkeys(bodies.IMAGE_TYPES, file)
+            extra["requestBody"] = {"required": True, "content": content}
         app.add_api_route(
             self.path,
             self.handler,
@@ -195,7 +199,7 @@ class Server:
     def _handler(self, endpoint: AnyEndpoint) -> Handler:
         async def handler(request: Request) -> Response:
             body = await self.handler.read(request, endpoint.body)
-            served = self.models.find(body.model, endpoint.ability)
+            served = self.models.find(body.model, endpoint.ability, bool(body.images_read()))
             results = await self.handler.do(endpoint.jobs(served, body, self.settings.batch_tokens))
             answer = {"model": served.name, **endpoint.answer(body, results)}
             return await self.handler.write(answer, len(body.texts_read()))

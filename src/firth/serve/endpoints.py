@@ -7,13 +7,15 @@ To add one: a body and an answer in ``schemas.py``, and an entry in ``ENDPOINTS`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
+from firth.api.searching import search
 from firth.api.using import generate_traced, occurrences
 from firth.core.errors import FirthError
 from firth.evaluation.occurrences import map_context, map_words
+from firth.models.shared.image_model import ImageAnswers, ImageModel
 from firth.serve import answers
 from firth.serve import schemas as bodies
 from firth.serve.guard import Problem
@@ -22,6 +24,7 @@ from firth.serve.worker import Job, Load, Result, Work
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
     from numpy.typing import NDArray
 
     from firth.core.types import Prediction
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 _MAX_NUMBERS = 2_000_000  # of attention weights or hidden states in one answer
 _MAX_FILLINGS = 16  # of a sequence-to-sequence model, which finds them by beam search
 _NUM_SENTENCES = 500  # of a corpus that are searched for occurrences
+_MAX_PIXELS = 25_000_000  # of an image that is decoded
+_PIXELS_PER_TOKEN = 64  # an estimate of the size of a patch
 _BYTES_PER_TOKEN = 3  # an estimate: letters of a subword, bytes of a Chinese character
 Json: TypeAlias = dict[str, object]
 SomeBody = TypeVar("SomeBody", bound=bodies.Body)
@@ -61,7 +66,7 @@ class Endpoint(Generic[SomeBody, Load, Result]):
     body: type[SomeBody]
     answers: type[answers.Answer]
     doc: str
-    jobs: Callable[[Served, SomeBody, int], list[Job[Load, Result]]]
+    jobs: Callable[[Served, SomeBody, int], Sequence[Job[Load, Result]]]
     answer: Callable[[SomeBody, list[Result]], Json]
 
 
@@ -103,7 +108,56 @@ def encode_jobs(
     return [Job(work, part, size) for part, size in _parts(texts, sizes, room)]
 
 
-def _predict_jobs(served: Served, body: bodies.Predict, room: int) -> list[Job[list[bodies.Example], list[Prediction]]]:
+def _image_model(served: Served) -> ImageAnswers:
+    assert isinstance(served.model, ImageAnswers)
+    return served.model
+
+
+def _image_jobs(
+    served: Served, body: bodies.Body, room: int, kind: tuple[object, ...], do: Callable[[torch.Tensor], Slices]
+) -> list[Job[list[bytes], Slices]]:
+    """Jobs on the images of a request; they are decoded in the worker, by which one that is damaged fails alone."""
+    model = _image_model(served)
+
+    def work(some: list[bytes]) -> Slices:
+        return do(model.decode(some, _MAX_PIXELS))
+
+    images = body.images_read()
+    size = model.processing.image_size**2 // _PIXELS_PER_TOKEN
+    every = Work((*kind, served.name), _joined(work), joins=True)
+    return [Job(every, part, count) for part, count in _parts(images, [size] * len(images), room)]
+
+
+def _encode(served: Served, body: bodies.Encode, room: int) -> Sequence[Job[Any, NDArray[np.float32]]]:
+    if not body.images_read():
+        return encode_jobs(served, body.texts_read(), body.layer, body.pool, room, body.prompt)
+    model = _image_model(served)
+
+    def encode(pixels: torch.Tensor) -> NDArray[np.float32]:
+        return model.encode_pixels([pixels], body.layer, body.pool)
+
+    return _image_jobs(served, body, room, ("encode", body.layer, body.pool), encode)
+
+
+def _look(served: Served, body: bodies.Look) -> Json:
+    model = _image_model(served)
+    assert isinstance(model, ImageModel)
+    found = model.look(model.decode(body.images_read(), _MAX_PIXELS))
+    _check_size(found.weights)
+    return {"weights": _rounded(found.weights, 5), "rollout": _rounded(found.rollout, 5)}
+
+
+def _predict_jobs(served: Served, body: bodies.Predict, room: int) -> Sequence[Job[Any, list[Prediction]]]:
+    if body.images_read():
+        model = _image_model(served)
+
+        def predict_images(pixels: torch.Tensor) -> list[Prediction]:
+            found = model.predict_pixels([""] * len(pixels), [pixels])
+            for one in found:
+                del one["text"]  # an upload has no name
+            return found
+
+        return _image_jobs(served, body, room, ("predict",), predict_images)
     examples = body.examples()
     two = bool(served.facts["pair"]) or served.facts["task"] == "answer"
     if examples and two == isinstance(examples[0], str):  # checked here, because the error would fail a whole batch
@@ -257,14 +311,20 @@ def _occurrences(served: Served, body: bodies.Occurrences) -> Json:
     return {"found": [vars(one) for one in found]}
 
 
+def _search(served: Served, body: bodies.Search) -> Json:
+    settings = body.model_dump(exclude={"model", "question"})
+    found = [asdict(hit) for hit in search(served.model, body.question, **settings)]
+    return {"found": [{name: value for name, value in hit.items() if name != "answer"} for hit in found]}
+
+
 ENDPOINTS: tuple[AnyEndpoint, ...] = (
     Endpoint(
         "/encode",
         "encode",
         bodies.Encode,
         answers.Encoded,
-        "The vectors of texts.",
-        lambda served, body, room: encode_jobs(served, body.texts_read(), body.layer, body.pool, room, body.prompt),
+        "The vectors of texts or images.",
+        _encode,
         lambda body, results: {"vectors": stack(results).tolist()},
     ),
     Endpoint(
@@ -272,7 +332,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "predict",
         bodies.Predict,
         answers.Predicted,
-        "The predictions of a task for each text.",
+        "The predictions of a task for each text or image.",
         _predict_jobs,
         lambda body, results: {"predictions": [one for part in results for one in part]},
     ),
@@ -345,6 +405,14 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         _attend,
     ),
     _single(
+        "/look",
+        "look",
+        bodies.Look,
+        answers.Looked,
+        "What the class token of an image model attends to: by layer and head, and rolled out over all layers.",
+        _look,
+    ),
+    _single(
         "/layers",
         "layers",
         bodies.ReadLayers,
@@ -367,5 +435,13 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         answers.FoundOccurrences,
         "Words of the training corpus that are most similar in context to a word of a sentence.",
         _occurrences,
+    ),
+    _single(
+        "/search",
+        "search",
+        bodies.Search,
+        answers.FoundPassages,
+        "The passages of a search index that answer a question best.",
+        _search,
     ),
 )

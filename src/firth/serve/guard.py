@@ -30,6 +30,7 @@ class ServeSettings(Config):
     allowed_hosts: tuple[str, ...] = ()  # further host names that requests may use
     max_queue: Positive = 128  # requests that wait for the worker
     max_body_bytes: Positive = 1 << 20
+    max_image_bytes: Positive = 10 << 20  # of an image that is the body
     max_text_bytes: Positive = 100_000  # of all texts of a request, UTF-8
     max_texts: Positive = 512  # of a request
     batch_tokens: Positive = 4096  # estimated tokens of the requests in one batch

@@ -83,8 +83,9 @@ class Served:
     corpus: Path | None  # the corpus it was trained on, if it still exists
     report: bytes | None  # its HTML report
 
-    def can(self, ability: str) -> bool:
-        return ability in self.abilities
+    def can(self, ability: str, images: bool = False) -> bool:
+        """Whether it has the ability, for images or for texts."""
+        return ability in self.abilities and images == bool(self.facts["images"])
 
 
 class ServedModels:
@@ -93,19 +94,22 @@ class ServedModels:
     def __init__(self, served: Sequence[Served]) -> None:
         self.by_name = {one.name: one for one in served}
 
-    def find(self, name: str | None, ability: str) -> Served:
-        """The named model, or the first one with the ability."""
+    def find(self, name: str | None, ability: str, images: bool = False) -> Served:
+        """The named model, or the first one with the ability. A text is never given to a model of images, which would take it
+        for a path."""
+        asked = f"{ability} images" if images else ability
         if name is None:
             for one in self.by_name.values():
-                if one.can(ability):
+                if one.can(ability, images):
                     return one
-            raise Problem(422, f"no model that is served can do this ({ability}): start the server with one that can")
+            raise Problem(422, f"no model that is served can do this ({asked}): start the server with one that can")
         if name not in self.by_name:
             raise Problem(404, f"there is no model '{name[:60]}': {nearest(name, list(self.by_name))}")
-        if not self.by_name[name].can(ability):
-            able = [one.name for one in self.by_name.values() if one.can(ability)]
+        if not self.by_name[name].can(ability, images):
+            able = [one.name for one in self.by_name.values() if one.can(ability, images)]
             remedy = f"ask {', '.join(able)}" if able else "none that is served can"
-            raise Problem(422, f"the model '{name}' cannot do this ({ability}): {remedy}")
+            reads = " reads images: give these; it" if self.by_name[name].facts["images"] and not images else ""
+            raise Problem(422, f"the model '{name}'{reads} cannot do this ({asked}): {remedy}")
         return self.by_name[name]
 
 

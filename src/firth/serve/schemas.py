@@ -3,14 +3,20 @@
 Bounds that hold for every server are part of the schema; those that can be configured are in ``ServeSettings``.
 """
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, Base64Bytes, BaseModel, ConfigDict, Field, model_validator
 
 Text = Annotated[str, Field(max_length=1 << 20)]
 Word = Annotated[str, Field(min_length=1, max_length=200)]
 Top = Annotated[int, Field(ge=1, le=100)]
 Layer = Annotated[int, Field(ge=-1000, le=1000, description="0 is the token layer, -1 the last.")]
+Images = Annotated[
+    list[Base64Bytes],
+    Field(min_length=1, max_length=64, description="png, jpeg or webp files in base64, for models of images."),
+]
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp")
+"""What may be sent as the body itself, with ``?model=NAME``."""
 Example: TypeAlias = str | tuple[str, str]
 """What a task reads: a text, or a pair of texts (question and passage)."""
 
@@ -32,6 +38,24 @@ class Body(Part):
         """All texts that a model will read; the limits apply to them."""
         return [value for name, value in self if name != "model" and isinstance(value, str)]
 
+    def images_read(self) -> list[bytes]:
+        """All images that a model will read; none: the request is about texts."""
+        return []
+
+
+class Pictured(Body):
+    """A body that may hold images, or be one."""
+
+    images: Images | None = None
+
+    @classmethod
+    def of_upload(cls, data: bytes, model: str | None) -> Self:
+        """The body of a request that is nothing but an image."""
+        return cls.model_construct(model=model, images=[data])
+
+    def images_read(self) -> list[bytes]:
+        return self.images or []
+
 
 class Texts(Body):
     """``texts``, or ``text`` for a single one."""
@@ -40,16 +64,20 @@ class Texts(Body):
     texts: list[Text] | None = None
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> "Texts":
-        if (self.text is None) == (self.texts is None):
+    def _one_of_both(self) -> Self:
+        if not self.images_read() and (self.text is None) == (self.texts is None):
             raise ValueError("give either texts (a list) or text")
+        if self.images_read() and (self.text is not None or self.texts is not None):
+            raise ValueError("give texts or images, not both")
         return self
 
     def texts_read(self) -> list[str]:
+        if self.images_read():
+            return []
         return self.texts if self.texts is not None else [self.text or ""]
 
 
-class Encode(Texts):
+class Encode(Texts, Pictured):
     layer: Layer = -1
     pool: Annotated[
         str | None,
@@ -156,8 +184,14 @@ class Question(Part):
     passage: Text
 
 
-class Predict(Body):
-    """``texts``, or ``pairs`` for tasks on two texts, or ``questions`` with passages."""
+class Look(Pictured):
+    """One image."""
+
+    images: Annotated[list[Base64Bytes], Field(min_length=1, max_length=1, description="One file in base64.")]
+
+
+class Predict(Pictured):
+    """``texts``, or ``pairs`` for tasks on two texts, or ``questions`` with passages, or ``images``."""
 
     texts: list[Text] | None = None
     pairs: list[TextPair] | None = None
@@ -165,8 +199,8 @@ class Predict(Body):
 
     @model_validator(mode="after")
     def _one(self) -> "Predict":
-        if sum(part is not None for part in (self.texts, self.pairs, self.questions)) != 1:
-            raise ValueError("give one of texts, pairs and questions")
+        if sum(part is not None for part in (self.texts, self.pairs, self.questions, self.images)) != 1:
+            raise ValueError("give one of texts, pairs, questions and images")
         return self
 
     def examples(self) -> list[Example]:
@@ -200,6 +234,20 @@ class Occurrences(Body):
     top: Top = 10
     layer: Layer = -1
     same_word: bool = False
+
+
+class Search(Body):
+    question: Annotated[str, Field(min_length=1, max_length=10_000)]
+    top: Top = 10
+    mode: Literal["auto", "words", "vectors", "both"] = "auto"
+    where: Annotated[
+        list[Word], Field(max_length=20, description="Conditions on columns, such as year>=1998 or language=en.")
+    ] = []
+    weight: Annotated[
+        float | None,
+        Field(ge=0, le=1, description="How much vectors count against words; by default as it was chosen."),
+    ] = None
+    passages: Annotated[bool, Field(description="All passages of a document, not its best one.")] = False
 
 
 class Embeddings(Body):

@@ -27,7 +27,7 @@ from starlette.responses import Response
 
 from firth.core.errors import FirthError
 from firth.serve.guard import Problem, ServeSettings, explain
-from firth.serve.schemas import Body
+from firth.serve.schemas import IMAGE_TYPES, Body, Pictured
 
 _TRIM_S = 2.0  # seconds between two calls of malloc_trim
 _DRAIN_FACTOR = 8  # bodies up to this many times the limit are read to their end, so that the client gets the error
@@ -209,15 +209,13 @@ class RequestHandler:
     async def read(self, request: Request, kind: type[SomeBody]) -> SomeBody:
         """The body of a request, validated and within the limits."""
         given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if given in IMAGE_TYPES and issubclass(kind, Pictured):
+            data = await self._received(request, self.settings.max_image_bytes)
+            return kind.of_upload(data, request.query_params.get("model"))
         if given != "application/json":
-            raise Problem(415, "the body must be JSON: send it as 'Content-Type: application/json'")
-        try:
-            async with asyncio.timeout(self.settings.timeout_s):
-                raw = await self._bytes(request)
-        except TimeoutError:
-            raise Problem(408, f"the body did not arrive within {self.settings.timeout_s:g} s", close=True) from None
-        except ClientDisconnect:
-            raise Problem(400, "the request ended before its body did", close=True) from None
+            also = f", or an image as {', '.join(IMAGE_TYPES)}" if issubclass(kind, Pictured) else ""
+            raise Problem(415, f"the body must be JSON: send it as 'Content-Type: application/json'{also}")
+        raw = await self._received(request, self.settings.max_body_bytes)
         try:
             body = kind.model_validate_json(raw)
         except ValidationError as error:
@@ -225,8 +223,17 @@ class RequestHandler:
         self._check_texts(body.texts_read())
         return body
 
-    async def _bytes(self, request: Request) -> bytes:
-        most = self.settings.max_body_bytes
+    async def _received(self, request: Request, most: int) -> bytes:
+        """The bytes of a body, in time."""
+        try:
+            async with asyncio.timeout(self.settings.timeout_s):
+                return await self._bytes(request, most)
+        except TimeoutError:
+            raise Problem(408, f"the body did not arrive within {self.settings.timeout_s:g} s", close=True) from None
+        except ClientDisconnect:
+            raise Problem(400, "the request ended before its body did", close=True) from None
+
+    async def _bytes(self, request: Request, most: int) -> bytes:
         too_large = Problem(413, f"the body is larger than {most:,} bytes: send less at once", close=True)
         declared = request.headers.get("content-length", "0")
         if declared.isdigit() and int(declared) > _DRAIN_FACTOR * most:

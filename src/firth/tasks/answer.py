@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.batching import Ints
-from firth.core.records import LabelScore
+from firth.core.run import LabelScore
 from firth.core.types import Batch, Encoding, Losses, Prediction, TextReader
 from firth.data.labelled import AnswerExample
 from firth.nn.layers import pool_tokens

@@ -22,24 +22,23 @@ from typing import Any
 import numpy as np
 
 from firth.core.config import parse_duration, show_duration
-from firth.core.records import CalibrationResult, CandidateResult, LabelScore
+from firth.core.run import CalibrationResult, CandidateResult, LabelScore
 from firth.core.types import Prediction, Progress
 from firth.data.labelled import TextExample
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors
 from firth.tasks.batches import Item
-from firth.tasks.calibration import error_of, fit_factor, log_probs, rescaled
 from firth.tasks.checking import all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.contrastive import FEWEST, MOST, TEXTS, train_contrastive
-from firth.tasks.counts import fit_counts
+from firth.tasks.counts import Frozen, fit_counts, fit_frozen, head_model
 from firth.tasks.data import TaskData, strata
 from firth.tasks.distillation import Teacher
 from firth.tasks.finetune import train_model
-from firth.tasks.frozen import Frozen, fit_frozen, head_model
 from firth.tasks.linear import NUM_FOLDS, Floats, balanced_weights, stratified_folds
 from firth.tasks.model import TaskModel
 from firth.tasks.network import Head
+from firth.tasks.scores import error_of, fit_factor, log_probs, rescaled
 from firth.tasks.training import Task
 
 Predictions = list[Prediction]

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from firth.core.records import LabelScore
+from firth.core.run import LabelScore
 from firth.core.types import Batch, Losses, Prediction, TextReader
 from firth.data.labelled import TextExample
 from firth.tasks.batches import Item, Row, collate, cut_pair, frame_row, pieces_of

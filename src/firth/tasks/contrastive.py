@@ -21,10 +21,9 @@ from firth.data.labelled import TextExample
 from firth.models.shared.model import Model
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
-from firth.tasks.counts import targets_of
+from firth.tasks.counts import targets_of, text_features
 from firth.tasks.data import TaskData
 from firth.tasks.finetune import loop_settings
-from firth.tasks.frozen import text_features
 from firth.tasks.linear import refit_logistic
 from firth.tasks.model import TaskModel, build_model
 from firth.tasks.network import Head, TaskNetwork

@@ -1,30 +1,42 @@
-"""A class or a score by counting: a linear model over TF-IDF of words and characters, with nothing learned before."""
+"""A class or a score by counting: a linear model over TF-IDF of words and characters, with nothing learned before; and the same over what a
+frozen base says of a text: the head that a task begins with.
 
+N examples, D features, K outputs.
+"""
+
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from firth.core.batching import batches_by_length
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors, save_tensors
-from firth.core.records import LayerMix
+from firth.core.run import LayerMix
 from firth.core.types import Prediction
 from firth.data.labelled import TextExample
 from firth.models.counts.model import VOCABULARY, CountsModel
+from firth.models.shared.model import Model
 from firth.models.shared.static import ScratchModel
 from firth.tasks.batches import Item
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
-from firth.tasks.linear import Floats, Ints, Linear, fit_logistic, fit_ridge, softmax
-from firth.tasks.model import TaskModel, TaskSettings
-from firth.tasks.training import OneExample
+from firth.tasks.data import TaskData
+from firth.tasks.linear import Floats, Ints, Linear, fit_logistic, fit_ridge, refit_logistic, refit_ridge, softmax
+from firth.tasks.model import TaskModel, TaskSettings, build_model
+from firth.tasks.network import Head
+from firth.tasks.training import MAX_ROWS, MAX_TOKENS, OneExample, item_cost
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
+
 
 _WEIGHTS = "counts.safetensors"
 _CHUNK = 1024  # texts that are read at a time
@@ -133,3 +145,100 @@ def targets_of(config: TaskConfig, examples: Sequence[TextExample]) -> Floats:
         return np.asarray([float(example.label or 0.0) for example in examples])
     number = {label: float(place) for place, label in enumerate(config.labels)}
     return np.asarray([number[str(example.label)] for example in examples])
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """The linear model, the settings of a task that is nothing else, and the features of the training examples."""
+
+    config: TaskConfig
+    linear: Linear
+    features: Floats  # [N, D]
+    first: int  # the features before this one have no weight
+    targets: Floats  # [N]
+    read_s: float  # for all of them
+
+    @property
+    def head(self) -> Head:
+        return Head(self.linear.weights, self.linear.bias)
+
+    def head_of(self, inside_N: NDArray[np.bool_]) -> Head:
+        """Fitted on some of the examples, as strongly as on all."""
+        rows, targets = self.features[inside_N][:, self.first :], self.targets[inside_N]
+        if self.config.task == "score":
+            weights, bias = refit_ridge(rows, targets, self.linear.strength)
+        else:
+            classes, balanced = len(self.config.labels), bool(self.config.class_weights)
+            weights, bias = refit_logistic(rows, targets.astype(np.int64), classes, self.linear.strength, balanced)
+        return Head(_widened(weights, self.first), bias)
+
+
+def fit_frozen(config: TaskConfig, base: Model, data: TaskData, folds_N: Ints) -> Frozen:
+    """The mean of a text's tokens, or the last of a base that reads from left to right, of the last layer or of all side by
+    side, whichever is best. Not the first token: what a pooler says of it hardly differs from text to text before it is
+    tuned."""
+    pools = ["mean", "last"] if base.reader().summary == "last" else ["mean"]
+    found = [one for pool in pools for one in _fit(config, pool, base, data, folds_N)]
+    return max(found, key=lambda one: one.linear.goodness)
+
+
+def frozen_config(config: TaskConfig, pool: str, layers: str) -> TaskConfig:
+    """Texts of a pair are read apart: a base that was not tuned has not learned to compare them."""
+    changes = {"tune": False, "pool": pool, "body": "none", "layers": layers, "place": "input", "pair_reading": "apart"}
+    return config.replace(**changes)
+
+
+def _fit(config: TaskConfig, pool: str, base: Model, data: TaskData, folds_N: Ints) -> list[Frozen]:
+    """Texts are read once for both: the last layer is a part of all."""
+    many = base.reader().num_layers > 1
+    whole = frozen_config(config, pool, "all" if many else "last")
+    started = time.perf_counter()
+    examples = all_of(TextExample, data.train)
+    features = text_features(build_model(whole, base, data.pairs), examples)
+    read_s = time.perf_counter() - started
+    found = [_fit_features(whole, features, examples, data.pairs, folds_N, read_s)]
+    if many:
+        width = base.reader().dim
+        last = np.concatenate([part[:, -width:] for part in np.split(features, 4 if data.pairs else 1, axis=1)], 1)
+        plain = frozen_config(config, pool, "last")
+        found.insert(0, _fit_features(plain, last, examples, data.pairs, folds_N, read_s))
+    return found
+
+
+def _fit_features(
+    config: TaskConfig, features: Floats, examples: Sequence[TextExample], pairs: bool, folds_N: Ints, read_s: float
+) -> Frozen:
+    half = features.shape[1] // 2  # of a pair u, v, |u - v|, u * v: what compares is the second half
+    fits = {
+        first: fit_linear(config, features[:, first:], examples, folds_N) for first in ((0, half) if pairs else (0,))
+    }
+    first = max(fits, key=lambda first: fits[first].goodness)
+    linear = replace(fits[first], weights=_widened(fits[first].weights, first))
+    return Frozen(config, linear, features, first, targets_of(config, examples), read_s)
+
+
+def _widened(weights_KD: Floats, first: int) -> Floats:
+    """With zeros for the features that were left out."""
+    return np.pad(weights_KD, ((0, 0), (first, 0)))
+
+
+def text_features(model: TaskModel, examples: Sequence[TextExample]) -> Floats:
+    """What the head of a classifier reads, [N, D]."""
+    items = [model.task.item(example, number) for number, example in enumerate(examples)]
+    found: Floats = np.zeros((len(items), model.network.out.in_features))
+    most = min(MAX_TOKENS, model.config.max_batch_tokens)
+    model.network.eval().to(model.config.device)
+    with torch.inference_mode():
+        for numbers in batches_by_length([item_cost(item) for item in items], most, MAX_ROWS, longest_first=True):
+            batch = model.task.batch([items[number] for number in numbers]).to(model.config.device)
+            texts = model.network.texts(batch.tensors, len(numbers), model.config.window_pool)
+            found[numbers] = texts.cpu().numpy()
+    return found
+
+
+def head_model(config: TaskConfig, base: Model, pairs: bool, head: Head) -> TaskModel:
+    """The finished task."""
+    model = build_model(config, base, pairs)
+    model.network.set_head(head)
+    model.network.eval()
+    return model

@@ -10,22 +10,30 @@ from pathlib import Path
 from firth.core.config import parse_duration
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import read_json, write_json
-from firth.core.records import CellSettings, CorpusRecord, ScoreInterval, TaskRecord, TaskResult
-from firth.core.run import Run, RunRecord, versions
+from firth.core.run import CellSettings, CorpusRecord, Run, RunRecord, ScoreInterval, TaskRecord, TaskResult, versions
 from firth.core.types import Progress
 from firth.data.labelled import TextExample
 from firth.models.fasttext.classifier import FastTextConfig
 from firth.models.fasttext.training import Examples, Stop, Tuning, Vectors, fit, stop_requests
 from firth.tasks.candidates import Predictions
-from firth.tasks.cells import HISTORY, RESULT
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
-from firth.tasks.data import TaskData, check_shares, read_task, take_share
+from firth.tasks.data import TaskData, check_shares, take_share
 from firth.tasks.fasttext import FASTTEXT, FastTextTask, text_examples
 from firth.tasks.finetune import SCRATCH, with_share
 from firth.tasks.model import load_extra_vectors
 from firth.tasks.report import write_task_report
-from firth.tasks.run import Source, drop_weights, finished_task, model_checksums, move_model, open_or_create
+from firth.tasks.run import (
+    HISTORY,
+    RESULT,
+    Source,
+    drop_weights,
+    finished_task,
+    model_checksums,
+    move_model,
+    open_or_create,
+    read_data,
+)
 from firth.tasks.scores import classify_scores
 from firth.training.checkpoints import History
 
@@ -71,7 +79,11 @@ def start_fasttext(
     if task != "classify":
         raise FirthError(f"fasttext gives texts a class: use firth finetune classify, or another --base for {task}")
     source = replace(source, base=SCRATCH)  # there is no file behind it
-    data = _read_data(source, judged=seeds > 1 or bool(shares))
+    data = read_data("classify", source, seeds > 1 or bool(shares), progress)
+    if data.pairs or any(example.second is not None for example in text_examples(data.dev)):
+        raise FirthError(
+            f"{source.train}: pairs of texts; fasttext reads one text, so name another --base or one column"
+        )
     vectors = None if source.extra_vectors is None else _read_vectors(source.extra_vectors)
     config = _configured(given, vectors).fitted([example.text for example in text_examples(data.train)], set(given))
     Run.keep_apart(out, source.paths(), overwrite)
@@ -86,18 +98,6 @@ def start_fasttext(
     with stop_requests() as stop:
         context = _Context(data, labels, vectors, stop, progress, {})
         return _train(run, config, set(given) - {"budget", "seed", "metric"}, cells, context)
-
-
-def _read_data(source: Source, judged: bool) -> TaskData:
-    data = read_task("classify", source.train, source.dev, source.reading)
-    data.check.refuse()
-    if data.pairs or any(example.second is not None for example in text_examples(data.dev)):
-        raise FirthError(
-            f"{source.train}: pairs of texts; fasttext reads one text, so name another --base or one column"
-        )
-    if judged and not data.dev:
-        raise FirthError("several seeds or shares are judged on a dev file: name one with --dev")
-    return data
 
 
 def _read_vectors(path: Path) -> Vectors:

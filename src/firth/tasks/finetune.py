@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.records import SharePoint
 from firth.core.registry import TrainingConfig
+from firth.core.run import SharePoint
 from firth.core.types import Progress
 from firth.data.labelled import TagExample
 from firth.models.counts.model import CountsModel
@@ -120,7 +120,7 @@ def _prepared(
 
 
 def loop_settings(config: TaskConfig, steps: int) -> TrainingConfig:
-    """What the loop is told of a task."""
+    """What the loop needs to know of a task."""
     assert config.learning_rate is not None
     return TrainingConfig(
         batch_size=config.batch_size,
@@ -140,6 +140,7 @@ def loop_settings(config: TaskConfig, steps: int) -> TrainingConfig:
 SCRATCH, COUNTS = "scratch", "counts"
 MADE = (SCRATCH, COUNTS)  # bases that are made of the task's own texts
 _RATES = ((192, 1e-3), (256, 4e-4), (384, 1e-4))  # up to a width; the published rate above
+_RATE = 5e-5
 _FEW = 2000  # labelled texts
 _READ_FROM_HEAD, _FEWEST_FROM_HEAD, _MOST_FROM_HEAD = 2000, 4, 10  # texts read, and epochs, from a linear head on
 _READ = 16_000  # texts that a training reads at least, in at most so many epochs:
@@ -147,6 +148,11 @@ _MOST, _MOST_TAGGED = 20, 100  # a tagger on no Transformer finds nothing at all
 
 
 _NOT_OF_TRAINING = {"task", "labels", "candidates", "budget", "max_len", "class_weights", "metric", "seed", "device"}
+
+
+def tuned_rate(dim: int) -> float:
+    """The learning rate of a tuned Transformer of this width."""
+    return next((rate for most, rate in _RATES if dim <= most), _RATE)
 
 
 def usual_candidates(config: TaskConfig, base: Model, given: Set[str]) -> tuple[CandidateName, ...]:
@@ -193,7 +199,7 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
     config = config.replace(**{name: value for name, value in usual.items() if name not in given})
     if config.learning_rate is None:
         tuned = transformer and config.tune and config.body == "none"
-        rate = next((rate for dim, rate in _RATES if base.dim <= dim), 5e-5) if tuned else 1e-3
+        rate = tuned_rate(base.dim) if tuned else 1e-3
         if tuned and "linear" in config.candidates:
             rate /= 2
         config = config.replace(learning_rate=rate)

@@ -16,18 +16,15 @@ from numpy.typing import NDArray
 
 from firth.core.config import Config
 from firth.core.errors import FirthError
-from firth.core.files import load_tensors, read_json, save_tensors, write_json
-from firth.core.limits import foreign_errors
-from firth.core.records import LayerMix
+from firth.core.files import foreign_errors, load_tensors, read_json, save_tensors, write_json
 from firth.core.registry import spec_of_model_type, specs
-from firth.core.run import RECORD
+from firth.core.run import RECORD, LayerMix
 from firth.core.types import Prediction, TextReader
 from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_format import EncoderFormat, load_encoder, save_published, task_format
 from firth.models.shared.encoder_model import EncoderModel
-from firth.models.shared.loading import load_model
-from firth.models.shared.model import Attention, Model, TextLayers
+from firth.models.shared.model import Attention, Model, TextLayers, load_model
 from firth.models.shared.static import ExtraVectors, ScratchModel, StaticModel, read_with_vectors
 from firth.tasks.answer import AnswerApart, AnswerQuestions, ComparingNetwork
 from firth.tasks.checking import AnyExample

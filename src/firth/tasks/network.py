@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from firth.core.errors import FirthError
-from firth.core.records import LayerMix
+from firth.core.run import LayerMix
 from firth.core.types import Inputs, Layers, TextReader
 from firth.models.shared.encoder import Pooler
 from firth.models.shared.static import WithExtraVectors

@@ -22,13 +22,12 @@ from firth.data.tables import table_format
 from firth.data.tagged import stream_tagged, tag_layout
 from firth.models.shared.encoder_format import load_encoder
 from firth.models.shared.model import Model, PromptedLabel
-from firth.tasks.calibration import error_of
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.counts import CountsTask
 from firth.tasks.data import Reading, build_data, read_examples, tag_columns
 from firth.tasks.fasttext import FastTextTask, is_fasttext
 from firth.tasks.model import SETTINGS, TaskModel, TaskSettings, load_published, tag_example
-from firth.tasks.scores import accuracy, classify_scores, confusion_interval
+from firth.tasks.scores import accuracy, classify_scores, confusion_interval, error_of
 from firth.tasks.write.data import WritingExample, read_writing
 from firth.tasks.write.model import SETTINGS as WRITING
 from firth.tasks.write.model import WritingModel
@@ -56,13 +55,11 @@ def _has_head(path: Path) -> bool:
 
 def load_task(path: Path) -> TaskModel | WritingModel:
     """A run of ``firth finetune``, a published directory with the head of a task, or a classifier of fastText."""
-    if is_fasttext(path):
-        return FastTextTask.load(path)
     if (path / SETTINGS).is_file():
         return CountsTask.load(path) if TaskSettings.read(path).form == "counts" else TaskModel.load(path)
     if (path / WRITING).is_file():
         return WritingModel.load(path)
-    return load_published(path)
+    return FastTextTask.load(path) if is_fasttext(path) else load_published(path)
 
 
 def stored_reading(run: Path) -> Reading:

@@ -8,8 +8,7 @@ import numpy as np
 
 from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
-from firth.core.records import TaskRecord, TunedBase
-from firth.core.run import Run, RunRecord
+from firth.core.run import Run, RunRecord, TaskRecord, TunedBase
 from firth.core.types import Prediction
 from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.reports.page import cards, line_chart, page, settings_table

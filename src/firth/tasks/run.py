@@ -1,35 +1,154 @@
 """A run of ``firth finetune``: reads the files, adapts the base to the task's text if asked, trains with several seeds, shares
-or settings, and keeps the best model."""
+or settings, and keeps the best model. A ``Cell`` is one of these trainings."""
 
 import json
 import os
 import shutil
 import statistics
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import checksum, fingerprint, read_json, write_json, write_text
-from firth.core.records import CorpusRecord, MadeFrom, Spread, TaskRecord, TaskResult, TunedBase
 from firth.core.registry import RunConfig, find_run_recipe
-from firth.core.run import RECORD, Run, RunRecord, is_run, versions
+from firth.core.run import (
+    RECORD,
+    CellSettings,
+    CorpusRecord,
+    MadeFrom,
+    Run,
+    RunRecord,
+    ScoreInterval,
+    Spread,
+    TaskRecord,
+    TaskResult,
+    TestResult,
+    TunedBase,
+    is_run,
+    versions,
+)
 from firth.core.types import Progress
 from firth.corpus.prepare import prepare
 from firth.data.readers import ReadingConfig
 from firth.models.pretrain import configure, resume_run, start_run
-from firth.models.shared.loading import find_model, load_model
-from firth.models.shared.model import Model
+from firth.models.shared.model import Model, find_model, load_model
 from firth.models.shared.pretraining import find_pretraining
-from firth.tasks.candidates import Predictions
-from firth.tasks.cells import HISTORY, PREDICTIONS, RESULT, Cell, TaskContext, train_cell
+from firth.models.shared.static import ExtraVectors
+from firth.tasks.candidates import Fitted, Predictions, fit_best
+from firth.tasks.checking import check_lines
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, check_shares, read_task, texts_of
-from firth.tasks.distillation import build_teacher
-from firth.tasks.finetune import MADE, default_settings, load_base, points_of, try_settings
+from firth.tasks.distillation import Teacher, build_teacher
+from firth.tasks.finetune import MADE, default_settings, load_base, points_of, try_settings, with_share
 from firth.tasks.model import TaskModel, TaskSettings, load_extra_vectors
 from firth.tasks.predict import is_task, load_task
 from firth.tasks.report import write_task_report
+
+RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.json", "metrics.jsonl"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training: its settings, and the share of the examples that it learns from."""
+
+    config: TaskConfig
+    share: float = 1.0
+
+
+@dataclass
+class TaskContext:
+    """What trainings stand on: the examples, word vectors, and a base that none has changed yet; and what the best one
+    so far predicts for the dev examples."""
+
+    base_path: str  # or one of ``MADE``
+    data: TaskData
+    extra_vectors: ExtraVectors | None
+    base: Model | None
+    teacher: Teacher | None = None
+    predictions: dict[Path, Predictions] = field(default_factory=dict)  # by the training's folder; one at most
+    best: tuple[float, float] | None = None  # its share and score
+
+    def note(self, folder: Path, result: TaskResult, predictions: Predictions) -> None:
+        if self.best is None or (result.share, result.score) > self.best:
+            self.best, self.predictions = (result.share, result.score), {folder: predictions}
+
+    def take_base(self, config: TaskConfig, data: TaskData) -> Model:
+        """A base as it was. One that is tuned is read again for the next training."""
+        found = self.base if self.base_path not in MADE else None
+        if found is None:
+            return load_base(self.base_path, data, config)
+        if config.tune:
+            self.base = None
+        return found
+
+
+def train_cell(
+    folder: Path,
+    cell: Cell,
+    context: TaskContext,
+    progress: Progress | None,
+    keep: bool = True,
+    judge: Callable[[TaskModel, Path], TestResult] | None = None,
+) -> TaskResult:
+    """One training in a folder; one that is there already is not trained again. ``keep`` its model; ``judge`` tests it
+    on examples that decide nothing."""
+    if (folder / RESULT).is_file():
+        return TaskResult.build(read_json(folder / RESULT), folder / RESULT)
+    folder.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    data = with_share(context.data, cell.share, cell.config.seed)
+    fitted = fit_best(
+        cell.config,
+        lambda config: context.take_base(config, data),
+        data,
+        folder,
+        progress,
+        context.extra_vectors,
+        context.teacher,
+    )
+    if keep:
+        fitted.model.save(folder, None if context.base_path in MADE else Path(context.base_path))
+    seconds = time.perf_counter() - started
+    result = _result(cell, fitted, data, seconds)
+    if judge is not None:
+        result = result.replace(test=judge(fitted.model, folder))
+    write_json(folder / RESULT, result.model_dump(mode="json"))
+    context.note(folder, result, fitted.predictions)
+    return result
+
+
+def _result(cell: Cell, fitted: Fitted, data: TaskData, seconds: float) -> TaskResult:
+    config, model = fitted.model.config, fitted.model
+    return TaskResult(
+        seed=cell.config.seed,
+        share=cell.share,
+        examples=len(data.train),
+        settings=CellSettings(
+            batch_size=config.batch_size, learning_rate=config.learning_rate or 0.0, epochs=config.epochs
+        ),
+        metric=model.task.metric,
+        scores=fitted.scores,
+        interval=_interval(model, data, fitted.predictions),
+        train_s=fitted.train_s,
+        seconds=seconds,
+        trained_parameters=model.num_trained,
+        parameters=model.num_parameters,
+        mixes=model.mixes(),
+        candidates=fitted.candidates,
+        calibration=fitted.calibration,
+        by_label=fitted.by_label,
+    )
+
+
+def _interval(model: TaskModel, data: TaskData, predictions: Predictions) -> ScoreInterval | None:
+    """In which the dev score lies by chance."""
+    if not data.dev:
+        return None
+    metric, (low, high) = model.task.interval(data.dev, predictions)
+    return ScoreInterval(metric=metric, low=low, high=high)
+
 
 _SLOWER = 0.1  # than the base's own training, if no rate is given
 _HELDOUT = 0.1
@@ -196,7 +315,7 @@ def start_finetune(
         raise FirthError(
             "folds judge classes, scores and tags, and only where no dev file does: leave out folds or --dev"
         )
-    data = _read_data(config.task, source, judged=seeds > 1 or sweep or bool(shares))
+    data = read_data(config.task, source, seeds > 1 or sweep or bool(shares), progress)
     if (sweep or source.extra_vectors is not None or source.teacher is not None) and not config.candidates:
         config = config.replace(candidates=("tuned",))
     if sweep and shares:
@@ -219,9 +338,11 @@ def start_finetune(
     return _train(open_or_create(out, record, overwrite), config, cells, context, progress)
 
 
-def _read_data(task: str, source: Source, judged: bool) -> TaskData:
-    """The labelled files, read and checked once."""
+def read_data(task: str, source: Source, judged: bool, progress: Progress | None) -> TaskData:
+    """The labelled files, read and checked once. An event ``examples`` has what was found in them, as lines."""
     data = read_task(task, source.train, source.dev, source.reading)
+    if progress is not None:
+        progress({"event": "examples", "lines": check_lines(data.check)})
     data.check.refuse()
     if judged and not data.dev:
         raise FirthError("several seeds, shares or a sweep are judged on a dev file: name one with --dev")

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from firth.core.records import LabelScore
+from firth.core.run import LabelScore
 from firth.core.types import Batch, Entity, Losses, Prediction, TextReader
 from firth.data.labelled import TagExample
 from firth.nn.crf import CRF

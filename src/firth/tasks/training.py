@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from firth.core.batching import batches_by_length
 from firth.core.errors import FirthError
-from firth.core.records import LabelScore
+from firth.core.run import LabelScore
 from firth.core.types import Batch, Inputs, Losses, Prediction
 from firth.tasks.batches import Item, Row, collate, shuffled_batches
 from firth.tasks.checking import AnyExample

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from tokenizers import Tokenizer
 
 from firth.core.errors import FirthError
-from firth.core.limits import parse_json, shorten
+from firth.core.files import parse_json, shorten
 
 _TRIAL_S = 10.0
 _TRIAL_BYTES = 4 << 30

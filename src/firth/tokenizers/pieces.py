@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from firth.core.errors import FirthError
-from firth.core.files import read_json, write_json, write_text
-from firth.core.limits import foreign_errors
+from firth.core.files import foreign_errors, read_json, write_json, write_text
 from firth.core.types import Encoding
 from firth.tokenizers.foreign import Turn, read_tokenizer
 from firth.tokenizers.published import byte_level_of, enclose_words, sentencepiece_of
@@ -393,4 +392,27 @@ def with_sentinels(pieces: Pieces, count: int) -> Pieces:
     )
     found = Pieces(backend)
     assert sentinel_ids(found) == list(range(pieces.vocab_size + count - 1, pieces.vocab_size - 1, -1))
+    return found
+
+
+def spans_of(ids: Sequence[int], sentinels: Sequence[int]) -> dict[int, list[int]]:
+    """What follows each sentinel (by its number) up to the next; of one that comes twice, the first."""
+    number_of = {token: number for number, token in enumerate(sentinels)}
+    found: dict[int, list[int]] = {}
+    into: list[int] = []
+    for token in ids:
+        if token in number_of:
+            into = []
+            found.setdefault(number_of[token], into)
+        else:
+            into.append(token)
+    return found
+
+
+def merged(ids: Sequence[int], spans: Mapping[int, Sequence[int]], sentinels: Sequence[int]) -> list[int]:
+    """A text with every sentinel replaced by its span."""
+    number_of = {token: number for number, token in enumerate(sentinels)}
+    found: list[int] = []
+    for token in ids:
+        found += spans.get(number_of[token], ()) if token in number_of else (token,)
     return found

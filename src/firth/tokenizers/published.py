@@ -113,7 +113,7 @@ def byte_level_of(folder: Path, config: Mapping[str, object]) -> Tokenizer:
     """``vocab.json`` and ``merges.txt`` of GPT-2 and RoBERTa: pieces of UTF-8 bytes."""
     vocab, merges = folder / "vocab.json", folder / "merges.txt"
     if not merges.is_file():
-        raise FirthError(f"{merges}: missing beside vocab.json; copy it from where the model comes from")
+        raise FirthError(f"{merges}: missing next to vocab.json; copy it from where the model comes from")
     prefix = bool(config.get("add_prefix_space", False))
     try:
         tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(merges)))

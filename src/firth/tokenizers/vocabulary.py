@@ -20,8 +20,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from firth.core.errors import FirthError
 from firth.core.registry import TokensConfig
 from firth.tokenizers.pieces import BYTE_TOKENS, SPECIALS, Pieces, bert_tokenizer
-from firth.tokenizers.scripts import has_unspaced
-from firth.tokenizers.words import joins
+from firth.tokenizers.words import has_unspaced, joins
 
 SPACE = "\u2581"
 _MAX_WORDS = 300_000

@@ -1,6 +1,6 @@
 """Words as tokens: a closed list of words, everything else unknown; text to ids and back.
 
-``words.txt`` holds a token a line in the order of the ids, ``tokenizer_config.json`` how text is split.
+``words.txt`` holds one token per line in the order of the ids, ``tokenizer_config.json`` how text is split.
 """
 
 import hashlib
@@ -14,8 +14,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json, write_text
 from firth.core.types import Encoding
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.scripts import has_unspaced
-from firth.tokenizers.words import has_han, split_words
+from firth.tokenizers.words import has_han, has_unspaced, split_words
 
 MARKS = ["<unk>", "<eos>"]
 _NAME = "firth-words"

@@ -134,7 +134,7 @@ class Loop:
         self.tested: list[float] = []  # for averaged SGD: every loss on held-out text before averaging began
 
     def _reset(self) -> None:
-        """What training changes beside the weights, as it is at the beginning."""
+        """What training changes besides the weights, as it is at the beginning."""
         self.optimizer = build_optimizer(self.module, self.config, self.trainable.rate_factors)
         self.scaler = torch.amp.GradScaler(enabled=self.config.precision == "float16")
 

@@ -18,8 +18,7 @@ from pydantic import Field
 
 from firth.core.config import Config
 from firth.core.errors import FirthError
-from firth.core.files import atomic_file
-from firth.core.limits import foreign_errors, parse_json
+from firth.core.files import atomic_file, foreign_errors, parse_json
 from firth.core.types import Array, Arrays
 from firth.vectors.classifier import DenseTable
 from firth.vectors.fasttext_format import Entries, Settings, read_file, write_file

@@ -37,7 +37,7 @@ _LEAST_BLOCKS = 40  # an epoch of few texts is cut finer than that
 _THREAD_ROWS = _LEAST_BLOCKS * _BLOCK_ROWS  # of an epoch: with fewer for each thread, fewer threads are faster
 _SIX = 6
 Result = TypeVar("Result")
-Told = Callable[[int, float], None]  # texts read so far, mean loss
+Report = Callable[[int, float], None]  # texts read so far, mean loss
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,8 @@ class ClassifierTraining:
 
     # -- learning
 
-    def run(self, told: Told | None = None) -> float:
-        """All epochs; returns the mean loss of the last one. ``told`` is called between blocks."""
+    def run(self, report: Report | None = None) -> float:
+        """All epochs; returns the mean loss of the last one. ``report`` is called between blocks."""
         from firth.vectors.classifier_kernels import Output, Texts
 
         texts, config = self.texts, self.config
@@ -160,10 +160,10 @@ class ClassifierTraining:
         loss = 0.0
         with ThreadPoolExecutor(self.threads) as pool:
             for epoch in range(config.epochs):
-                loss = self._run_epoch(epoch, pool, told)
+                loss = self._run_epoch(epoch, pool, report)
         return loss
 
-    def _run_epoch(self, epoch: int, pool: ThreadPoolExecutor, told: Told | None) -> float:
+    def _run_epoch(self, epoch: int, pool: ThreadPoolExecutor, report: Report | None) -> float:
         order = generator(self.config.seed, 2, epoch).permutation(len(self.texts.scan))
         rates = self.rates(epoch, order)
         row_sums = np.cumsum(self.sizes[order])
@@ -176,8 +176,8 @@ class ClassifierTraining:
         for first, last in zip(blocks[:-1].tolist(), blocks[1:].tolist(), strict=True):
             found, watched = block(order[first:last], rates[first:last], key)
             total, count = total + found, count + watched
-            if told is not None:
-                told(epoch * len(order) + last, total / max(count, 1))
+            if report is not None:
+                report(epoch * len(order) + last, total / max(count, 1))
         return total / max(count, 1)
 
     def rates(self, epoch: int, order: NDArray[np.int64]) -> Floats:
@@ -262,10 +262,10 @@ class _Together:
 def train_classifier(
     texts: LabelledTexts,
     config: ClassifierConfig,
-    told: Told | None = None,
+    report: Report | None = None,
     vectors: Mapping[str, Floats] | None = None,
 ) -> tuple[Classifier, float]:
     """The classifier, and the mean loss of the last epoch."""
     training = ClassifierTraining(texts, config, vectors)
-    loss = training.run(told)
+    loss = training.run(report)
     return training.classifier(), loss

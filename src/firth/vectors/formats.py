@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 
 from firth.core.errors import FirthError, nearest
-from firth.core.limits import foreign_errors
+from firth.core.files import foreign_errors
 from firth.vectors.binary_formats import (
     is_arrays,
     read_fasttext,

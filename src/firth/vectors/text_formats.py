@@ -155,7 +155,7 @@ def _write_rows(vectors: WordVectors, handle: BinaryIO, separator: str, with_wor
 
 
 def metadata_path(path: Path) -> Path:
-    """The file of the words beside a projector's file of numbers: vectors.tsv -> metadata.tsv, any
+    """The file of the words next to a projector's file of numbers: vectors.tsv -> metadata.tsv, any
     other x.tsv -> x_metadata.tsv."""
     if path.stem in ("vectors", "tensors"):
         return path.with_name("metadata.tsv")
@@ -165,7 +165,7 @@ def metadata_path(path: Path) -> Path:
 def read_projector(path: Path) -> WordVectors:
     labels = metadata_path(path)
     if not labels.is_file():
-        raise FirthError(f"{labels}: missing; the projector's {path.name} needs its words beside it")
+        raise FirthError(f"{labels}: missing; the projector's {path.name} needs its words in the same folder")
     words = [line.split("\t")[0] for _, line in _numbered(labels)]
     lines = [(number, line) for number, line in _numbered(path) if line]
     if len(words) == len(lines) + 1 and "\t" in next(_numbered(labels))[1]:

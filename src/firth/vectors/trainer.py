@@ -38,8 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, Interrupted
-from firth.core.records import CorpusRecord
-from firth.core.run import Run, RunRecord, versions
+from firth.core.run import CorpusRecord, Run, RunRecord, versions
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
 from firth.training.checkpoints import list_checkpoints, prune, read_state, write_checkpoint

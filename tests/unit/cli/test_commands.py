@@ -191,7 +191,7 @@ def test_ctrl_c_is_not_success(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     def stop(*given: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(firth, "recipes", stop)
+    monkeypatch.setattr("firth.api.training.recipes", stop)
     with pytest.raises(SystemExit) as stopped:
         main(["recipes"])
     assert stopped.value.code == 130

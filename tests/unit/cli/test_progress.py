@@ -2,7 +2,7 @@
 
 import pytest
 
-from firth.cli.progress import Remaining
+from firth.cli.describe import Remaining
 
 
 def test_what_came_before_the_first_event_does_not_count() -> None:

@@ -8,19 +8,21 @@ import pytest
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
-from firth.core.records import (
+from firth.core.run import (
     CellSettings,
     CorpusRecord,
     ExportRecord,
     LayerMix,
     OutputCheck,
+    Run,
+    RunRecord,
     ScoreInterval,
     SharePoint,
     TaskRecord,
     TaskResult,
     TranslationCheck,
+    versions,
 )
-from firth.core.run import Run, RunRecord, versions
 
 RECORD = RunRecord(
     kind="pretrain",

@@ -7,8 +7,16 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from firth.core.errors import FirthError
-from firth.models.counts.model import CHINESE_WORDS_WEIGHT, VOCABULARY, WORDS_WEIGHT, CountsModel
-from firth.models.counts.ngrams import character_ngrams, chunk_ngrams, cut_text, word_ngrams
+from firth.models.counts.model import (
+    CHINESE_WORDS_WEIGHT,
+    VOCABULARY,
+    WORDS_WEIGHT,
+    CountsModel,
+    character_ngrams,
+    chunk_ngrams,
+    cut_text,
+    word_ngrams,
+)
 from firth.tokenizers.words import has_han
 
 TEXTS = [

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from firth.models.shared.configs import EncoderConfig
-from firth.nn.attention import SelfAttention, attend_with_bias
+from firth.nn.attention import SelfAttention, attend, attend_with_bias
 from firth.nn.blocks import Block
 
 
@@ -87,9 +87,23 @@ def test_a_bias_that_learns() -> None:
     table = torch.randn(1, 3, 5, 5, generator=generator, requires_grad=True)
     weights = torch.randn(2, 3, 5, 4, generator=generator)
     found = []
-    for attend in (attend_with_bias, torch.nn.functional.scaled_dot_product_attention):
+    for way in (attend_with_bias, torch.nn.functional.scaled_dot_product_attention):
         bias = table.masked_fill(~torch.ones(5, 5, dtype=torch.bool).tril(), float("-inf"))
-        out = attend(*parts, bias)
+        out = way(*parts, bias)
         found.append((out, *torch.autograd.grad((out * weights).sum(), [*parts, table])))
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_half_precision_by_products() -> None:
+    """While it learns, bfloat16 on a CPU takes another way; outputs and gradients are those of single precision."""
+    torch.manual_seed(0)
+    given = [torch.randn(2, 3, 5, 8) for _ in range(3)]
+    found: list[list[torch.Tensor]] = []
+    for kind in (torch.float32, torch.bfloat16):
+        parts = [part.clone().to(kind).requires_grad_() for part in given]
+        mixed = attend(parts[0], parts[1], parts[2])
+        mixed.float().square().sum().backward()
+        found.append([mixed.float(), *(part.grad.float() for part in parts if part.grad is not None)])
+    for exact, half in zip(*found, strict=True):
+        torch.testing.assert_close(half, exact, atol=0.08, rtol=0.05)

@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-from firth.core.records import CellSettings, CorpusRecord, TaskRecord, TaskResult
-from firth.core.run import Run, RunRecord
+from firth.core.run import CellSettings, CorpusRecord, Run, RunRecord, TaskRecord, TaskResult
 from firth.serve.models import run_summary
 
 RECORD = RunRecord(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from firth.core.types import TextReader
-from firth.models.shared.loading import load_model
+from firth.models.shared.model import load_model
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import build_data
 from firth.tasks.finetune import train_model

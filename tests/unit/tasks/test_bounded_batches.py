@@ -9,7 +9,7 @@ import torch
 from conftest import Train  # type: ignore[attr-defined]
 from firth.core.types import TextReader
 from firth.data.labelled import Answer, AnswerExample, TagExample, TextExample
-from firth.models.shared.loading import load_model
+from firth.models.shared.model import load_model
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
 from firth.tasks.training import Finetuning, predict_items

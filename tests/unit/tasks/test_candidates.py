@@ -10,19 +10,17 @@ import pytest
 
 import firth
 from firth.core.errors import FirthError
-from firth.core.records import CandidateResult, TaskResult
-from firth.core.run import Run
+from firth.core.run import CandidateResult, Run, TaskResult
 from firth.models.shared.model import Model
 from firth.tasks import candidates as candidates_file
-from firth.tasks.calibration import rescaled
 from firth.tasks.candidates import fit_best
 from firth.tasks.config import TaskConfig
-from firth.tasks.counts import CountsTask, fit_counts
+from firth.tasks.counts import CountsTask, fit_counts, fit_frozen, head_model, text_features
 from firth.tasks.data import build_data
 from firth.tasks.finetune import default_settings, train_model
-from firth.tasks.frozen import fit_frozen, head_model, text_features
 from firth.tasks.linear import softmax, stratified_folds
 from firth.tasks.model import TaskModel
+from firth.tasks.scores import rescaled
 from task_text import files, pairs, texts, write, write_vectors
 
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import firth
-from firth.tasks.calibration import calibration_error, error_of, fit_factor, log_probs, normalised, rescaled
 from firth.tasks.config import TaskConfig
 from firth.tasks.contrastive import class_batches, pair_loss, train_contrastive
+from firth.tasks.counts import frozen_config
 from firth.tasks.data import build_data
-from firth.tasks.frozen import frozen_config
+from firth.tasks.scores import calibration_error, error_of, fit_factor, log_probs, normalised, rescaled
 from task_text import texts
 
 

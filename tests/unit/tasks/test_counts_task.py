@@ -11,8 +11,14 @@ from sklearn.linear_model import LogisticRegression
 import firth
 from firth.core.errors import FirthError
 from firth.core.run import Run
-from firth.models.counts.model import CHINESE_WORDS_WEIGHT, WORDS_WEIGHT, CountsModel
-from firth.models.counts.ngrams import character_ngrams, cut_text, word_ngrams
+from firth.models.counts.model import (
+    CHINESE_WORDS_WEIGHT,
+    WORDS_WEIGHT,
+    CountsModel,
+    character_ngrams,
+    cut_text,
+    word_ngrams,
+)
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import CountsTask
 from firth.tasks.predict import load_task

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from firth.data.sentences import SentenceExample
-from firth.search.exact import best_rows, blocks_of
-from firth.search.words import Bm25, terms
+from firth.retrieval.exact import best_rows, blocks_of
+from firth.retrieval.words import Bm25, terms
 from firth.tasks.embed.losses import cosent_loss, cosine_loss, over_widths, ranking_loss, softmax_loss
 from firth.tasks.embed.negatives import mine_negatives
 from firth.tasks.embed.scoring import spearman

@@ -83,8 +83,7 @@ def test_a_base_is_read_no_oftener_than_needed(
         loaded.append(base)
         return load(base, *more)
 
-    for room in ("run", "cells"):
-        monkeypatch.setattr(f"firth.tasks.{room}.load_base", noted)
+    monkeypatch.setattr("firth.tasks.run.load_base", noted)
     for number, tune in enumerate((False, True)):
         firth.finetune(
             "classify",

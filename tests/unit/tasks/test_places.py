@@ -11,7 +11,7 @@ import firth
 from firth.core.errors import FirthError
 from firth.core.run import Run
 from firth.core.types import Inputs, TextReader
-from firth.models.shared.loading import load_model
+from firth.models.shared.model import load_model
 from firth.models.shared.static import read_with_vectors
 from firth.tasks.batches import collate, frame_row
 from firth.tasks.classify import Classify

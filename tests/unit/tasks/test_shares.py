@@ -10,7 +10,7 @@ import firth
 from firth.core.errors import FirthError
 from firth.core.run import Run
 from firth.data.labelled import TextExample
-from firth.models.shared.loading import load_model
+from firth.models.shared.model import load_model
 from firth.reports.page import line_chart
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import build_data, check_shares, nested_order, strata, take_share

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firth.tokenizers import scripts
+from firth.tokenizers import words as scripts
 from firth.tokenizers.word_tokens import WordTokens
 from firth.tokenizers.words import has_han, is_chinese, lacks_spaces, split_sentences, split_words
 from language_text import TEXTS, natural

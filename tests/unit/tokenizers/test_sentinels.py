@@ -4,8 +4,7 @@ import pytest
 
 from firth.core.errors import FirthError
 from firth.core.registry import TokensConfig
-from firth.tokenizers.pieces import Pieces, sentinel_ids, with_sentinels
-from firth.tokenizers.sentinels import merged, spans_of
+from firth.tokenizers.pieces import Pieces, merged, sentinel_ids, spans_of, with_sentinels
 from firth.tokenizers.vocabulary import train_pieces
 
 TEXT = ["The old doctor found a clock near the river.", "老师看见了一本书。"] * 20

@@ -18,8 +18,7 @@ from pathlib import Path
 from firth.core.config import parse_duration, show_duration
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import disk_errors, fingerprint, read_json, write_json
-from firth.core.records import TaskResult, TestResult
-from firth.core.run import Run, lock_folder, versions
+from firth.core.run import Run, TaskResult, TestResult, lock_folder, versions
 from firth.core.types import Progress
 from firth.evaluation.compare.bases import Base, Corpora, base_inputs, find_base, is_finished, pretrain_base
 from firth.evaluation.compare.ranking import PRETRAIN_SHARE, Outcome, Row, Shares, share_budget, write_compare_report
@@ -35,9 +34,8 @@ from firth.evaluation.compare.tasks import (
     read_labels,
 )
 from firth.evaluation.floors import floor_rows
-from firth.tasks.cells import PREDICTIONS
 from firth.tasks.finetune import MADE, SCRATCH, load_base
-from firth.tasks.run import Source
+from firth.tasks.run import PREDICTIONS, Source
 
 Stage = Callable[[str], AbstractContextManager[Progress | None]]
 SMALL = ("word2vec", "fasttext", "elmo-tiny", "modernbert-1m", SCRATCH)

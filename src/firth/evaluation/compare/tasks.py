@@ -17,21 +17,19 @@ import torch
 from firth.core.batching import generator
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
-from firth.core.records import MadeFrom, TaskResult, TestResult
 from firth.core.registry import TrainingConfig
-from firth.core.run import RECORD, Run
+from firth.core.run import RECORD, MadeFrom, Run, TaskResult, TestResult
 from firth.core.types import Progress
 from firth.data.readers import ReadingConfig
 from firth.evaluation.compare.ranking import fit_length
 from firth.models.shared.model import Model
-from firth.tasks.cells import HISTORY, PREDICTIONS, RESULT, TaskContext, train_cell
-from firth.tasks.cells import Cell as Training
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, build_data, check_shares, nested_order, read_examples, read_task, strata
 from firth.tasks.finetune import default_settings, load_base, usual_candidates
 from firth.tasks.model import TaskModel, build_model
-from firth.tasks.run import Source, finish_run, task_record
+from firth.tasks.run import HISTORY, PREDICTIONS, RESULT, Source, TaskContext, finish_run, task_record, train_cell
+from firth.tasks.run import Cell as Training
 from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
 

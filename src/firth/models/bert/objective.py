@@ -17,9 +17,8 @@ from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.models.bert.config import MaskedTokensConfig
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, PairHead, TokenHead
-from firth.models.shared.next_sentence import PairRows, build_pairs
 from firth.models.shared.pretraining import EncoderPretraining
-from firth.models.shared.rows import Specials, Turns, build_rows, guessing_losses, hide_tokens
+from firth.models.shared.rows import PairRows, Specials, Turns, build_pairs, build_rows, guessing_losses, hide_tokens
 from firth.nn.softmax import cross_entropy_sum
 
 

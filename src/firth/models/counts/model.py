@@ -1,4 +1,4 @@
-"""TF-IDF of words and of characters as a representation: a sparse row a text, and how two rows are compared.
+"""TF-IDF of words and of characters as a representation: one sparse row per text, and how two rows are compared.
 
 Words and characters are two blocks. In each a row is (1 + ln tf) · idf with idf = ln((1 + n) / (1 + df)) + 1, of length 1
 (scikit-learn's TfidfVectorizer with sublinear_tf); then words weigh 0.7 of what characters do, and 0.4 in a text with Chinese
@@ -10,6 +10,7 @@ N texts, F n-grams.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,56 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
-from firth.models.counts.ngrams import chunk_ngrams, cut_text, word_ngrams
 from firth.models.shared.model import Model
-from firth.tokenizers.words import has_han
+from firth.tokenizers.words import has_han, split_words
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
+
+
+SPACED = (2, 5)  # characters in an n-gram, from and to
+CHINESE = (1, 2)
+
+
+def cut_text(text: str) -> tuple[list[str], list[str]]:
+    """The words in lower case, and the chunks inside of which n-grams of characters are taken."""
+    text = text.lower()
+    words = [text[start:end] for start, end in split_words(text)]
+    if text.isascii() or not has_han(text):
+        return words, words
+    return words, [" ".join(text.split())]
+
+
+def word_ngrams(words: Sequence[str]) -> list[str]:
+    """Every word, and every two that stand together unless both are Chinese: characters say those better."""
+    pairs = [f"{first} {second}" for first, second in pairwise(words)]
+    return [*words, *(pair for pair in pairs if pair.isascii() or not _both_han(pair))]
+
+
+def _both_han(pair: str) -> bool:
+    return all(map(has_han, pair.split(" ", 1)))
+
+
+def chunk_ngrams(chunk: str) -> list[str]:
+    """The n-grams of characters of a word with a space on either side, or of a text with Chinese in it. A word that is
+    shorter than an n-gram counts once, whole."""
+    if has_han(chunk):
+        shortest, longest, text = *CHINESE, chunk
+    else:
+        shortest, longest, text = *SPACED, f" {chunk} "
+    found = []
+    for size in range(shortest, longest + 1):
+        if len(text) <= size:
+            found.append(text)
+            break
+        found += [text[start : start + size] for start in range(len(text) - size + 1)]
+    return found
+
+
+def character_ngrams(text: str) -> list[str]:
+    """Those of all chunks of a text."""
+    return [ngram for chunk in cut_text(text)[1] for ngram in chunk_ngrams(chunk)]
+
 
 VOCABULARY = "ngrams.json"
 _MAX_NGRAMS = 200_000  # of a block; the rarest go

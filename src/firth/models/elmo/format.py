@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.files import disk_errors, read_json, sync_folder, write_json
-from firth.core.limits import foreign_errors
+from firth.core.files import disk_errors, foreign_errors, read_json, sync_folder, write_json
 from firth.models.elmo.config import ElmoConfig
 from firth.models.shared.published import Weights
 
@@ -34,7 +33,7 @@ def require_h5py() -> ModuleType:
 
 
 def find_pair(path: Path) -> tuple[Path, Path] | None:
-    """(options, weights) if the path is a folder with both, or one file of the two beside the other; else None.
+    """(options, weights) if the path is a folder with both, or one of the two files, the other in the same folder; else None.
 
     Published pairs carry a prefix or other names: one file of each kind in a folder is a pair, too.
     """

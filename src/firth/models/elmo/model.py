@@ -202,7 +202,7 @@ class ElmoModel(Model):
         return layers
 
     def reader(self) -> TextReader:
-        """The model for a task. A text is read as one sentence between its borders, since a task wants a row a text."""
+        """The model for a task. A text is read as one sentence between its borders, since a task needs one row per text."""
         size = self.config.max_chars
         marks = np.concatenate((np.full((1, size), CHARACTER_PADDING + 1), border_ids(size)))
         module = ElmoWords(self.model, marks)

@@ -25,18 +25,23 @@ from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.models.ernie.config import KnowledgeMaskingConfig
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, Pooler, TokenHead
-from firth.models.shared.next_sentence import PairRows, cut_chunk, draw_pair, elsewhere, gather, trim
 from firth.models.shared.pretraining import EncoderPretraining
 from firth.models.shared.rows import (
     HiddenRows,
+    PairRows,
     Rows,
     RowWriter,
     Specials,
     Turns,
     build_rows,
+    cut_chunk,
+    draw_pair,
+    elsewhere,
     fill_rows,
+    gather,
     guessing_losses,
     hide_tokens,
+    trim,
 )
 from firth.tokenizers.pieces import Pieces
 

@@ -1,4 +1,4 @@
-"""Training fastText's classifier: told about on the way, stopped on request; and the search for its settings in a budget."""
+"""Training fastText's classifier: with progress, stopped on request; and the search for its settings in a budget."""
 
 import threading
 import time

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from firth.core.errors import FirthError
-from firth.core.files import save_tensors, write_json
-from firth.core.limits import foreign_errors
+from firth.core.files import foreign_errors, save_tensors, write_json
 from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.network import Decoder
 from firth.models.shared.published import ACTIVATIONS, Published, Weights, activation_name, read_config, require_fit

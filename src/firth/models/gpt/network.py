@@ -1,6 +1,6 @@
 """The GPT-shaped decoder: ids to layers, each token seeing itself and those before it (Radford et al. 2019).
 
-Rows may be packed: several short documents in one row, told apart by ``doc_ids`` (0 is padding at the
+Rows may be packed: several short documents in one row, distinguished by ``doc_ids`` (0 is padding at the
 end, equal numbers see each other), each with positions of its own.
 
 B batch, T tokens, N rows of decoding, D hidden size, L layers, V vocabulary.

@@ -19,7 +19,7 @@ class EncoderConfig(Config):
     ffn_dim: Width = 3072
     max_positions: Positions = 512
     num_segments: Annotated[int, Field(ge=0, le=1 << 16)] = (
-        2  # 0: texts of a pair are told apart by their special tokens alone
+        2  # 0: texts of a pair are distinguished by their special tokens alone
     )
     num_tasks: Annotated[int, Field(ge=0, le=1 << 16)] = (
         0  # above 0: a vector for each training task is added to the tokens
@@ -33,7 +33,7 @@ class EncoderConfig(Config):
     first_norm: bool = True  # false, with norm_first: the first block reads the embeddings as they are, normed already
     positions: Literal["learned", "rotary", "relative", "learned_relative", "disentangled", "none"] = "learned"
     rotary_base: Annotated[float, Field(gt=1)] = 10000.0
-    position_buckets: Positive = 256  # of disentangled positions: how many distances to either side are told apart
+    position_buckets: Positive = 256  # of disentangled positions: how many distances to either side are distinguished
     window: Positive | None = None  # how far local layers look to either side; none: all layers look everywhere
     global_every: Positive = 1  # with a window: of so many layers the first looks everywhere
     local_rotary_base: Annotated[float, Field(gt=1)] = 10000.0  # of local layers

@@ -24,8 +24,7 @@ from torch import nn
 from firth.core.batching import generator
 from firth.core.config import parse_duration
 from firth.core.errors import FirthError, Interrupted
-from firth.core.records import EmbeddingsRecord
-from firth.core.run import Run
+from firth.core.run import EmbeddingsRecord, Run
 from firth.core.types import Progress
 from firth.corpus.format import Corpus, Split
 from firth.models.shared.pretraining import Pretraining
@@ -201,8 +200,6 @@ def fill_table(table: nn.Embedding, names: Sequence[str], vectors: WordVectors) 
 def check_start(trainable: Pretraining) -> None:
     """Refuses a start that cannot be, before anything is written."""
     config = trainable.config.training
-    if config.embeddings == NONE:
-        return
     if trainable.reads_pairs:
         raise FirthError(f"embeddings={config.embeddings}: this recipe learns from pairs; write embeddings=none")
     tables = token_tables(trainable.model)
@@ -219,8 +216,6 @@ def check_start(trainable: Pretraining) -> None:
 def start_table(run: Run, trainable: Pretraining, loop: Loop) -> None:
     """Before the first step: the vectors that the settings ask for become the token tables, on every rank the same."""
     config = trainable.config.training
-    if config.embeddings == NONE:
-        return
     tables, begun = token_tables(trainable.model), time.perf_counter()
     if loop.ranks.first:
         dim = trainable.vectors_dim if isinstance(trainable, TakesVectors) else tables[0].embedding_dim

@@ -1,6 +1,6 @@
 """The BERT-shaped encoder: ids to layers (Devlin et al. 2018).
 
-Rows may be packed: several short sequences in one row, told apart by ``doc_ids`` (0 is padding,
+Rows may be packed: several short sequences in one row, distinguished by ``doc_ids`` (0 is padding,
 equal numbers see each other), each with positions of its own.
 
 B batch, T tokens, P picked tokens, N tokens of sequences end to end, D hidden size, L layers.
@@ -22,7 +22,7 @@ from firth.nn.layers import TokenNetwork, build_norm, dropout
 _FILLED = 0.9  # rows with less in them than this share are read without their padding
 _LEARNED = ("learned", "learned_relative")
 View = tuple[torch.Tensor | None, Angles | None]
-"""What a block is told of the places of tokens: the mask or bias [B, 1 or H, T, T], and how queries and keys are turned."""
+"""What a block knows of the places of tokens: the mask or bias [B, 1 or H, T, T], and how queries and keys are turned."""
 
 
 class Embeddings(nn.Module):
@@ -120,7 +120,7 @@ class Encoder(TokenNetwork):
         return torch.arange(inputs.ids.shape[1], device=inputs.ids.device).expand_as(inputs.ids)
 
     def _prepare(self, inputs: Inputs) -> tuple[torch.Tensor, list[View]]:
-        """Positions, and what every layer is told of them."""
+        """Positions, and what every layer knows of them."""
         positions_BT, mask = self._positions(inputs), self._mask(inputs)
         if self.relative is not None:
             bias = self.relative(positions_BT, positions_BT)

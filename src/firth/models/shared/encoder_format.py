@@ -13,8 +13,7 @@ from pathlib import Path
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.files import load_tensors, save_tensors, write_json
-from firth.core.limits import foreign_errors
+from firth.core.files import foreign_errors, load_tensors, save_tensors, write_json
 from firth.core.registry import spec_of_model_type, specs
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder

@@ -251,7 +251,7 @@ class MaskedModel(Model):
             return score_masked(ids, words, self.pieces.mask_id, self._judge, method == MASKED_WORD)
 
     def _judge(self, ids_BT: torch.Tensor, places_B: torch.Tensor, labels_B: torch.Tensor) -> torch.Tensor:
-        """log p of a token a row, [B]."""
+        """log p of one token per row, [B]."""
         return label_log_probs(self._guess(places_B[:, None], ids_BT)[:, 0], labels_B)
 
     def score_ids(self, ids: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.float64]:

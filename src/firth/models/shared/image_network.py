@@ -26,6 +26,7 @@ class ImageNetwork(nn.Module):
     dim: int  # the width of the last layer
     num_layers: int  # above the patches
     has_class_token: bool = False
+    shows_attention: bool = False  # whether every patch may look at every other, as ``attention`` says
 
     def layers(self, pixels_BCHW: torch.Tensor, masked: Masked | None = None) -> list[torch.Tensor]:
         """Every layer, patches row by row; the first is that of the patches, the last is normed."""
@@ -37,6 +38,10 @@ class ImageNetwork(nn.Module):
 
     def summary(self, pixels_BCHW: torch.Tensor) -> torch.Tensor:
         """One vector per image from the last layer, [B, D]."""
+        raise NotImplementedError
+
+    def attention(self, pixels_BCHW: torch.Tensor) -> torch.Tensor:
+        """Attention weights of every layer and head, [L, B, heads, T, T]."""
         raise NotImplementedError
 
     def start(self, generator: torch.Generator) -> None:

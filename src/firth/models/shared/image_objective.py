@@ -23,6 +23,7 @@ from firth.corpus.augment import Floats, as_shares, augment, mix, normalize, par
 from firth.corpus.format import Corpus
 from firth.corpus.images import ImageCorpus, ImageRows, ImagesInfo, ImageSplit
 from firth.models.shared.image_configs import ImageClassesConfig, ImageObjectiveConfig, MaskedPatchesConfig
+from firth.models.shared.image_format import Heads
 from firth.models.shared.image_network import ImageNetwork, Masked
 from firth.models.shared.pretraining import Pretraining
 from firth.models.shared.published import Weights
@@ -150,9 +151,6 @@ class MaskedPatches(ImageObjective):
         wanted = cut_patches(pixels, self.stride)
         wanted = wanted.gather(1, picks_BP[:, :, None].expand(-1, -1, wanted.shape[-1]))
         return Losses({"masked_patches": functional.l1_loss(found, wanted, reduction="sum")})
-
-
-Heads = dict[str, Weights]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.limits import require_memory
+from firth.core.files import require_memory
 from firth.core.registry import find_spec
 from firth.core.types import Batch, Losses, Objective, SizedRows
 from firth.corpus.format import Corpus, require_same_tokens

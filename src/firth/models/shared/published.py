@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.files import load_tensors, read_json
-from firth.core.limits import require_memory
+from firth.core.files import load_tensors, read_json, require_memory
 
 Weights = dict[str, torch.Tensor]
 Names = Mapping[str, str | list[str]]

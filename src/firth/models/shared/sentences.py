@@ -93,7 +93,7 @@ class SentenceModules:
         return found
 
     def save(self, folder: Path, dim: int) -> None:
-        """The files that sentence-transformers reads beside those of a network whose tokens have ``dim`` dimensions."""
+        """The files that sentence-transformers reads besides those of a network whose tokens have ``dim`` dimensions."""
         config = self.config
         rows = (
             [(config.network, "StaticEmbedding")]
@@ -118,10 +118,6 @@ class SentenceModules:
         )
         said = {"prompts": config.prompts, "default_prompt_name": config.default_prompt}
         write_json(folder / PROMPTS, {"__version__": {}, **said, "similarity_fn_name": config.similarity})
-
-
-def is_sentence_folder(folder: Path) -> bool:
-    return (folder / MODULES).is_file()
 
 
 def _kind_of(part: nn.Module) -> str:

@@ -21,15 +21,16 @@ from firth.core.files import load_tensors, read_json, save_tensors, write_json
 from firth.core.types import Inputs, Layers, TextReader
 from firth.models.shared.model import Model, TextLayers, require_layer, require_pool, require_room
 from firth.models.shared.sentences import (
+    MODULES,
     SentenceConfig,
     SentenceEncoder,
     SentenceModules,
-    is_sentence_folder,
     read_sentence_modules,
 )
 from firth.nn.layers import TokenNetwork
 from firth.nn.sentences import Normalize
 from firth.tokenizers.pieces import Pieces
+from firth.vectors.word_vectors import WordVectors
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 _NO_LIMIT = 1_000_000
@@ -129,6 +130,19 @@ class TokenTableModel(Model):
             tokenize_all=self.token_ids,
         )
 
+    def word_vectors(self) -> WordVectors:
+        """The rows of tokens that are whole words, as word vectors."""
+        marked = self.pieces.kind != "wordpiece"  # there a token that begins a word has a mark, else one that goes on
+        names = [(number, self.pieces.token(number)) for number in range(len(self.network.tokens.weight))]
+        rows = {
+            token.lstrip("▁Ġ") if marked else token: number
+            for number, token in names
+            if token and number not in self.pieces.special_ids and (token[0] in "▁Ġ" if marked else token[:2] != "##")
+        }
+        words = [word for word in rows if word]
+        table_VD = self.network.tokens.weight.detach().numpy()[[rows[word] for word in words]]
+        return WordVectors(words, table_VD)
+
     def save(self, folder: Path, more: Mapping[str, object] | None = None) -> None:
         """The files of model2vec and sentence-transformers; ``more`` goes into config.json."""
         save_tensors(folder / WEIGHTS, {"embeddings": self.network.tokens.weight})
@@ -153,7 +167,7 @@ class TokenTableModel(Model):
 
 def is_token_table(path: Path) -> bool:
     """Whether a folder begins with StaticEmbedding, without a config.json that says so."""
-    return is_sentence_folder(path) and read_sentence_modules(path).config.static
+    return (path / MODULES).is_file() and read_sentence_modules(path).config.static
 
 
 def load_token_table(folder: Path) -> TokenTableModel:
@@ -175,7 +189,7 @@ def load_token_table(folder: Path) -> TokenTableModel:
         table_VD = table_VD * weights.float()[:, None]
     pieces = Pieces.load(folder)
     require_room(pieces.vocab_size, len(table_VD), folder)
-    if is_sentence_folder(folder):
+    if (folder / MODULES).is_file():
         modules = read_sentence_modules(folder)
     else:
         parts = [Normalize()] if isinstance(data, dict) and data.get("normalize") else []

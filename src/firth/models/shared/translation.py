@@ -118,12 +118,12 @@ def target_losses(
     scores_NV = functional.linear(hidden_ND, table_VD, bias_V).float()
     losses_N = functional.cross_entropy(scores_NV, labels_N, reduction="none")
     hits_N = scores_NV.argmax(-1) == labels_N
-    told = {"accuracy": (float(hits_N.sum()), float(len(labels_N)))}
+    measured = {"accuracy": (float(hits_N.sum()), float(len(labels_N)))}
     if text_N is not None:
         count = float(text_N.sum())
-        told["text_loss"] = float(losses_N.detach()[text_N].sum()), count
-        told["text_accuracy"] = float(hits_N[text_N].sum()), count
-    return Losses({name: losses_N.sum()}, told)
+        measured["text_loss"] = float(losses_N.detach()[text_N].sum()), count
+        measured["text_accuracy"] = float(hits_N[text_N].sum()), count
+    return Losses({name: losses_N.sum()}, measured)
 
 
 _SCORED = 2000  # held-out sentences that are translated at the end
@@ -140,7 +140,7 @@ def scaled(model: TranslatorConfig) -> dict[str, float]:
 
 def rate_factors(config: TranslatorConfig) -> dict[str, float]:
     """Adam moves every number alike, but T5 was made for steps in proportion to what a weight is (Adafactor): its tables
-    are as large as the root of the width beside its matrices. (Its queries are small, which is why ours are not:
+    are as large as the root of the width compared with its matrices. (Its queries are small, which is why ours are not:
     ``t5/format.py`` makes them so.) And a bias says nothing before it is some units large,
     which takes a short training too long: until then no token knows its neighbours, and nothing else is learned."""
     if not isinstance(config, EncoderDecoderConfig) or not config.by_width:

@@ -125,7 +125,7 @@ class Translator(Model, ABC):
     ) -> list[list[Translated]]:
         """The ``nbest`` best translations of each text, best first.
 
-        ``prefixes`` are how translations must begin, one a text; ``copy_unknown`` puts the source word
+        ``prefixes`` are how translations must begin, one per text; ``copy_unknown`` puts the source word
         that was most looked at in the place of an unknown token.
         """
         if settings:
@@ -133,7 +133,7 @@ class Translator(Model, ABC):
         texts = [texts] if isinstance(texts, str) else list(texts)
         if prefixes is not None and len(prefixes) != len(texts):
             raise FirthError(
-                f"{len(prefixes)} prefixes for {len(texts)} texts: give one a text, empty where there is none"
+                f"{len(prefixes)} prefixes for {len(texts)} texts: give one per text, empty where there is none"
             )
         beam = Beam.build({"width": beams, "num_best": nbest, "alpha": length_penalty}, "beam search")
         found: list[list[Translated]] = [[Translated("", 0.0, 0.0)] * nbest for _ in texts]
@@ -180,7 +180,7 @@ class Translator(Model, ABC):
 
 class SourceReader(TokenNetwork):
     """Shares the weights of the model, and owns those of the encoder alone: a task neither trains nor keeps the rest.
-    Positions and segments are told by the text alone."""
+    Positions and segments follow from the text alone."""
 
     def __init__(self, model: TranslationNetwork) -> None:
         super().__init__()

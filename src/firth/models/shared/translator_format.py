@@ -1,7 +1,7 @@
 """Directories of translators: a published one (Marian, T5) wherever the model is one, else Firth's own names.
 
 A model says with a ``TranslatorFormat`` how its published directory is written and read
-(``ModelSpec.translator_format``). The tokenizer's files lie beside the weights; where the target has a tokenizer of its
+(``ModelSpec.translator_format``). The tokenizer's files lie next to the weights; where the target has a tokenizer of its
 own it is in ``target/``.
 """
 
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firth.core.errors import FirthError
-from firth.core.files import load_tensors, read_json, save_tensors, write_json
-from firth.core.limits import foreign_errors
+from firth.core.files import foreign_errors, load_tensors, read_json, save_tensors, write_json
 from firth.core.registry import ModelSpec, spec_of_model_type, specs
 from firth.models.shared.configs import EncoderDecoderConfig, TranslatorConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder, TranslationNetwork

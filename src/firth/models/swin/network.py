@@ -39,6 +39,7 @@ class StageBlock:
 
 
 @cache
+@torch.inference_mode(False)  # kept for training, too
 def apart(rows: int, columns: int, window: int, shift: int) -> torch.Tensor:
     """[N, 1, M M, M M]: true between patches of a window that were no neighbours before the shift."""
     regions = shift_regions(rows, columns, window, shift)
@@ -144,7 +145,7 @@ class SwinNetwork(ImageNetwork):
         self.num_layers = sum(config.depths)
         self.embed = PatchEmbedding(config.patch_size, config.num_channels, config.embed_dim)
         self.embed_norm = nn.LayerNorm(config.embed_dim)
-        probs = torch.linspace(0, config.drop_path_prob, self.num_layers).tolist()
+        probs = [config.drop_path_prob * layer / max(1, self.num_layers - 1) for layer in range(self.num_layers)]
         firsts = [sum(config.depths[:number]) for number in range(len(config.depths))]
         self.stages = nn.ModuleList(
             Stage(config, number, probs[first : first + depth])
@@ -201,6 +202,7 @@ Order = tuple[int, int, int, int]
 
 
 @cache
+@torch.inference_mode(False)
 def orders(order: Order) -> tuple[torch.Tensor, torch.Tensor]:
     """Which patch stands where, and where each patch stands."""
     order_T = window_order(*order)
@@ -208,10 +210,16 @@ def orders(order: Order) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @cache
+@torch.inference_mode(False)
 def _step(now: Order, wanted: Order) -> tuple[torch.Tensor, torch.Tensor]:
     """From one order to another, and back."""
     (now_T, back_T), (wanted_T, home_T) = orders(now), orders(wanted)
     return back_T[wanted_T], home_T[now_T]
+
+
+def turn_order(now: Order, wanted: Order) -> torch.Tensor:
+    """[T]: which token of the present order stands where in the wanted one."""
+    return _step(now, wanted)[0]
 
 
 def _turn(hidden_BTD: torch.Tensor, now: Order, wanted: Order) -> torch.Tensor:

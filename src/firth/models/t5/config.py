@@ -29,7 +29,7 @@ def _t5(name: str, num_layers: int, hidden_dim: int, learning_rate: float, dropo
         num_layers=num_layers,
         num_decoder_layers=num_layers,
         hidden_dim=hidden_dim,
-        num_heads=max(4, hidden_dim // 64),  # all that a token knows of distances is a number a head
+        num_heads=max(4, hidden_dim // 64),  # all that a token knows of distances is one number per head
         ffn_dim=4 * hidden_dim,
         dropout_prob=dropout_prob,
         attention_dropout_prob=dropout_prob,

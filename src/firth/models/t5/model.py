@@ -18,8 +18,7 @@ from firth.decoding.steps import Beam, Rules
 from firth.models.shared.encoder_decoder import DecoderState, EncoderDecoder, EncoderDecoderStepper
 from firth.models.shared.model import Guess
 from firth.models.shared.translation_model import TranslationModel
-from firth.tokenizers.pieces import PATTERN, sentinel, sentinel_ids
-from firth.tokenizers.sentinels import spans_of
+from firth.tokenizers.pieces import PATTERN, sentinel, sentinel_ids, spans_of
 
 
 @dataclass

@@ -24,6 +24,7 @@ class VitNetwork(ImageNetwork):
         self.dim = self.embed_dim = config.hidden_dim
         self.num_layers = config.num_layers
         self.has_class_token = config.pool == "cls"
+        self.shows_attention = True
         edge = config.image_size // config.patch_size
         self.embed = PatchEmbedding(config.patch_size, config.num_channels, config.hidden_dim)
         self.class_token = nn.Parameter(torch.zeros(config.hidden_dim)) if self.has_class_token else None

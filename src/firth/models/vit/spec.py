@@ -34,7 +34,7 @@ SPEC = ModelSpec(
     network=VitConfig,
     objectives=(ImageClassesConfig, MaskedPatchesConfig),
     tokens=("images",),
-    model_types=("vit", "firth-vit"),
+    model_types=("vit", "firth-vit", "vit_mae"),
     is_transformer=True,
     reads_images=True,
 )

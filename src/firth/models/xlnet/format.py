@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.files import save_tensors, write_json
-from firth.core.limits import foreign_errors
+from firth.core.files import foreign_errors, save_tensors, write_json
 from firth.models.shared.published import ACTIVATIONS, Published, Weights, activation_name, read_config, require_fit
 from firth.models.xlnet.config import TwoStreamConfig
 from firth.models.xlnet.network import TwoStream

@@ -73,24 +73,24 @@ class RelativeAttention(nn.Module):
 
     def forward(
         self,
-        asking_BPD: torch.Tensor,
+        query_BPD: torch.Tensor,
         answers: tuple[torch.Tensor, ...],
         distances: Distances,
         seen: torch.Tensor | None,
         picks_BP: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """What the asking tokens gather from the keys that they may see ([B, P, J], true: may look).
+        """What the queries gather from the keys that they may see ([B, P, J], true: may look).
 
-        ``picks`` are the places of the asking tokens; without them all ask, in order. A token that may
+        ``picks`` are the places of the queries; without them every token is a query, in order. A token that may
         see nothing gathers zeros.
         """
-        weights = self.weights(asking_BPD, answers, distances, seen, picks_BP)
+        weights = self.weights(query_BPD, answers, distances, seen, picks_BP)
         weights = dropout(weights, self.dropout_prob, self.training)
         return self.out((weights @ answers[1]).transpose(1, 2).flatten(2))
 
     def weights(
         self,
-        asking_BPD: torch.Tensor,
+        query_BPD: torch.Tensor,
         answers: tuple[torch.Tensor, ...],
         distances: Distances,
         seen: torch.Tensor | None,
@@ -98,7 +98,7 @@ class RelativeAttention(nn.Module):
     ) -> torch.Tensor:
         """The attention itself, [B, H, P, J]: zeros where nothing may be seen."""
         key, _, by_distance = answers
-        query = self._heads(self.query(asking_BPD))
+        query = self._heads(self.query(query_BPD))
         num_keys = key.shape[2]
         scores = (query + self.content_bias) @ key.transpose(-1, -2)
         scores = scores + self._by_distance(query, by_distance, num_keys, picks_BP)
@@ -145,15 +145,15 @@ class TwoStreamBlock(nn.Module):
 
     def forward(
         self,
-        asking: torch.Tensor,
+        query: torch.Tensor,
         answers: tuple[torch.Tensor, ...],
         distances: Distances,
         seen: torch.Tensor | None,
         picks_BP: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        gathered = self.attention(asking, answers, distances, seen, picks_BP)
-        asking = self.attention_norm(asking + self._drop(gathered))
-        return self.ffn_norm(asking + self._drop(self.ffn(asking)))
+        gathered = self.attention(query, answers, distances, seen, picks_BP)
+        query = self.attention_norm(query + self._drop(gathered))
+        return self.ffn_norm(query + self._drop(self.ffn(query)))
 
     def _drop(self, hidden: torch.Tensor) -> torch.Tensor:
         return dropout(hidden, self.dropout_prob, self.training)
@@ -244,7 +244,7 @@ class TwoStream(TokenNetwork):
         of which a memory is made.
 
         ``seen[i, j]``: token i may look at token j. The content stream sees itself too, the query stream
-        never unless told to. All may look at the memory. Nobody reads the content that the last block
+        never by default. All may look at the memory. Nobody reads the content that the last block
         would make, so it is not made.
         """
         memory_len = 0 if memory_LBMD is None else memory_LBMD.shape[2]

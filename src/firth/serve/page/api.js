@@ -22,7 +22,7 @@ export const addressOf = (route) => new URL(route.replace(/^\//, ""), document.b
 
 function headers(body) {
   const found = {};
-  if (body !== undefined) found["Content-Type"] = "application/json";
+  if (body !== undefined) found["Content-Type"] = body instanceof Blob ? body.type : "application/json";
   const token = recall(TOKEN, "sessionStorage");
   if (token !== null) found.Authorization = `Bearer ${token}`;
   return found;
@@ -33,7 +33,7 @@ async function send(route, body, signal) {
     return await fetch(addressOf(route), {
       method: body === undefined ? "GET" : "POST",
       headers: headers(body),
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined || body instanceof Blob ? body : JSON.stringify(body),
       signal,
     });
   } catch (error) {
@@ -62,7 +62,7 @@ async function sentence(response) {
   return t("error.status", { status: response.status });
 }
 
-/** The raw response of a GET or, with a body, a POST. */
+/** The raw response of a GET or, with a body (plain data, or a file as it is), a POST. */
 export async function request(route, body, signal) {
   const response = await sendWithToken(route, body, signal);
   if (!response.ok) throw new ServerError(await sentence(response), response.status);

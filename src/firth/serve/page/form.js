@@ -1,5 +1,5 @@
 /** The inputs of a question. Fields are described as data:
- *  { name, kind: text | area | number | choice | check, label, value or example, more, when(model), ... }
+ *  { name, kind: text | area | number | choice | check | file, label, value or example, more, when(model), ... }
  *  `example` names an entry of examples.js, `more` puts a field among the folded settings. */
 
 import { freshId, make } from "./dom.js";
@@ -75,7 +75,7 @@ export class Form {
   /** Puts values in as if typed; names that the form does not have are passed over. */
   set(values) {
     for (const field of this.fields) {
-      if (values[field.name] === undefined) continue;
+      if (values[field.name] === undefined || field.kind === "file") continue;
       field.touched = true;
       if (field.kind === "check") field.input.checked = [true, "true"].includes(values[field.name]);
       else field.input.value = values[field.name];
@@ -94,6 +94,7 @@ const folded = (boxes) =>
 
 function valueOf({ kind, input, value }) {
   if (kind === "check") return input.checked;
+  if (kind === "file") return input.files[0] ?? null;
   if (kind !== "number") return input.value;
   return input.value.trim() === "" ? value : Number(input.value);
 }
@@ -104,6 +105,7 @@ const INPUTS = {
   area: (field, id) => make("textarea", { id, rows: field.rows ?? 3, value: field.value ?? "", spellcheck: "false" }),
   number: (field, id) =>
     make("input", { id, type: "number", value: field.value, min: field.min, max: field.max, step: field.step ?? 1 }),
+  file: (field, id) => make("input", { id, type: "file", accept: field.accept }),
   check: (field, id) => make("input", { id, type: "checkbox", checked: Boolean(field.value) }),
   choice: (field, id) =>
     make(

@@ -25,12 +25,18 @@ export const named = (values) =>
 
 const withLibrary = (model, lines) => `import firth\n\nmodel = firth.load(${python(model)})\n${lines}\n`;
 
+/** A file is sent as it is. */
+const sent = (body) =>
+  body instanceof Blob ? `open(${python(body.name)}, "rb").read()` : `json.dumps(${python(body)}).encode()`;
+
+const typeOf = (body) => (body instanceof Blob ? body.type : "application/json");
+
 function withHttp(route, body) {
-  const given = body === undefined ? "" : `, json.dumps(${python(body)}).encode()`;
+  const given = body === undefined ? "" : `, ${sent(body)}`;
   const headers = {};
   const lines = ["import json", ...(hasToken() ? ["import os"] : [])];
   lines.push("from urllib.request import Request, urlopen", "");
-  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (body !== undefined) headers["Content-Type"] = typeOf(body);
   lines.push(`request = Request(${python(addressOf(route))}${given}, headers=${python(headers)})`);
   // The token itself is never written out: what is copied gets pasted anywhere.
   if (hasToken()) lines.push(`request.add_header("Authorization", "Bearer " + os.environ["FIRTH_TOKEN"])`);
@@ -42,14 +48,18 @@ const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 function withCurl(route, body) {
   const parts = [`curl ${quoted(addressOf(route))}`];
   if (hasToken()) parts.push(`-H "Authorization: Bearer $FIRTH_TOKEN"`);
-  if (body !== undefined) parts.push("-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(body))}`);
+  if (body !== undefined) {
+    const data = body instanceof Blob ? `--data-binary ${quoted(`@${body.name}`)}` : `-d ${quoted(JSON.stringify(body))}`;
+    parts.push(`-H 'Content-Type: ${typeOf(body)}'`, data);
+  }
   return `${parts.join(" \\\n  ")}\n`;
 }
 
 /** Buttons that copy, and the code so that it can be read; `library` are lines that use `model`. */
 export function copyBar(route, body, library) {
+  const model = body instanceof Blob ? new URL(addressOf(route)).searchParams.get("model") : body?.model;
   const ways = [
-    ...(library ? [["Python", () => withLibrary(body.model, library)]] : []),
+    ...(library ? [["Python", () => withLibrary(model, library)]] : []),
     ["Python, HTTP", () => withHttp(route, body)],
     ["curl", () => withCurl(route, body)],
   ];

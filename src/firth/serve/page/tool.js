@@ -3,6 +3,7 @@
  *  A tool is described as data:
  *  { id, ability, route, title, lead, button, hint, fields,
  *    body(values, model), library(values, model), show(answer, values, tool), setup(tool) }
+ *  `route` may be a function of the model; `body` may give a file, which is sent as it is, or null where one is missing.
  *  `show` fills tool.output; what it returns stands below, for a further answer. */
 
 import { ask } from "./api.js";
@@ -61,15 +62,21 @@ export class Tool {
     this.asked?.abort(); // only the last question counts
     const asked = (this.asked = new AbortController());
     const values = this.form.values();
-    const body = { ...this.spec.body(values, this.model), model: this.model.name };
+    const given = this.spec.body(values, this.model);
+    if (given === null) {
+      this.output.replaceChildren(make("p", { class: "error", role: "alert", say: "form.noFile" }));
+      return;
+    }
+    const wanted = this.spec.route;
+    const [route, body] = this.#addressed(typeof wanted === "function" ? wanted(this.model) : wanted, given);
     this.#setBusy(true);
-    this.onanswer(this.spec.id, values);
+    this.onanswer(this.spec.id, given instanceof Blob ? {} : values);
     try {
-      const answer = await ask(this.spec.route, body, asked.signal);
+      const answer = await ask(route, body, asked.signal);
       this.answered = true;
       this.output.replaceChildren();
       const part = this.spec.show(answer, values, this);
-      this.output.append(copyBar(this.spec.route, body, this.spec.library?.(values, this.model)));
+      this.output.append(copyBar(route, body, this.spec.library?.(values, this.model)));
       if (part) this.output.append(part);
       this.#bringIntoView();
     } catch (error) {
@@ -88,16 +95,22 @@ export class Tool {
     const asked = new AbortController();
     following.set(into, asked);
     const signal = AbortSignal.any([asked.signal, this.asked.signal]);
-    const whole = { ...body, model: this.model.name };
+    const [address, whole] = this.#addressed(route, body);
     into.replaceChildren(make("p", { class: "note waiting", say: "page.waiting" }));
     try {
-      const answer = await ask(route, whole, signal);
+      const answer = await ask(address, whole, signal);
       into.replaceChildren();
       show(answer);
-      if (library !== null) into.append(copyBar(route, whole, library));
+      if (library !== null) into.append(copyBar(address, whole, library));
     } catch (error) {
       if (!signal.aborted) into.replaceChildren(errorNote(error));
     }
+  }
+
+  /** Which model is asked stands in the body, or beside a file in the address. */
+  #addressed(route, body) {
+    if (!(body instanceof Blob)) return [route, { ...body, model: this.model.name }];
+    return [`${route}?model=${encodeURIComponent(this.model.name)}`, body];
   }
 
   /** On a small screen the answer may appear below what is seen. */

@@ -11,8 +11,8 @@ import numpy as np
 
 from firth.core.batching import Floats
 from firth.data.sentences import SentenceExample
-from firth.search.exact import best_places, unit_rows
-from firth.search.words import Bm25
+from firth.retrieval.exact import best_places, unit_rows
+from firth.retrieval.words import Bm25
 from firth.tasks.embed.scoring import Encode
 
 _LOOKED_AT = 50  # candidates of each pair

@@ -6,7 +6,7 @@ import numpy as np
 
 from firth.core.batching import Floats
 from firth.data.sentences import ENTAILMENT, SentenceData
-from firth.search.exact import unit_rows
+from firth.retrieval.exact import unit_rows
 
 _MOST = 2000  # pairs whose texts are ranked among one another
 Encode = Callable[[Sequence[str]], Floats]

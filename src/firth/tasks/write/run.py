@@ -8,14 +8,13 @@ from pathlib import Path
 
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import read_json, write_json, write_text
-from firth.core.records import MadeFrom
 from firth.core.registry import RunConfig, TokensConfig
-from firth.core.run import Run, is_run
+from firth.core.run import MadeFrom, Run, is_run
 from firth.core.types import Progress
 from firth.corpus.prepare_pairs import PairFilters, prepare_pairs
 from firth.data.parallel import PairsReadingConfig
 from firth.models.pretrain import resume_run, start_run
-from firth.models.shared.loading import load_model
+from firth.models.shared.model import load_model
 from firth.tasks.config import WritingConfig
 from firth.tasks.data import Reading
 from firth.tasks.run import Source

@@ -35,8 +35,7 @@ from firth.models.ernie.objective import (
 )
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
-from firth.models.shared.next_sentence import PairRows
-from firth.models.shared.rows import Specials, Turns
+from firth.models.shared.rows import PairRows, Specials, Turns
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 

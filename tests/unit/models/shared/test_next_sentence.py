@@ -16,8 +16,7 @@ from firth.models.bert.config import MaskedTokensConfig
 from firth.models.bert.objective import MaskedTokens
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
-from firth.models.shared.next_sentence import FOLLOWS, OTHER, PairRows, build_pairs, trim
-from firth.models.shared.rows import Rows, Specials, Turns
+from firth.models.shared.rows import FOLLOWS, OTHER, PairRows, Rows, Specials, Turns, build_pairs, trim
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 VOCAB = 60_000

@@ -14,8 +14,7 @@ from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
 from firth.models.t5.config import CorruptedSpansConfig
 from firth.models.t5.objective import CorruptedSpans, choose_spans, corrupt, count_taken, cut, row_lens, text_len
-from firth.tokenizers.pieces import sentinel_ids, with_sentinels
-from firth.tokenizers.sentinels import merged, spans_of
+from firth.tokenizers.pieces import merged, sentinel_ids, spans_of, with_sentinels
 
 CONFIG = CorruptedSpansConfig()
 EOS, SENTINELS = 1, np.arange(999, 899, -1)

@@ -23,3 +23,24 @@ export function markKinds(text, spans, kinds) {
   }
   return [...parts, cut(at)];
 }
+
+/** Words of a question (`marks`, [start, end] each), the sentence that fits best (`best`) and, where there is one, the
+ *  `answer`: each character belongs to the last of these that holds it. */
+export function markWords(text, marks, best, answer = [0, 0]) {
+  const characters = Array.from(text);
+  const within = ([start, end], place) => start <= place && place < end;
+  const kindAt = (place) =>
+    within(answer, place) ? "said" : marks.some((mark) => within(mark, place)) ? "word" : "";
+  const parts = [];
+  let at = 0;
+  while (at < characters.length) {
+    const [kind, inside] = [kindAt(at), within(best, at)];
+    let end = at + 1;
+    while (end < characters.length && kindAt(end) === kind && within(best, end) === inside) end += 1;
+    const piece = characters.slice(at, end).join("");
+    const marked = kind === "" ? piece : make("mark", { class: kind }, piece);
+    parts.push(inside ? make("span", { class: "best" }, marked) : marked);
+    at = end;
+  }
+  return parts;
+}

@@ -6,10 +6,28 @@ import { classify } from "./classify.js";
 import { context } from "./context.js";
 import { fill } from "./fill.js";
 import { generate } from "./generate.js";
+import { image } from "./image.js";
 import { layers } from "./layers.js";
 import { runs } from "./runs.js";
+import { search } from "./search.js";
+import { similar } from "./similar.js";
 import { tag } from "./tag.js";
 import { translate } from "./translate.js";
 import { words } from "./words.js";
 
-export const TABS = [words, fill, context, attention, generate, translate, classify, tag, answer, layers, runs];
+export const TABS = [
+  words,
+  fill,
+  context,
+  similar,
+  search,
+  attention,
+  generate,
+  translate,
+  classify,
+  tag,
+  answer,
+  image,
+  layers,
+  runs,
+];

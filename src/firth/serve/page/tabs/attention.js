@@ -19,11 +19,11 @@ function wordsOf({ tokens, offsets, segments }, { text, second }) {
  *  that looks everywhere alike also seems so. */
 const full = (weights) => Math.max(4 / weights.length, ...weights.map((row) => Math.max(...row)));
 
-/** One button per head, one row per layer. */
-function overview(weights, onpick) {
+/** One button per head, one row per layer; `most` gives the weight of a head that gets the full colour. */
+export function overview(weights, onpick, most = full) {
   const paint = () => {
     for (const { canvas, layer, head } of heads) {
-      paintCells(canvas, weights[layer][head], 1, strength(full(weights[layer][head])));
+      paintCells(canvas, weights[layer][head], 1, strength(most(weights[layer][head])));
     }
   };
   const heads = weights.flatMap((ofLayer, layer) =>
@@ -36,8 +36,11 @@ function overview(weights, onpick) {
     }),
   );
   function pick(layer, head) {
-    for (const one of heads) one.button.setAttribute("aria-pressed", String(one.layer === layer && one.head === head));
+    mark(layer, head);
     onpick(layer, head);
+  }
+  function mark(layer, head) {
+    for (const one of heads) one.button.setAttribute("aria-pressed", String(one.layer === layer && one.head === head));
   }
   const recolour = () => (grid.isConnected ? paint() : document.removeEventListener("firth-theme", recolour));
   document.addEventListener("firth-theme", recolour);
@@ -54,7 +57,7 @@ function overview(weights, onpick) {
     ),
   );
   paint();
-  return { grid, pick };
+  return { grid, pick, mark };
 }
 
 function showAttention(answer, values, tool) {

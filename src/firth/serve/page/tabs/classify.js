@@ -7,7 +7,7 @@ import { python } from "../snippets.js";
 
 const body = ({ text, second }, model) => (model.pair ? { pairs: [{ text, second }] } : { texts: [text] });
 
-function showPrediction({ predictions: [found] }, values, tool) {
+export function showPrediction({ predictions: [found] }, values, tool) {
   if (found.probabilities === undefined) {
     const score = make("strong", {}, short(found.score));
     tool.output.append(make("p", { class: "statement" }, make("span", { say: "classify.score" }), " ", score));
@@ -45,5 +45,6 @@ export const classify = {
   lead: "classify.lead",
   task: true,
   tools: [go],
-  suits: ({ abilities, task }) => abilities.includes("predict") && ["classify", "score"].includes(task),
+  suits: ({ abilities, task, images }) =>
+    !images && abilities.includes("predict") && ["classify", "score"].includes(task),
 };

@@ -7,13 +7,13 @@ N texts, V terms.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.batching import Floats, Ints
-from firth.tokenizers.words import split_words
+from firth.tokenizers.words import is_han, split_words
 
 K1, B = 1.2, 0.75
 _ENDINGS = (("sses", "ss"), ("ies", "y"), ("ss", "ss"), ("us", "us"), ("is", "is"), ("s", ""))
@@ -30,10 +30,30 @@ def stem(word: str) -> str:
 
 
 def terms(text: str) -> list[str]:
-    """The words of a text as they are looked up."""
+    """The words of a text as they are looked up. A Chinese word of three characters and more also counts as its pairs of
+    characters, because segmentation depends on what stands around."""
     folded = text.casefold()
-    found = (folded[start:end] for start, end in split_words(folded))
-    return [stem(word) for word in found if any(char.isalnum() for char in word)]
+    found = []
+    for start, end in split_words(folded):
+        word = folded[start:end]
+        if any(char.isalnum() for char in word):
+            found.append(stem(word))
+            if len(word) > 2 and is_han(word[0]):
+                found += [word[place : place + 2] for place in range(len(word) - 1)]
+    return found
+
+
+def marked_words(text: str, asked: Collection[str]) -> list[tuple[int, int]]:
+    """Where terms of a question stand in a text, as (start, end)."""
+    found = []
+    for start, end in split_words(text):
+        word = text[start:end]
+        if stem(word.casefold()) in asked:
+            found.append((start, end))
+        elif len(word) > 2 and is_han(word[0]):
+            pairs = [place for place in range(start, end - 1) if text[place : place + 2] in asked]
+            found += [(place, place + 2) for place in pairs if place - 1 not in pairs]
+    return found
 
 
 def inverse_frequencies(num_texts: int, found_in: NDArray[np.integer]) -> Floats:

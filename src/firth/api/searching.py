@@ -1,0 +1,154 @@
+"""Search over one's own documents: ``index`` and ``search``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.api.using import AnyPath, as_paths, load, load_trained_task
+from firth.core.errors import FirthError
+
+if TYPE_CHECKING:
+    from firth.core.types import Progress
+    from firth.models.shared.model import Model
+    from firth.retrieval.build import Changes
+    from firth.retrieval.search import Hit, Mode, SearchIndex
+
+
+def index(
+    inputs: AnyPath | Sequence[AnyPath],
+    out: AnyPath,
+    *,
+    model: AnyPath | None = None,
+    delete: str | Sequence[str] = (),
+    column: str = "text",
+    id: str | None = None,
+    format: str = "auto",
+    layout: str = "auto",
+    encoding: str = "utf-8",
+    passage_size: int = 160,
+    overlap: int = 1,
+    exact_up_to: int | None = None,
+    progress: Progress | None = None,
+) -> Changes:
+    """Makes documents searchable: adds them to an index, or replaces those that have changed.
+
+    The same call goes on where it was stopped. Who searches meanwhile sees the index before or after a change.
+
+    Args:
+        inputs: Files, folders or globs of any format that ``firth.prepare`` reads; empty where documents are only deleted.
+        out: The folder of the index, new or not.
+        model: The model of the vectors, best a sentence model; without one the index finds words only.
+        delete: Documents to take out first, by their ids, or all of a file by its name.
+        column: The column or key that holds the text; the others are kept for filters.
+        id: The column that names a document; by default its file and number.
+        format, layout, encoding: As for ``firth.prepare``.
+        passage_size: The words (or Chinese characters) of a passage.
+        overlap: The sentences that a passage repeats of the one before.
+        exact_up_to: The passages up to which vectors are compared one by one (200,000); with more, by usearch.
+        progress: Called with each event.
+
+    Returns:
+        How many documents were ``added``, ``replaced``, ``unchanged`` and ``deleted``, and what the index holds now.
+
+    Example::
+
+        firth.index("notes/", "indexes/notes", model="runs/sentences")
+    """
+    from firth.core.config import show_count
+    from firth.data.readers import ReadingConfig
+    from firth.retrieval.build import Changes, delete_documents, index_documents
+    from firth.retrieval.store import EXACT_UP_TO, IndexConfig, usearch_is_missing
+
+    names = [delete] if isinstance(delete, str) else list(delete)
+    given = as_paths(inputs)
+    if not given and not names:
+        raise FirthError("no documents: name at least one file, folder or glob")
+    gone = delete_documents(Path(out), names) if names else Changes()
+    if not given:
+        return gone
+    limit = EXACT_UP_TO if exact_up_to is None else exact_up_to
+    config = IndexConfig.build(
+        {"passage_size": passage_size, "overlap": overlap, "exact_up_to": limit},
+        "index",
+    )
+    reading = ReadingConfig.build(
+        {"format": format, "layout": layout, "column": column, "encoding": encoding}, "reading"
+    )
+    used = None if model is None else (Path(model), load(model))
+    found = index_documents(given, Path(out), config, reading, used, id, progress)
+    found.deleted += gone.deleted
+    if used is not None and found.passages > limit and usearch_is_missing():
+        found.note = (
+            f"more than {show_count(limit)} passages: vectors are compared one by one, which is slow; "
+            "pip install 'firth[search]' and index again"
+        )
+    return found
+
+
+def search(
+    index: AnyPath | Model | SearchIndex,
+    question: str,
+    *,
+    top: int = 10,
+    mode: Mode = "auto",
+    where: Sequence[str] | Mapping[str, object] = (),
+    weight: float | None = None,
+    passages: bool = False,
+    answer: AnyPath | Model | None = None,
+) -> list[Hit]:
+    """Finds the passages that answer a question best.
+
+    Args:
+        index: A folder that ``firth.index`` made, or one that ``firth.load`` has opened (for many questions).
+        question: The question, or some words.
+        top: The number of results.
+        mode: ``words`` (BM25), ``vectors``, ``both``, or ``auto``: both where the index has vectors.
+        where: Conditions on columns, such as ``["year>=1998", "language=en"]`` or ``{"language": "en"}``.
+        weight: How much vectors count against words, from 0 to 1; by default what suited the documents best.
+        passages: Whether to return all passages of a document instead of its best one.
+        answer: A run of ``firth.finetune("answer", ...)`` that marks the answer in each passage.
+
+    Returns:
+        The passages, best first, with ``id``, ``text``, ``score``, the marked words (``marks``) and the most similar sentence
+        (``best``).
+
+    Example::
+
+        firth.search("indexes/notes", "Who repaired the clock?")[0].text
+    """
+    conditions = [where] if isinstance(where, str) else where
+    found = open_for_search(index).search(question, top, mode, conditions, weight, passages)
+    if answer is None or not found:
+        return found
+    return _answered(found, question, load_trained_task(Path(answer)) if isinstance(answer, str | Path) else answer)
+
+
+def open_for_search(index: AnyPath | Model | SearchIndex) -> SearchIndex:
+    """An index that is ready for questions; its model is loaded with the first that needs it."""
+    from firth.retrieval.search import SearchIndex
+
+    if isinstance(index, str | Path):
+        return SearchIndex(Path(index), load)
+    if isinstance(index, SearchIndex):
+        return index
+    from firth.retrieval.model import IndexModel
+
+    if not isinstance(index, IndexModel):
+        raise FirthError(f"{index.path or index.kind}: not a search index; make one with: firth index")
+    return index.index
+
+
+def _answered(found: list[Hit], question: str, task: Model) -> list[Hit]:
+    if task.describe()["task"] != "answer":
+        raise FirthError("answers are marked by a run of firth finetune answer; name one")
+    predictions = task.predict([(question, hit.text) for hit in found])
+    hits = []
+    for hit, one in zip(found, predictions, strict=True):
+        best = next((dict(some) for some in one.get("best", []) if some["answer"] == one["answer"]), None)
+        chance = 0.0 if best is None else float(str(best["probability"]))
+        said = {"answer": one["answer"], "start": one["start"], "end": one["end"], "probability": chance}
+        hits.append(replace(hit, answer=said if one["answer"] else None))  # type: ignore[arg-type]
+    return hits

@@ -1,0 +1,165 @@
+"""Commands on one's own documents: index, search."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firth.cli.main import USE, Json, Top, app
+from firth.core.errors import FirthError
+
+if TYPE_CHECKING:
+    from firth.retrieval.search import Hit
+
+Documents = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Text files, folders or globs (txt, jsonl, csv, tsv, parquet; also .gz, .zst and .zip).",
+        show_default=False,
+    ),
+]
+IndexPath = Annotated[Path, typer.Argument(help="A folder that firth index made.")]
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+
+
+@app.command(rich_help_panel=USE)
+def index(
+    inputs: Documents = None,
+    out: Annotated[Path, typer.Option(help="The folder of the index, new or not.")] = Path("index"),
+    model: Annotated[
+        Path | None, typer.Option(help="The model of the vectors; without one the index finds words only.")
+    ] = None,
+    delete: Annotated[
+        list[str] | None, typer.Option(help="Take out a document by its id, or all of a file by its name.")
+    ] = None,
+    column: Annotated[str, typer.Option(help="The column or key that holds the text.")] = "text",
+    id: Annotated[str | None, typer.Option(help="The column that names a document.  [default: file:number]")] = None,
+    format: Annotated[
+        str, typer.Option(help="txt, jsonl, csv, tsv or parquet; auto decides by the file name.")
+    ] = "auto",
+    layout: Annotated[str, typer.Option(help="Of txt: file, blank or line; auto decides by the content.")] = "auto",
+    encoding: Annotated[str, typer.Option(help="The encoding of the files.")] = "utf-8",
+    passage_size: Annotated[int, typer.Option(help="Words (or Chinese characters) of a passage.")] = 160,
+    overlap: Annotated[int, typer.Option(help="Sentences that a passage repeats of the one before.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Make documents searchable, by words and, with a model, by meaning.
+
+    Run it again to add documents and to replace those that have changed.
+
+    Example: firth index notes/ --model runs/sentences --out indexes/notes
+    """
+    from firth.api import searching
+    from firth.cli.describe import progress_display
+    from firth.cli.main import say, say_json
+
+    with progress_display("index", as_json) as progress:
+        found = searching.index(
+            inputs or [],
+            out,
+            model=model,
+            delete=delete or (),
+            column=column,
+            id=id,
+            format=format,
+            layout=layout,
+            encoding=encoding,
+            passage_size=passage_size,
+            overlap=overlap,
+            progress=progress,
+        )
+    if as_json:
+        say_json({"index": str(out), **asdict(found)})
+        return
+    done = [
+        f"{count:,} {name}" for name in ("added", "replaced", "unchanged", "deleted") if (count := getattr(found, name))
+    ]
+    say(f"{out}: {', '.join(done) or 'nothing new'}; {found.documents:,} documents, {found.passages:,} passages")
+    if found.note:
+        say(found.note)
+    if found.documents:
+        say(f'next: firth search {out} "your question"')
+
+
+@app.command(rich_help_panel=USE)
+def search(
+    index: IndexPath,
+    question: Annotated[str, typer.Argument(help="A question, or some words; - reads one a line from standard input.")],
+    top: Top = 5,
+    mode: Annotated[str, typer.Option(help="words, vectors, both; auto takes both where there are vectors.")] = "auto",
+    where: Annotated[
+        list[str] | None, typer.Option(help="A condition on a column, such as year>=1998 or language=en.")
+    ] = None,
+    weight: Annotated[
+        float | None,
+        typer.Option(help="How much vectors count against words, 0 to 1.  [default: what suited the documents]"),
+    ] = None,
+    passages: Annotated[bool, typer.Option("--passages", help="All passages of a document, not its best one.")] = False,
+    answer: Annotated[
+        Path | None, typer.Option(help="A run of finetune answer that marks the answer in each passage.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find the passages of an index that answer a question best.
+
+    Example: firth search indexes/notes "Who repaired the clock?"
+    """
+    from firth.api import searching
+    from firth.api.searching import open_for_search
+    from firth.api.using import load
+    from firth.cli.main import say, say_json
+    from firth.cli.use_commands import full_stdin_lines
+
+    questions = full_stdin_lines() if question == "-" else [question]
+    if not questions:
+        raise FirthError("no question given: write one, or one a line")
+    opened, task = open_for_search(index), None if answer is None else load(answer)
+    for number, one in enumerate(questions):
+        found = searching.search(
+            opened, one, top=top, mode=mode, where=where or (), weight=weight, passages=passages, answer=task
+        )
+        if as_json:
+            say_json({"question": one, "found": [asdict(hit) for hit in found]}, 2 if len(questions) == 1 else None)
+            continue
+        if len(questions) > 1:
+            say(f"{'' if number == 0 else chr(10)}{one}")
+        if not found:
+            say("nothing found; try other words")
+        for rank, hit in enumerate(found, 1):
+            _say_hit(rank, hit)
+
+
+def _say_hit(rank: int, hit: Hit) -> None:
+    """Where it stands, and its best sentence with the words of the question marked."""
+    from firth.cli.main import say
+
+    scores = [f"words {hit.words:.2f}"] if hit.words is not None else []
+    scores += [f"cosine {hit.cosine:.3f}"] if hit.cosine is not None else []
+    say(f"{rank}. {hit.id}  ({', '.join(scores)})")
+    say(_indented(_snippet(hit)))
+    if hit.answer is not None:
+        say(_indented(f"answer: {hit.answer['answer']}  ({hit.answer['probability']:.0%})"))
+
+
+def _snippet(hit: Hit, most: int = 300) -> str:
+    start, end = hit.best
+    end = min(end, start + most)
+    before, after = _BOLD if sys.stdout.isatty() else "[", _PLAIN if sys.stdout.isatty() else "]"
+    parts, at = [], start
+    for first, last in hit.marks:
+        if first >= start and last <= end:
+            parts += [hit.text[at:first], before, hit.text[first:last], after]
+            at = last
+    parts.append(hit.text[at:end])
+    return " ".join(f"{'… ' if start else ''}{''.join(parts)}{' …' if end < len(hit.text) else ''}".split())
+
+
+def _indented(text: str) -> str:
+    width = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
+    return textwrap.fill(text, width, initial_indent="   ", subsequent_indent="   ", break_on_hyphens=False)

@@ -1,0 +1,96 @@
+/** Search: passages of an index that answer a question; where an answer tagger is served, it marks the answer. */
+
+import { ask } from "../api.js";
+import { markWords } from "../charts/marked_text.js";
+import { make } from "../dom.js";
+import { decimal, percent } from "../numbers.js";
+import { named, python } from "../snippets.js";
+
+const MOST_ASKED = 5;
+
+const facts = ({ words, cosine }) => [
+  words !== null && make("span", { say: ["search.words", { score: decimal(words, 2) }] }),
+  cosine !== null && make("span", { say: ["search.cosine", { score: decimal(cosine, 3) }] }),
+];
+
+/** A passage: its name, its scores, and its text with the best sentence and the words of the question. */
+function passage(hit) {
+  const text = make("p", { class: "passage" }, ...markWords(hit.text, hit.marks, hit.best));
+  const said = make("p", { class: "note", hidden: true });
+  const head = make("p", { class: "found" }, make("strong", {}, hit.id), ...facts(hit));
+  return { element: make("li", {}, head, text, said), said, text };
+}
+
+/** Asks the first model that answers questions about each of the first passages. */
+async function markAnswers(question, hits, shown, signal) {
+  const { models } = await ask("/models");
+  const tagger = models.find(({ abilities, task }) => abilities.includes("predict") && task === "answer");
+  if (tagger === undefined) return;
+  const questions = hits.slice(0, MOST_ASKED).map(({ text }) => ({ question, passage: text }));
+  const { predictions } = await ask("/predict", { questions, model: tagger.name }, signal);
+  predictions.forEach(({ answer, start, end, best }, place) => {
+    if (answer === "") return;
+    const sure = best?.find((one) => one.answer === answer)?.probability;
+    const { text, said } = shown[place];
+    text.replaceChildren(...markWords(hits[place].text, hits[place].marks, hits[place].best, [start, end]));
+    said.hidden = false;
+    said.replaceChildren(
+      make("span", { say: "search.answer" }),
+      " ",
+      make("strong", {}, answer),
+      sure === undefined ? "" : ` ${percent(sure)}`,
+    );
+  });
+}
+
+function showFound({ found }, { question }, tool) {
+  if (found.length === 0) {
+    tool.output.append(make("p", { class: "note", say: "search.nothing" }));
+    return;
+  }
+  const shown = found.map(passage);
+  tool.output.append(make("ol", { class: "passages" }, shown.map(({ element }) => element)));
+  const { signal } = tool.asked;
+  markAnswers(question, found, shown, signal).catch((error) => {
+    if (!signal.aborted) console.error(error);
+  });
+}
+
+const conditions = (where) =>
+  where
+    .split(",")
+    .map((one) => one.trim())
+    .filter(Boolean);
+
+const go = {
+  id: "search",
+  ability: "search",
+  route: "/search",
+  button: "search.go",
+  hint: "search.hint",
+  fields: [
+    { name: "question", kind: "text", label: "search.question", example: "search" },
+    { name: "top", kind: "number", label: "form.top", value: 5, min: 1, max: 100, more: true },
+    {
+      name: "mode",
+      kind: "choice",
+      label: "search.mode",
+      value: "auto",
+      choices: ["auto", "words", "vectors"].map((mode) => [mode, `search.mode.${mode}`]),
+      more: true,
+    },
+    { name: "where", kind: "text", label: "search.where", value: "", more: true },
+  ],
+  body: ({ question, top, mode, where }) => ({ question, top, mode, where: conditions(where) }),
+  library: ({ question, top, mode }) => `print(model.search(${python(question)}, ${named({ top, mode })}))`,
+  show: showFound,
+};
+
+export const search = {
+  id: "search",
+  title: "tab.search",
+  lead: "search.lead",
+  task: true,
+  tools: [go],
+  suits: ({ abilities }) => abilities.includes("search"),
+};
