@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: help quickstart test test-fast check attack bench dist clean
+.PHONY: help quickstart test test-fast check attack bench docs dist clean
 
 help:
 	@echo "make quickstart   which representation is worth its cost? answered on a sample, in a few minutes"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-fast    quick unit tests and one contract per model, for daily work"
 	@echo "make check        style and types only"
 	@echo "make attack       hostile models, vectors and texts for an hour (MINUTES=60); run again, it goes on"
+	@echo "make docs         the documentation in English and Chinese as a site in build/site, strictly, without a network"
 	@echo "make dist         wheel and source package in dist/, tried in an empty environment"
 	@echo "make bench        what the benchmarks need; then run one of benchmarks/*.py"
 
@@ -30,6 +31,10 @@ $(VENV)/.samples: $(SOURCES) | $(VENV)/.torch
 
 $(VENV)/.test: $(SOURCES) | $(VENV)/.torch
 	$(PIP) --editable '.[test,samples]'
+	@touch $@
+
+$(VENV)/.docs: $(SOURCES) | $(VENV)/.torch
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.bench: $(SOURCES) | $(VENV)/.torch
@@ -63,6 +68,11 @@ attack: $(VENV)/.test
 
 bench: $(VENV)/.bench
 	@ls benchmarks/*.py
+
+docs: $(VENV)/.docs
+	$(BIN)/python docs/pictures.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
 
 # built from the files in git, then installed where nothing else is, and used without the repository
 dist: | $(VENV)/bin/python

@@ -10,7 +10,7 @@ Each contender runs in a fresh process, in turn, with the same tokenizer on the 
 Speed is MB of UTF-8 text a second without the start of Python; memory is the peak of the whole
 family of processes, shared pages counted once.
 
-    python benchmarks/prepare.py [--english FILE...] [--chinese FILE...] [--column text]
+    python benchmarks/prepare.py [--english FILE...] [--chinese FILE...] [--more Thai=FILE ...] [--column text]
 """
 
 import argparse
@@ -141,11 +141,11 @@ def train(files: list[str], column: str, vocab_size: int, folder: Path) -> Path:
 def compare(language: str, files: list[str], options: argparse.Namespace) -> None:
     size = sum(len(text.encode()) for text in documents(files, options.column)) / 1e6
     print(f"\n{language}: {size:.1f} MB of text, WordPiece of {options.vocab_size}, {os.cpu_count()} cores")
-    found: dict[str, list[tuple[float, int, float]]] = {name: [] for name in CONTENDERS}
+    found: dict[str, list[tuple[float, int, float]]] = {name: [] for name in options.contenders}
     with tempfile.TemporaryDirectory() as scratch:
         tokenizer = train(files, options.column, options.vocab_size, Path(scratch) / "tokenizer")
         for _ in range(options.repeats):
-            for name in CONTENDERS:
+            for name in options.contenders:
                 found[name].append(measure(name, files, options.column, tokenizer))
     speed = {name: size / statistics.median(run[0] for run in runs) for name, runs in found.items()}
     print(f"{'':<14}{'MB/s':>8}{'slowest':>10}{'fastest':>10}{'firth is':>12}{'peak MB':>10}{'tokens':>12}")
@@ -160,6 +160,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--english", nargs="*", help="English files; none: the samples; 'skip': leave it out")
     parser.add_argument("--chinese", nargs="*", help="Chinese files; none: the samples; 'skip': leave it out")
+    parser.add_argument("--more", nargs="*", default=[], metavar="NAME=FILE", help="texts of other languages")
+    parser.add_argument("--contenders", nargs="*", default=CONTENDERS, choices=CONTENDERS)
     parser.add_argument("--column", default="text", help="the column of tables that holds the text")
     parser.add_argument("--vocab-size", type=int, default=8000)
     parser.add_argument("--repeats", type=int, default=3)
@@ -169,7 +171,8 @@ def main() -> None:
         name, files, column, tokenizer, scratch = json.loads(options.job)
         print(json.dumps(globals()[f"run_{name}"](files, column, Path(tokenizer), Path(scratch))))
         return
-    for language, files in (("English", options.english), ("Chinese", options.chinese)):
+    more = [(name, [file]) for name, _, file in (one.partition("=") for one in options.more)]
+    for language, files in (("English", options.english), ("Chinese", options.chinese), *more):
         if files != ["skip"]:
             compare(language, files or sample_files(language), options)
 

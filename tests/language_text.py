@@ -39,3 +39,26 @@ def natural(language: str) -> str:
             sentence = sentence.replace(f" {mark}", mark)
         sentences.append(sentence.replace(" - ", "-"))
     return ("" if language in UNSPACED else " ").join(sentences)
+
+
+SEGMENTED = {
+    "Thai": ["เมื่อวาน นี้ ฉัน ไป โรงเรียน", "เขา กิน ข้าว กับ เพื่อน", "วันนี้ อากาศ ร้อน มาก", "ผม ชอบ อ่าน หนังสือ ที่ บ้าน"],
+    "Lao": ["ຂ້ອຍ ມັກ ກິນ ເຂົ້າ", "ລາວ ໄປ ໂຮງຮຽນ", "ພວກເຮົາ ຢູ່ ປະເທດ ລາວ"],
+    "Khmer": ["ខ្ញុំ រៀន ភាសាខ្មែរ ។", "គាត់ ទៅ ផ្សារ ។", "យើង ចូលចិត្ត អាន សៀវភៅ ។"],
+    "Myanmar": ["ကျွန်တော် မြန်မာ စကား ကို လေ့လာ နေ ပါ တယ် ။", "သူ ကျောင်း သွား တယ် ။"],
+    "Japanese": [
+        "ガラス の 靴 を 履い て 、 東京 タワー へ 行き まし た 。",
+        "ラーメン は 好き です か ？",
+        "国立 大学 で 日本 語 を 勉強 し て い ます 。",
+        "私 は 学生 です 。",
+    ],
+}
+"""Sentences of scripts without spaces, with the words of a reader between spaces."""
+TRADITIONAL = {
+    "他在臺灣大學學習計算機科學。": "他在台湾大学学习计算机科学。",
+    "這個開發團隊來自臺北市，並且參加了國際會議。": "这个开发团队来自台北市，并且参加了国际会议。",
+    "總統府發言人表示經濟發展迅速。": "总统府发言人表示经济发展迅速。",
+    "我們應該認真對待環境問題。": "我们应该认真对待环境问题。",
+    "醫生說病人已經離開醫院。": "医生说病人已经离开医院。",
+}
+"""Chinese in traditional script, and the same in simplified script."""

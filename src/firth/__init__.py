@@ -13,24 +13,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from firth.api.data import new_words as new_words
     from firth.api.data import prepare as prepare
     from firth.api.data import prepare_images as prepare_images
     from firth.api.data import prepare_pairs as prepare_pairs
     from firth.api.data import tokens as tokens
+    from firth.api.encoding import encode as encode
     from firth.api.estimators import Classifier as Classifier
     from firth.api.estimators import Tagger as Tagger
     from firth.api.evaluating import compare as compare
     from firth.api.evaluating import evaluate as evaluate
     from firth.api.evaluating import probe as probe
     from firth.api.exporting import export as export
+    from firth.api.searching import duplicates as duplicates
     from firth.api.searching import index as index
     from firth.api.searching import search as search
+    from firth.api.searching import topics as topics
     from firth.api.tasks import finetune as finetune
     from firth.api.tasks import predict as predict
     from firth.api.training import plan as plan
     from firth.api.training import pretrain as pretrain
     from firth.api.training import recipes as recipes
-    from firth.api.using import encode as encode
     from firth.api.using import explain as explain
     from firth.api.using import generate as generate
     from firth.api.using import load as load
@@ -39,16 +42,17 @@ if TYPE_CHECKING:
     from firth.core.registry import register as register
     from firth.models.shared.model import Model as Model
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _MODULES = {  # where each public name is defined; it is loaded when it is asked for
-    "api.data": ("prepare", "prepare_images", "prepare_pairs", "tokens"),
+    "api.data": ("new_words", "prepare", "prepare_images", "prepare_pairs", "tokens"),
+    "api.encoding": ("encode",),
     "api.estimators": ("Classifier", "Tagger"),
     "api.evaluating": ("compare", "evaluate", "probe"),
     "api.exporting": ("export",),
-    "api.searching": ("index", "search"),
+    "api.searching": ("duplicates", "index", "search", "topics"),
     "api.tasks": ("finetune", "predict"),
     "api.training": ("plan", "pretrain", "recipes"),
-    "api.using": ("encode", "explain", "generate", "load", "occurrences"),
+    "api.using": ("explain", "generate", "load", "occurrences"),
     "core.errors": ("FirthError",),
     "core.registry": ("register",),
     "models.shared.model": ("Model",),

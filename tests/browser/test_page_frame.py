@@ -14,7 +14,7 @@ import pytest
 from browser_reader import Reader
 
 Visit = Callable[..., Reader]
-TABS = "words fill context similar search attention generate translate classify tag answer image layers runs".split()
+TABS = "words fill context similar search attention generate translate classify tag answer image tokens layers runs".split()
 TOKEN = "a-long-secret"
 SLIPS = re.compile(r"\b(false|true|null|undefined|NaN|\[object)\b")  # of a script that shows what it should not
 
@@ -53,7 +53,7 @@ def test_library_code_of_every_tab_runs(visit: Visit, runs: list[Path], monkeypa
     reader = visit()
     monkeypatch.chdir(runs[0].parent)
     seen = 0
-    for name in TABS[:9]:
+    for name in (*TABS[:9], "tokens"):
         panel = reader.tab(name)
         for tool in panel.locator(".tool:visible").all():
             answer = reader.ask(tool.get_attribute("id").removeprefix("tool-"))
@@ -61,7 +61,7 @@ def test_library_code_of_every_tab_runs(visit: Visit, runs: list[Path], monkeypa
             button.click()
             assert printed(answer.locator("pre.code").first.inner_text()).strip()
             seen += 1
-    assert seen == 11
+    assert seen == 12
 
 
 def test_tabs_by_keys(visit: Visit) -> None:

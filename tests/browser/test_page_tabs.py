@@ -62,6 +62,29 @@ def test_words(visit: Visit) -> None:
     reader.picture("words")
 
 
+def test_tokens(visit: Visit) -> None:
+    reader = visit()
+    panel = reader.tab("tokens")
+    answer = reader.ask("tokens")
+    rows = answer.locator("tbody tr").count()
+    assert rows >= 13
+    assert answer.locator("mark").count() == rows
+    assert f"{rows} tokens of" in answer.inner_text()
+    reader.picture("tokens")
+    panel.get_by_label("Text", exact=True).fill("饕餮 the dog")
+    answer = reader.ask("tokens")
+    if answer.locator("mark.unknown").count():
+        assert "饕" in answer.locator("mark.unknown").first.inner_text()
+
+
+def test_text_that_a_model_does_not_know_is_said(visit: Visit) -> None:
+    reader = visit()
+    panel = reader.tab("fill")
+    panel.get_by_label("Text with a blank").fill("饕餮魑魅魍魉 [MASK] 饕餮魑魅魍魉")
+    answer = reader.ask("guess")
+    assert "% of the tokens are unknown to the model" in answer.locator(".warning").inner_text()
+
+
 def test_fill(visit: Visit) -> None:
     reader = visit()
     panel = reader.tab("fill")

@@ -63,8 +63,8 @@ FILES: dict[str, tuple[str, str | bytes, list[str], list[str]]] = {
     "unknown format": (
         "a.txt",
         TEXT,
-        ["--format", "docx"],
-        ["unknown format 'docx'", "choose txt, jsonl, csv, tsv or parquet"],
+        ["--format", "odt"],
+        ["unknown format 'odt'", "choose one of txt, jsonl, csv, tsv, parquet, arrow, docx, pdf, tar"],
     ),
     "unknown layout": ("a.txt", TEXT, ["--layout", "lines"], ["unknown layout 'lines'", "choose file, blank or line"]),
     "noise": ("a.txt", NOISE, [], ["a.txt:", "not utf-8", "convert it"]),

@@ -12,7 +12,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.types import Inputs
 from firth.models.gpt.config import DecoderConfig
-from firth.models.gpt.format import load_gpt2, save_gpt2
+from firth.models.gpt.format import load_decoder, save_decoder
 from firth.models.gpt.model import DecoderModel
 from firth.models.gpt.network import Decoder
 
@@ -30,7 +30,7 @@ def theirs(folder: Path, **changes: object) -> GPT2LMHeadModel:
 
 
 def ours(folder: Path) -> Decoder:
-    config, weights = load_gpt2(folder)
+    config, weights = load_decoder(folder)
     model = Decoder(config).eval()
     model.load_state_dict(weights)
     return model
@@ -57,11 +57,11 @@ def test_our_directory_is_read(tmp_path: Path) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.2 * torch.randn_like(parameter)
-    save_gpt2(tmp_path, config, dict(model.state_dict()), 0)
+    save_decoder(tmp_path, config, dict(model.state_dict()), 0)
     published, told = GPT2LMHeadModel.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(told[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     compare(published.eval(), model)
-    assert load_gpt2(tmp_path)[0] == config
+    assert load_decoder(tmp_path)[0] == config
 
 
 def test_a_run_is_a_directory_of_theirs(gpt_folder: Path) -> None:
@@ -105,12 +105,12 @@ def test_what_is_refused(tmp_path: Path) -> None:
         ({"activation_function": "silu"}, "silu"),
         ({"n_layer": 4}, "'h.3.ln_1.weight' is missing"),
         ({"n_layer": 2}, "not part of a GPT-2"),
-        ({"model_type": "bert"}, "which is not GPT-2"),
+        ({"model_type": "bert"}, "none of the decoders that Firth reads"),
     ):
         write_json(tmp_path / "config.json", {**data, **change})
         with pytest.raises(FirthError, match=message):
-            load_gpt2(tmp_path)
+            load_decoder(tmp_path)
     write_json(tmp_path / "config.json", data)
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(FirthError, match="no weights here"):
-        load_gpt2(tmp_path)
+        load_decoder(tmp_path)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from firth.api.using import AnyPath, as_paths, load, optional_path
 from firth.core.errors import FirthError
+from firth.core.storage import written_to
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from firth.corpus.images import ImagesInfo
     from firth.corpus.loss import RoundTrip
     from firth.corpus.pairs import PairsInfo
+    from firth.models.shared.model import Model
+    from firth.tokenizers.new_words import NewWord
     from firth.tokenizers.word_tokens import AnyTokens
 
 
@@ -29,20 +32,25 @@ def prepare(
     byte_fallback: bool = False,
     word_split: str = "words",
     tokenizer: AnyPath | None = None,
+    dictionary: AnyPath | None = None,
+    segmenter: str = "auto",
     format: str = "auto",
     layout: str = "auto",
     column: str = "text",
     encoding: str = "utf-8",
     heldout: float | None = None,
     deduplicate: bool = False,
+    near_duplicates: float | None = None,
     workers: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> CorpusInfo:
     """Tokenizes raw text into a corpus for pre-training.
 
     Args:
-        inputs: Files, folders or globs: txt, jsonl, csv, tsv, parquet, also compressed.
+        inputs: Files, folders or globs: txt, jsonl, csv, tsv, parquet, arrow (folders of ``datasets``), docx, pdf, tar; also compressed.
         out: The new corpus folder.
         tokens: ``wordpiece``, ``bpe``, ``unigram``, ``words`` or ``characters``.
         vocab_size: The number of subwords to learn; with ``words`` every word is kept.
@@ -51,15 +59,21 @@ def prepare(
         byte_fallback: Whether to encode unknown words as bytes.
         word_split: For ``words``: ``words`` segments the text, ``whitespace`` splits at white space only.
         tokenizer: A tokenizer to use instead of learning one.
-        format: ``txt``, ``jsonl``, ``csv``, ``tsv`` or ``parquet``; ``auto`` decides by the file name.
+        dictionary: A file with a word per line that the Chinese segmenter keeps whole. It is stored with the corpus and its models.
+        segmenter: For scripts without spaces: ``auto`` takes what is installed (Sudachi, ICU), ``icu`` only ICU, ``none`` none.
+        format: ``txt``, ``jsonl``, ``csv``, ``tsv``, ``parquet``, ``arrow``, ``docx``, ``pdf`` or ``tar``; ``auto`` decides by the file name.
         layout: Of txt: ``file`` (one document), ``blank`` (blank lines between documents), ``line`` (a document per line).
         column: The column or key that holds the text.
         encoding: The encoding of the files.
         heldout: The share of documents that is held out; by default 0.01, or 0.05 below 20 MB.
         deduplicate: Whether to drop repeated documents.
+        near_duplicates: Drop documents that are at least so similar to an earlier one (0.8, say), by MinHash over sequences
+            of nine characters.
         workers: Processes; by default one per core. The result does not depend on it.
         overwrite: Whether to replace an existing corpus.
         progress: Called with progress events.
+        engine: ``local``, or ``ray`` for a cluster (``pip install 'firth[cluster]'``); the result is the same.
+        address: Of the Ray cluster; without it one is started on this machine.
 
     Returns:
         The description of the corpus: tokens, splits and their sizes.
@@ -84,18 +98,24 @@ def prepare(
         "tokens",
     )
     reading = {"format": format, "layout": layout, "column": column, "encoding": encoding}
-    return run(
-        as_paths(inputs),
-        Path(out),
-        chosen,
-        ReadingConfig.build(reading, "reading"),
-        optional_path(tokenizer),
-        heldout,
-        deduplicate,
-        workers,
-        overwrite,
-        progress,
-    )
+    with written_to(Path(out), overwrite) as folder:
+        return run(
+            as_paths(inputs),
+            folder,
+            chosen,
+            ReadingConfig.build(reading, "reading"),
+            optional_path(tokenizer),
+            heldout,
+            deduplicate,
+            workers,
+            overwrite,
+            progress,
+            engine,
+            address,
+            near_duplicates,
+            optional_path(dictionary),
+            segmenter,
+        )
 
 
 def prepare_pairs(
@@ -221,6 +241,55 @@ def prepare_images(
     )
 
 
+def new_words(
+    source: AnyPath | Sequence[AnyPath],
+    *,
+    min_count: int = 5,
+    max_len: int = 4,
+    column: str = "text",
+) -> list[NewWord]:
+    """Proposes words that a Chinese text has and the segmenter does not know, the best first; for ``prepare(dictionary=)``.
+
+    Args:
+        source: A corpus, or text files as for ``prepare``.
+        min_count: How often a word must occur.
+        max_len: The most characters of a word.
+        column: The column or key that holds the text of tables.
+
+    Example::
+
+        [found.word for found in firth.new_words("corpora/news")[:20]]
+    """
+    from firth.corpus.format import Corpus
+    from firth.data.readers import ReadingConfig, read_documents
+    from firth.data.sources import find_sources
+    from firth.tokenizers.new_words import propose_words
+    from firth.tokenizers.segmentation import PLAIN, Segmentation
+    from firth.tokenizers.words import has_han
+
+    if min_count < 2 or not 2 <= max_len <= 8:
+        raise FirthError("min_count is at least 2, max_len from 2 to 8: choose others")
+    paths = as_paths(source)
+    how, seen = PLAIN, False
+    if len(paths) == 1 and (Path(paths[0]) / "corpus.json").is_file():
+        corpus = Corpus.open(Path(paths[0]))
+        how = Segmentation.load(corpus.folder / "tokenizer")
+        texts = corpus.texts()
+    else:
+        texts = (one.text for one in read_documents(find_sources(paths), ReadingConfig(column=column)))
+
+    def noted() -> Iterator[str]:
+        nonlocal seen
+        for text in texts:
+            seen = seen or has_han(text)
+            yield text
+
+    found = propose_words(noted(), how, min_count, max_len)
+    if not seen:
+        raise FirthError(f"{paths[0]}: no Chinese in it, so there are no words to find; name a Chinese text or corpus")
+    return found
+
+
 class Token(TypedDict):
     """A token; ``start`` and ``end`` are its characters in the text. Unknown words of a corpus of words have no id."""
 
@@ -267,6 +336,7 @@ def tokens(model: AnyPath, text: str) -> TextTokens:
 def _tokenizer(path: Path) -> tuple[AnyTokens, int]:
     """The tokenizer, and how many marks stand before the words that its owner numbers from 0."""
     from firth.tokenizers.pieces import Pieces
+    from firth.tokenizers.segmentation import Segmentation
     from firth.tokenizers.word_tokens import MARKS, WordTokens, load_tokens
 
     if not path.exists():
@@ -278,7 +348,8 @@ def _tokenizer(path: Path) -> tuple[AnyTokens, int]:
         if rules.kind != "words":
             return Pieces.load(path / "tokenizer"), 0
         words = (path / "tokenizer" / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
-        return WordTokens(words, rules.lowercase, rules.word_split == "whitespace"), len(MARKS)
+        how = Segmentation.load(path / "tokenizer")
+        return WordTokens(words, rules.lowercase, rules.word_split == "whitespace", how), len(MARKS)
     for folder in (path, path / "base"):
         names = ("words.txt", "tokenizer.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
         has_vocabulary = (folder / "vocab.txt").is_file() and not (
@@ -288,26 +359,40 @@ def _tokenizer(path: Path) -> tuple[AnyTokens, int]:
             return load_tokens(folder), 0
     if path.name in ("tokenizer.json", "vocab.txt"):
         return Pieces.load(path), 0
-    from firth.models.shared.static import StaticModel
-
     loaded = load(path)
-    if not isinstance(loaded, StaticModel):
+    if "tokens" not in loaded.abilities:
         raise FirthError(
             f"{path}: it reads words letter by letter and has no tokens ({loaded.kind}); name another model"
         )
-    return WordTokens(list(loaded.vectors.words), False, loaded.whitespace_only), len(MARKS)
+    return model_tokens(loaded)
+
+
+def tokens_of(model: Model, text: str) -> TextTokens:
+    """The same for a loaded model that has tokens (``tokens`` is among its abilities)."""
+    found, marks = model_tokens(model)
+    return _described(found, text, marks)
+
+
+def model_tokens(model: Model) -> tuple[AnyTokens, int]:
+    """What cuts texts for a loaded model, and how many marks stand before the words that it numbers from 0."""
+    from firth.models.shared.static import StaticModel
+    from firth.tokenizers.word_tokens import MARKS
+
+    found = model.tokenizer
+    assert found is not None
+    base = getattr(model, "base", model)
+    return found, len(MARKS) if isinstance(base, StaticModel) and base.pieces is None else 0
 
 
 def _described(found: AnyTokens, text: str, marks: int) -> TextTokens:
     from firth.corpus.loss import measure_loss, pieces_round_trip
     from firth.tokenizers.pieces import Pieces
     from firth.tokenizers.word_tokens import white_spans
-    from firth.tokenizers.words import split_words
 
     round_trip: RoundTrip
     if isinstance(found, Pieces):
         encoding, round_trip = found.encode(text, add_special=False, read_special=False), pieces_round_trip(found)
-        spans, folded = split_words(text), found.lowercase
+        spans, folded = found.segmentation.split(text), found.lowercase
     else:
         known = found
 
@@ -316,7 +401,7 @@ def _described(found: AnyTokens, text: str, marks: int) -> TextTokens:
             return known.decode([number for number in ids if number != known.unk_id])
 
         encoding, round_trip = found.encode(text), back
-        spans, folded = white_spans(text) if found.whitespace_only else split_words(text), found.lowercase
+        spans, folded = white_spans(text) if found.whitespace_only else found.segmentation.split(text), found.lowercase
     rows = [
         Token(
             token=token,

@@ -1,4 +1,4 @@
-"""Search over one's own documents: ``index`` and ``search``."""
+"""What one's own documents hold: ``index`` and ``search``, ``topics`` and ``duplicates``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from firth.models.shared.model import Model
     from firth.retrieval.build import Changes
     from firth.retrieval.search import Hit, Mode, SearchIndex
+    from firth.retrieval.topics import TopicMap
 
 
 def index(
@@ -152,3 +153,100 @@ def _answered(found: list[Hit], question: str, task: Model) -> list[Hit]:
         said = {"answer": one["answer"], "start": one["start"], "end": one["end"], "probability": chance}
         hits.append(replace(hit, answer=said if one["answer"] else None))  # type: ignore[arg-type]
     return hits
+
+
+def topics(
+    inputs: AnyPath | Sequence[AnyPath],
+    model: AnyPath | Model,
+    *,
+    min_size: int | None = None,
+    words: int = 8,
+    column: str = "text",
+    layout: str = "auto",
+    encoding: str = "utf-8",
+    out: AnyPath | None = None,
+) -> TopicMap:
+    """Groups documents by what they are about, and names each group by its words.
+
+    Args:
+        inputs: Files, folders or globs of any format that ``firth.prepare`` reads.
+        model: The model of the vectors, best a sentence model.
+        min_size: The fewest documents of a topic; by default a hundredth of all, at least 5.
+        words: The number of words of a topic.
+        column, layout, encoding: As for ``firth.prepare``.
+        out: A page (.html) with the map of the documents.
+
+    Returns:
+        The ``topics``, largest first (number -1: documents that belong to none), and the places of the documents in a plane.
+
+    Example::
+
+        firth.topics("reviews.csv", "runs/sentences").topics[0].words
+    """
+    from firth.api.using import loaded
+    from firth.retrieval.topics import find_topics
+
+    if out is not None and Path(out).suffix != ".html":
+        raise FirthError(f"{out}: the map is a page; choose a name that ends in .html")
+    texts, _ = _read_texts(inputs, column, layout, encoding)
+    found = find_topics(texts, loaded(model).encode(texts), min_size, words)
+    if out is not None:
+        from firth.core.files import write_text
+        from firth.reports.page import map_page
+
+        names = {topic.number: ", ".join(topic.words) or "(no topic)" for topic in found.topics}
+        title = f"{len(names) - (-1 in names)} topics of {len(texts):,} documents"
+        write_text(Path(out), map_page(title, found.places_N2, found.numbers_N.tolist(), names, texts))
+    return found
+
+
+def duplicates(
+    inputs: AnyPath | Sequence[AnyPath],
+    model: AnyPath | Model,
+    *,
+    least: float = 0.95,
+    column: str = "text",
+    layout: str = "auto",
+    encoding: str = "utf-8",
+) -> list[tuple[str, str, float]]:
+    """Finds documents that say nearly the same as an earlier one.
+
+    Args:
+        inputs: Files, folders or globs of any format that ``firth.prepare`` reads.
+        model: The model of the vectors.
+        least: The cosine from which on two documents count as nearly the same.
+        column, layout, encoding: As for ``firth.prepare``.
+
+    Returns:
+        (earlier, later, cosine) with documents as file:number, most similar first.
+
+    Example::
+
+        firth.duplicates("reviews.csv", "runs/sentences", least=0.9)
+    """
+    from firth.api.using import loaded
+    from firth.retrieval.topics import find_duplicates
+
+    texts, names = _read_texts(inputs, column, layout, encoding)
+    found = find_duplicates(loaded(model).encode(texts), least)
+    return [(names[first], names[second], cosine) for first, second, cosine in found]
+
+
+def _read_texts(
+    inputs: AnyPath | Sequence[AnyPath], column: str, layout: str, encoding: str
+) -> tuple[list[str], list[str]]:
+    """The documents, and their names (file:number)."""
+    from firth.data.readers import ReadingConfig, read_source
+    from firth.data.sources import find_sources
+
+    reading = ReadingConfig.build({"layout": layout, "column": column, "encoding": encoding}, "reading")
+    sources = find_sources(as_paths(inputs))
+    num_texts = sum(source.format == "txt" for source in sources)
+    texts, names = [], []
+    for source in sources:
+        for number, document in enumerate(read_source(source, reading, num_texts), 1):
+            texts.append(document.text)
+            names.append(f"{source.name}:{number}")
+    if not texts:
+        raise FirthError(f"{' '.join(as_paths(inputs))}: no text in it; check the files")
+    return texts, names

@@ -17,6 +17,7 @@ from firth.api.using import (
     optional_path,
     reads_images,
 )
+from firth.core.cluster import Cluster, check_engine
 from firth.core.errors import FirthError
 from firth.core.types import Prediction, Progress
 
@@ -183,6 +184,8 @@ def predict(
     encoding: str | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> list[Prediction]: ...
 
 
@@ -198,6 +201,8 @@ def predict(
     encoding: str | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Iterator[Prediction]: ...
 
 
@@ -213,6 +218,8 @@ def predict(
     encoding: str | None = None,
     examples: None = None,
     template: None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Scored: ...
 
 
@@ -227,6 +234,8 @@ def predict(
     encoding: str | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> list[Prediction] | Iterator[Prediction] | Scored:
     """Applies a task to texts: label and probabilities, score, tags and entities, answer, or written text.
 
@@ -240,6 +249,8 @@ def predict(
         encoding: Of the file; by default that of the training file.
         examples: For decoders: labelled texts (a file, or pairs of text and label) for a few-shot prompt; nothing is trained.
         template: The format of an example in the prompt; has ``{text}`` and ``{label}``.
+        engine: ``local``, or ``ray`` for a file on a cluster, where the run lies at the same path on every node.
+        address: Of the Ray cluster; without it one is started on this machine.
 
     Returns:
         A dictionary for each text, as a list; for a file as an iterator; with ``out`` the number of rows and the new columns.
@@ -255,6 +266,9 @@ def predict(
         raise FirthError("--template is the format of prompt examples: name these with --examples FILE")
     if out is not None and (file is None or file == "-" or examples is not None):
         raise FirthError("--out needs a table: name a csv, tsv, jsonl or parquet file, without --examples")
+    remote = check_engine(engine, address)
+    if remote and (file is None or examples is not None):
+        raise FirthError("a cluster predicts for files: name one, without --examples")
     if examples is not None:
         return _predict_by_prompt(model, texts, file, text, examples, template)
     if texts is not None:
@@ -263,11 +277,14 @@ def predict(
         raise FirthError("to read a file, name the run by its path, which has the columns of the file; or give texts")
     from firth.tasks.predict import predict_source
 
-    if out is None and reads_images(Path(model)):
+    if reads_images(Path(model)):
+        if out is not None:
+            raise FirthError(f"{model}: what it says of images is printed as lines of JSON; leave out --out")
         return iter(load(model).predict([str(file)]))
+    cluster = Cluster(address) if remote else None
     if out is not None:
-        return _score_table(Path(model), str(file), Path(out), (text, second), encoding)
-    return predict_source(load_trained_task(Path(model)), Path(model), str(file), text, second, encoding)
+        return _score_table(Path(model), str(file), Path(out), (text, second), encoding, cluster)
+    return predict_source(load_trained_task(Path(model)), Path(model), str(file), text, second, encoding, cluster)
 
 
 def _predict_by_prompt(
@@ -298,7 +315,12 @@ def _predict_by_prompt(
 
 
 def _score_table(
-    run: Path, file: str, out: Path, columns: tuple[str | None, str | None], encoding: str | None
+    run: Path,
+    file: str,
+    out: Path,
+    columns: tuple[str | None, str | None],
+    encoding: str | None,
+    cluster: Cluster | None,
 ) -> Scored:
     from firth.data.labelled import Columns
     from firth.tasks.model import TaskModel
@@ -307,4 +329,4 @@ def _score_table(
     task = load_trained_task(run)
     if not isinstance(task, TaskModel):
         raise FirthError(f"{run}: a table is scored by classify and score; leave out --out")
-    return score_table(task, run, file, out, Columns(*columns), encoding)
+    return score_table(task, run, file, out, Columns(*columns), encoding, cluster)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from firth.api.using import WRITING, AnyPath, Settings, collect, load, optional_path
 from firth.core.errors import FirthError
+from firth.core.storage import address_of, local_path
 from firth.core.types import Progress
 
 if TYPE_CHECKING:
@@ -101,7 +102,9 @@ def start_pretraining(
         return _resume(resume, progress)
     if recipe is None or corpus is None or out is None:
         raise FirthError("pretrain needs a recipe, a corpus and a place to put the run (out); or resume=RUN")
-    return _start(recipe, given, corpus, out, base, overwrite, progress)
+    if address_of(out) is not None:
+        raise FirthError(f"{address_of(out)}: a run is trained in a folder; choose one and copy it there at the end")
+    return _start(recipe, given, corpus, out, None if base is None else local_path(base), overwrite, progress)
 
 
 def _start(

@@ -1,4 +1,4 @@
-"""Loading a model and using it: ``load``, ``encode``, ``generate`` and ``occurrences``; and what the other files
+"""Loading a model and using it: ``load``, ``generate`` and ``occurrences``; and what the other files
 of the API share (paths, settings).
 """
 
@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from firth.core.errors import FirthError
 from firth.core.files import foreign_errors
+from firth.core.storage import local_path
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from firth.evaluation.explain import Explanation
     from firth.evaluation.occurrences import Occurrence
     from firth.models.shared.generation import Continuation
@@ -26,7 +24,6 @@ AnyPath: TypeAlias = str | Path
 Settings: TypeAlias = Mapping[str, object]
 PlainData: TypeAlias = dict[str, Any]
 """Scores and facts as they are written to JSON."""
-_BLOCK = 512  # texts that are encoded before their vectors are written
 WRITING = "write.json"  # in a pre-training run of pairs: it was fine-tuned by firth finetune write
 
 
@@ -45,9 +42,10 @@ def load(path: AnyPath) -> Model:
         model = firth.load("runs/bert")
         model.encode(["A sentence.", "Another one."])  # float32 [2, dim]
     """
-    with foreign_errors(path, "a model that can be read"):
-        found = _load(Path(path))
-    found.path = Path(path)
+    folder = local_path(path)
+    with foreign_errors(folder, "a model that can be read"):
+        found = _load(folder)
+    found.path = folder
     return found
 
 
@@ -143,72 +141,6 @@ def collect(settings: Settings | None, keywords: Settings, **named: object) -> d
         raise FirthError('settings are names with values, for example {"model.num_layers": 2}: give a dictionary')
     given = {name: value for name, value in named.items() if value is not None}
     return {**given, **keywords, **(settings or {})}
-
-
-def encode(
-    model: AnyPath | Model,
-    texts: str | Sequence[str],
-    *,
-    layer: int = -1,
-    pool: str | None = None,
-    prompt: str | None = None,
-    all_layers: bool = False,
-    out: AnyPath | None = None,
-) -> NDArray[np.float32]:
-    """Turns texts into vectors.
-
-    Args:
-        model: A run, a model directory, a file of word vectors, or a loaded model.
-        texts: One text or several.
-        layer: Which layer: 0 is the token layer, -1 the last.
-        pool: ``mean``, ``cls``, ``max`` or ``last``; a model supports some of these (``model.pools``). By default what a
-            sentence model's modules say, for all other models ``mean``.
-        prompt: Written before each text: a prompt of the model by its name (``query``), or any words.
-        all_layers: Whether to return every layer instead of one.
-        out: A ``.npy`` file to write block by block; the array is then memory-mapped from it.
-
-    Returns:
-        float32 [texts, dimensions]; with ``all_layers`` [texts, layers, dimensions].
-
-    Example::
-
-        firth.encode("runs/bert", ["A sentence.", "Another one."]).shape
-    """
-    from firth.core.files import atomic_file
-
-    asked, of_model = [texts] if isinstance(texts, str) else list(texts), loaded(model)
-    chosen = None if all_layers else layer
-    if out is None:
-        return _encode(of_model, asked, chosen, pool, prompt)
-    import numpy as np
-
-    goal = Path(out)
-    if goal.suffix != ".npy":
-        raise FirthError(f"{out}: vectors are written as NumPy arrays; choose a name that ends in .npy")
-    if not goal.parent.is_dir():
-        raise FirthError(f"{out}: the folder {goal.parent} does not exist; make it first")
-    layers = (len(of_model.layers("a").hidden),) if all_layers else ()
-    dim = of_model.dim if all_layers else of_model.vector_dim(layer, pool)
-    header = {"descr": "<f4", "fortran_order": False, "shape": (len(asked), *layers, dim)}
-    with atomic_file(goal) as handle:
-        np.lib.format.write_array_header_1_0(handle, header)
-        for start in range(0, len(asked), _BLOCK):
-            found = _encode(of_model, asked[start : start + _BLOCK], chosen, pool, prompt)
-            handle.write(found.astype("<f4").tobytes())
-    mapped: NDArray[np.float32] = np.load(goal, mmap_mode="r" if asked else None)
-    return mapped
-
-
-def _encode(
-    model: Model, texts: list[str], layer: int | None, pool: str | None, prompt: str | None
-) -> NDArray[np.float32]:
-    """[N, D], or without a layer all of them, [N, L+1, D]."""
-    import numpy as np
-
-    if layer is not None:
-        return model.encode(texts, layer, pool, prompt)
-    num_layers = len(model.layers("a").hidden)
-    return np.stack([model.encode(texts, number, pool or "mean", prompt) for number in range(num_layers)], axis=1)
 
 
 def explain(

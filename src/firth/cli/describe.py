@@ -51,7 +51,11 @@ def _normal_rows(info: CorpusInfo) -> Rows:
     rows = [("letters", f"{case}, marks {'stripped as in BERT' if info.tokens.strip_accents else 'kept'}")]
     if info.unsegmented:
         ways = ", ".join(f"{script} by {way}" for script, way in info.unsegmented.items())
-        rows.append(("words", f"{ways} (no dictionary; spaces elsewhere)"))
+        rows.append(("words", f"{ways}; spaces elsewhere"))
+    if info.dictionary:
+        rows.append(("dictionary", f"{info.dictionary:,} words of yours, kept whole in Chinese"))
+    if info.simplified:
+        rows.append(("traditional", "Chinese words are looked up by simplified characters"))
     if info.loss is not None:
         sample = f"of {info.loss.characters:,} characters compared"
         form = " (only their form)" if info.loss.lost and info.loss.lost == info.loss.form_only else ""

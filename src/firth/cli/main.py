@@ -22,6 +22,9 @@ import typer
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import is_out_of_memory
 
+if os.environ.get("WORLD_SIZE", "1") != "1":
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch warns of what is meant (unused weights)
+
 if TYPE_CHECKING:
     from typer.core import TyperGroup
 
@@ -108,6 +111,10 @@ START, PREPARE, TRAIN, USE, EVALUATE, SERVE = (
 """The groups of commands in ``firth --help``."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Engine = Annotated[str, typer.Option(help="local, or ray for a cluster: the result is the same.")]
+Address = Annotated[
+    str | None, typer.Option(help="The Ray cluster, for example HOST:6379; without it one is started here.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exists.")]
 Template = Annotated[
     str | None, typer.Option(help="The format of an example in the prompt; has {text} and {label}, \\n is a new line.")
@@ -159,7 +166,12 @@ _DATA_ENDINGS = (
 def is_text(argument: str) -> bool:
     """Whether an argument is a text and not the name of a file: nothing has that name, it does not end like a file of
     data, and it has a space or a character that is no part of a plain file name."""
-    if argument == "-" or os.path.exists(argument) or argument.lower().endswith(_DATA_ENDINGS):
+    if (
+        argument == "-"
+        or "://" in argument.split(" ")[0]
+        or os.path.exists(argument)
+        or argument.lower().endswith(_DATA_ENDINGS)
+    ):
         return False
     return any(char.isspace() or ord(char) > 127 for char in argument.strip())
 
@@ -216,15 +228,29 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(words: list[str], debug: bool) -> None:
     try:
         _refuse_broken(words)
+        if "firth.tokenizers.unknown" in sys.modules:
+            sys.modules["firth.tokenizers.unknown"].READ.clear()
         code = command()([word for word in words if word != "--debug"], prog_name="firth", standalone_mode=False)
         if code == _STOPPED:  # typer returns it after Ctrl-C
             sys.stderr.write(_STOPPED_TEXT)
             sys.exit(_STOPPED)
+        _say_unknown(words)
     except Exception as error:
         code = _exit_code(error)
         if debug or code is None:
             raise
         sys.exit(code)
+
+
+_SAY_UNKNOWN_THEMSELVES = ("prepare", "prepare-pairs", "tokens", "words", "serve", "quickstart", "compare")
+
+
+def _say_unknown(words: list[str]) -> None:
+    """A warning where the texts of a command were largely unknown to its model."""
+    module = sys.modules.get("firth.tokenizers.unknown")  # not loaded: no text was read
+    warning = module.READ.warning if module is not None else None
+    if warning is not None and not set(words[:1]) & set(_SAY_UNKNOWN_THEMSELVES):
+        sys.stderr.write(f"firth: warning: {warning}\n")
 
 
 def _refuse_broken(words: list[str]) -> None:

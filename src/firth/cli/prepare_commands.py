@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.main import PREPARE, START, Json, Overwrite, app
+from firth.cli.main import PREPARE, START, Address, Engine, Json, Overwrite, app
 
 if TYPE_CHECKING:
     from firth.corpus.format import CorpusInfo
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Inputs = Annotated[
     list[str],
     typer.Argument(
-        help="Text files, folders or globs (txt, jsonl, csv, tsv, parquet; also .gz, .zst and .zip), or - for standard input."
+        help="Text files, folders or globs (txt, jsonl, csv, tsv, parquet, docx, pdf, tar, folders of datasets; also .gz, .zst and .zip), or - for standard input."
     ),
 ]
 PairInputs = Annotated[
@@ -44,7 +44,19 @@ Tokenizer = Annotated[
     Path | None,
     typer.Option(help="Use this tokenizer (folder, tokenizer.json, vocab.txt) instead of learning one."),
 ]
-Format = Annotated[str, typer.Option(help="txt, jsonl, csv, tsv or parquet; auto decides by the file name.")]
+Dictionary = Annotated[
+    Path | None,
+    typer.Option(
+        help="Words that the Chinese segmenter keeps whole, one per line; they are stored with the corpus and its models."
+    ),
+]
+Segmenter = Annotated[
+    str,
+    typer.Option(help="For scripts without spaces: auto (what is installed: Sudachi, ICU), icu or none."),
+]
+Format = Annotated[
+    str, typer.Option(help="txt, jsonl, csv, tsv, parquet, arrow, docx, pdf or tar; auto decides by the file name.")
+]
 Layout = Annotated[
     str,
     typer.Option(
@@ -58,6 +70,10 @@ Heldout = Annotated[
 ]
 PairHeldout = Annotated[float | None, typer.Option(help="Share of pairs that is held out, 0.02 without --dev.")]
 Deduplicate = Annotated[bool, typer.Option("--deduplicate", help="Drop exact duplicates of documents.")]
+NearDuplicates = Annotated[
+    float | None,
+    typer.Option(help="Drop documents at least so similar to an earlier one, for example 0.8 (0 to 1)."),
+]
 Workers = Annotated[
     int | None, typer.Option(help="Processes; by default one per core. The result does not depend on it.")
 ]
@@ -96,13 +112,18 @@ def prepare(
     byte_fallback: ByteFallback = False,
     word_split: WordSplit = "words",
     tokenizer: Tokenizer = None,
+    dictionary: Dictionary = None,
+    segmenter: Segmenter = "auto",
     format: Format = "auto",
     layout: Layout = "auto",
     column: Column = "text",
     encoding: Encoding = "utf-8",
     heldout: Heldout = None,
     deduplicate: Deduplicate = False,
+    near_duplicates: NearDuplicates = None,
     workers: Workers = None,
+    engine: Engine = "local",
+    address: Address = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -124,15 +145,20 @@ def prepare(
             byte_fallback=byte_fallback,
             word_split=word_split,
             tokenizer=tokenizer,
+            dictionary=dictionary,
+            segmenter=segmenter,
             format=format,
             layout=layout,
             column=column,
             encoding=encoding,
             heldout=heldout,
             deduplicate=deduplicate,
+            near_duplicates=near_duplicates,
             workers=workers,
             overwrite=overwrite,
             progress=progress,
+            engine=engine,
+            address=address,
         )
     _say_corpus(info, out, as_json)
 
@@ -278,6 +304,49 @@ def tokens(
         return
     say(f"{model}: {len(found['tokens'])} tokens ({found['kind']}) of {len(found['words'])} words")
     table(token_rows(found))
+
+
+@app.command(rich_help_panel=PREPARE)
+def words(
+    source: Annotated[str, typer.Argument(help="A corpus, or a text file, folder or glob as for prepare.")],
+    top: Annotated[int, typer.Option(min=1, help="How many words to show or write.")] = 50,
+    min_count: Annotated[int, typer.Option(min=2, help="How often a word must occur.")] = 5,
+    max_len: Annotated[int, typer.Option(min=2, max=8, help="The most characters of a word.")] = 4,
+    column: Column = "text",
+    out: Annotated[Path | None, typer.Option(help="Write the words to this file, one per line.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Propose words of a Chinese text that the segmenter does not know, for prepare --dictionary.
+
+    Example: firth words corpora/news --out words.txt
+    """
+    from dataclasses import asdict
+
+    from firth.api.data import new_words
+    from firth.cli.main import say, say_json, table
+    from firth.core.files import write_text
+
+    found = new_words(source, min_count=min_count, max_len=max_len, column=column)
+    if out is not None:
+        write_text(out, "".join(f"{one.word}\n" for one in found[:top]))
+    if as_json:
+        say_json({"source": source, "words": [asdict(one) for one in found[:top]]})
+        return
+    if not found:
+        say(f"{source}: no new words that occur {min_count} times")
+        return
+    say(f"{source}: {min(top, len(found)):,} of {len(found):,} new words")
+    say("word: count, cohesion, entropy before and behind")
+    table(
+        [
+            (one.word, f"{one.count:>7,}  {one.cohesion:5.2f}  {one.left_entropy:5.2f}  {one.right_entropy:5.2f}")
+            for one in found[:top]
+        ]
+    )
+    written = out or Path("words.txt")
+    say(
+        f"next: {'check' if out else 'write'} them {'in' if out else 'to'} {written}, then firth prepare ... --dictionary {written}"
+    )
 
 
 @app.command(rich_help_panel=PREPARE)

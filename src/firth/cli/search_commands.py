@@ -1,4 +1,4 @@
-"""Commands on one's own documents: index, search."""
+"""Commands on one's own documents: index, search, topics, duplicates."""
 
 from __future__ import annotations
 
@@ -135,6 +135,78 @@ def search(
             _say_hit(rank, hit)
 
 
+Texts = Annotated[
+    list[str],
+    typer.Argument(help="Text files, folders or globs (txt, jsonl, csv, tsv, parquet; also .gz, .zst and .zip)."),
+]
+Vectors = Annotated[Path, typer.Option(help="The model of the vectors, best a sentence model.")]
+TextColumn = Annotated[str, typer.Option(help="The column or key that holds the text.")]
+TextLayout = Annotated[str, typer.Option(help="Of txt: file, blank or line; auto decides by the content.")]
+TextEncoding = Annotated[str, typer.Option(help="The encoding of the files.")]
+
+
+@app.command(rich_help_panel=USE)
+def topics(
+    documents: Texts,
+    model: Vectors,
+    min_size: Annotated[
+        int | None, typer.Option(min=2, help="The fewest documents of a topic.  [default: a hundredth of all]")
+    ] = None,
+    words: Annotated[int, typer.Option(min=1, help="The words that name a topic.")] = 8,
+    column: TextColumn = "text",
+    layout: TextLayout = "auto",
+    encoding: TextEncoding = "utf-8",
+    out: Annotated[Path | None, typer.Option(help="Write a map of the documents to this page (.html).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Group documents by what they are about.
+
+    Example: firth topics reviews.csv --model runs/sentences --out topics.html
+    """
+    import firth
+    from firth.cli.main import say, say_json
+
+    found = firth.topics(
+        documents, model, min_size=min_size, words=words, column=column, layout=layout, encoding=encoding, out=out
+    )
+    if as_json:
+        say_json([asdict(topic) for topic in found.topics])
+        return
+    for topic in found.topics:
+        named = ", ".join(topic.words) if topic.number >= 0 else "(no topic)"
+        say(_indented(f"{len(topic.documents):>6,}  {named}", "", "        "))
+    if all(topic.number < 0 for topic in found.topics):
+        say("no topics were found; try a smaller --min-size")
+    if out is not None:
+        say(f"{out}: the map")
+
+
+@app.command(rich_help_panel=USE)
+def duplicates(
+    documents: Texts,
+    model: Vectors,
+    least: Annotated[float, typer.Option(help="The cosine from which on documents count as nearly the same.")] = 0.95,
+    column: TextColumn = "text",
+    layout: TextLayout = "auto",
+    encoding: TextEncoding = "utf-8",
+    as_json: Json = False,
+) -> None:
+    """Find documents that say nearly the same as an earlier one.
+
+    Example: firth duplicates reviews.csv --model runs/sentences --least 0.9
+    """
+    import firth
+    from firth.cli.main import say, say_json
+
+    found = firth.duplicates(documents, model, least=least, column=column, layout=layout, encoding=encoding)
+    if as_json:
+        say_json([{"earlier": first, "later": second, "cosine": cosine} for first, second, cosine in found])
+        return
+    for first, second, cosine in found:
+        say(f"{cosine:.3f}  {second}  like  {first}")
+    say(f"{len(found):,} documents are like an earlier one")
+
+
 def _say_hit(rank: int, hit: Hit) -> None:
     """Where it stands, and its best sentence with the words of the question marked."""
     from firth.cli.main import say
@@ -160,6 +232,6 @@ def _snippet(hit: Hit, most: int = 300) -> str:
     return " ".join(f"{'… ' if start else ''}{''.join(parts)}{' …' if end < len(hit.text) else ''}".split())
 
 
-def _indented(text: str) -> str:
+def _indented(text: str, first: str = "   ", others: str = "   ") -> str:
     width = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
-    return textwrap.fill(text, width, initial_indent="   ", subsequent_indent="   ", break_on_hyphens=False)
+    return textwrap.fill(text, width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)

@@ -9,8 +9,10 @@ import typer
 from firth.cli.main import (
     TRAIN,
     USE,
+    Address,
     Dev,
     Encoding,
+    Engine,
     Json,
     Label,
     Out,
@@ -224,6 +226,8 @@ def predict(
     names: Names = None,
     examples: ShownExamples = None,
     template: Template = None,
+    engine: Engine = "local",
+    address: Address = None,
     as_json: Json = False,
 ) -> None:
     """Print the prediction for each text as a line of JSON, or add it to a table (--out). The columns of tables are those of
@@ -238,7 +242,7 @@ def predict(
     if out is not None and (names is not None or examples is not None or template is not None):
         raise FirthError("--out writes a table: leave out --names, --examples and --template")
     if out is not None:
-        _write_table(run, file, out, (text, second, encoding), as_json)
+        _write_table(run, file, out, (text, second, encoding), as_json, engine, address)
         return
     if names is not None:
         _write_names(run, file, text, names, as_json)
@@ -249,7 +253,15 @@ def predict(
             say_json(found, indent=None)
         return
     for found in tasks.predict(
-        run, file=file, text=text, second=second, encoding=encoding, examples=examples, template=said
+        run,
+        file=file,
+        text=text,
+        second=second,
+        encoding=encoding,
+        examples=examples,
+        template=said,
+        engine=engine,
+        address=address,
     ):
         say_json(found, indent=None)
 
@@ -261,13 +273,21 @@ def _given_text(words: str) -> str | tuple[str, ...]:
 
 
 def _write_table(
-    run: Path, file: str, out: Path, reading: tuple[str | None, str | None, str | None], as_json: bool
+    run: Path,
+    file: str,
+    out: Path,
+    reading: tuple[str | None, str | None, str | None],
+    as_json: bool,
+    engine: str,
+    address: str | None,
 ) -> None:
     from firth.api import tasks
     from firth.cli.main import say, say_json
 
     text, second, encoding = reading
-    found = tasks.predict(run, file=file, out=out, text=text, second=second, encoding=encoding)
+    found = tasks.predict(
+        run, file=file, out=out, text=text, second=second, encoding=encoding, engine=engine, address=address
+    )
     if as_json:
         say_json({"out": str(out), "rows": found.rows, "columns": list(found.columns)})
     else:

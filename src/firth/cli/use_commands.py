@@ -3,13 +3,13 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from firth.cli.main import USE, AnyModel, Json, Layer, Top, app
+from firth.cli.main import USE, Address, AnyModel, Engine, Json, Layer, Top, app
 from firth.core.errors import FirthError
 from firth.core.files import stdin_lines
 
@@ -73,23 +73,35 @@ def encode(
         str | None, typer.Option(help="Written before each text: a prompt of the model by name, or any words.")
     ] = None,
     column: Annotated[str, typer.Option(help="The column or key that holds the text.")] = "text",
+    engine: Engine = "local",
+    address: Address = None,
     as_json: Json = False,
 ) -> None:
     """Turn texts into vectors.
 
     Example: firth encode runs/bert texts.txt --out vectors.npy
     """
-    from firth.api import using
+    from firth.api import encoding, using
     from firth.cli.main import say, say_json
 
     lines = _encoded(run, file, column)
-    model = using.load(run)
-    if out is None:
+    model = using.load(run) if engine == "local" else run
+    if out is None and engine == "local":
         for text in lines:
-            vectors = using.encode(model, text, layer=layer, all_layers=all_layers, pool=pool, prompt=prompt)
+            vectors = encoding.encode(model, text, layer=layer, all_layers=all_layers, pool=pool, prompt=prompt)
             say_json({"text": text, "layers" if all_layers else "vector": vectors[0].tolist()}, indent=None)
         return
-    shape = using.encode(model, lines, layer=layer, all_layers=all_layers, pool=pool, prompt=prompt, out=out).shape
+    shape = encoding.encode(
+        model,
+        lines,
+        layer=layer,
+        all_layers=all_layers,
+        pool=pool,
+        prompt=prompt,
+        out=out,
+        engine=engine,
+        address=address,
+    ).shape
     if as_json:
         say_json({"out": str(out), "texts": shape[0], "dim": shape[-1], **({"layers": shape[1]} if all_layers else {})})
     else:
@@ -228,15 +240,28 @@ def full_stdin_lines() -> list[str]:
     return [line for _, line in stdin_lines() if line.strip()]
 
 
-def _encoded(run: Path, file: str, column: str) -> list[str]:
+def _encoded(run: Path, file: str, column: str) -> Iterator[str]:
     """The texts to encode, or for a model of images the paths of these."""
     from firth.api.using import reads_images
     from firth.cli.main import is_text
     from firth.data.images import find_images
 
     if reads_images(run):
-        return [str(example.path) for example in find_images(Path(file)) if example.path is not None]
-    return [file] if is_text(file) else read_lines(file, column)
+        return (str(example.path) for example in find_images(Path(file)) if example.path is not None)
+    return iter([file]) if is_text(file) else stream_lines(file, column)
+
+
+def stream_lines(source: str, column: str) -> Iterator[str]:
+    """As ``read_lines``, as they are needed; a source without any text is refused before the first one is used."""
+    from firth.data.readers import read_texts
+
+    texts = (line for _, line in stdin_lines()) if source == "-" else read_texts(source, column)
+    blank: list[str] = []
+    for text in texts:
+        if text.strip():
+            return chain(blank, [text], texts)
+        blank.append(text)
+    raise FirthError(f"{source}: no text in it; give one text per line")
 
 
 def read_lines(source: str, column: str) -> list[str]:

@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -212,6 +212,42 @@ def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
             sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+_KINDS = ("bool", "uint8", "int8", "int16", "float16", "bfloat16", "int32", "float32", "float64", "int64")
+_KIND_NAMES = {"bool": "BOOL", "bfloat16": "BF16"}
+
+
+def stream_order(tensors: Mapping[str, torch.Tensor]) -> list[str]:
+    """The order of tensors in a safetensors file: wide types first, then by name."""
+    return sorted(tensors, key=lambda name: (-_KINDS.index(_kind(tensors[name])), name))
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def stream_tensors(
+    path: Path, tensors: Mapping[str, torch.Tensor], read: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    """The file that ``save_tensors`` writes, one tensor after another: ``read`` gives all numbers of one that is in shards."""
+    import torch
+
+    names, header, at = stream_order(tensors), {"__metadata__": {"format": "pt"}}, 0
+    described: dict[str, object] = dict(header)
+    for name in names:
+        tensor, kind = tensors[name], _kind(tensors[name])
+        size = tensor.numel() * tensor.element_size()
+        shown = _KIND_NAMES.get(kind) or kind[0].upper() + kind.lstrip("uintfloa")
+        described[name] = {"dtype": shown, "shape": list(tensor.shape), "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(described, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    with atomic_file(path) as handle:
+        handle.write(len(text).to_bytes(8, "little") + text)
+        for name in names:
+            found = read(tensors[name]).detach().cpu().contiguous()
+            handle.write(found.reshape(-1).view(torch.uint8).numpy().data)
 
 
 def load_tensors(path: Path) -> dict[str, torch.Tensor]:

@@ -217,6 +217,8 @@ class TrainingConfig(Config):
     finish: Literal["last", "best"] = "last"  # the finished model; best: the one with the best test on held-out text
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     device: str = "cpu"
+    parallel: Literal["ddp", "fsdp"] = "ddp"  # under torchrun: the whole model on each process, or in shards
+    rank_timeout_s: Annotated[float, Field(gt=0)] = 1800.0  # how long a process waits for the others
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
 
     @model_validator(mode="after")

@@ -119,6 +119,7 @@ class Batch:
     num_tokens: int
     tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
     rate: float = 1.0  # the step learns so much faster or slower than usual
+    counted: bool = True  # false: read only because other processes wait for this one
 
     def to(self, device: str) -> Batch:
         """The same batch with its arrays as tensors on the device."""
@@ -128,7 +129,7 @@ class Batch:
             name: torch.from_numpy(np.ascontiguousarray(array)).to(device, non_blocking=True)
             for name, array in self.arrays.items()
         }
-        return Batch(self.arrays, self.counts, self.num_tokens, tensors, self.rate)
+        return Batch(self.arrays, self.counts, self.num_tokens, tensors, self.rate, self.counted)
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,7 @@ class Prediction(TypedDict, total=False):
     no_answer_score: float
     best: list[AnswerCandidate]
     written: str  # write
+    unknown: float  # the share of tokens that the model does not know
 
 
 Event: TypeAlias = Mapping[str, Any]
@@ -265,4 +267,5 @@ class TextReader:
     pooler: nn.Module | None = None  # learned with the model, over its first token
     pooler_activation: str = "tanh"  # of one that is new
     tokenize_all: Callable[[Sequence[str]], list[NDArray[np.int64]]] | None = None  # the ids of many texts at once
+    unk_id: int | None = None  # of what it does not know; none: it knows everything
     extra_dim: int = 0  # width of word vectors in addition to the model's own (``WithExtraVectors``)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from firth.corpus.encoded import EncodedBlock, PlainEncoder, joined, keep_full, sentences_of
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.words import cut, is_chinese, joins, lacks_spaces, may_lack_spaces, split_sentences
+from firth.tokenizers.segmentation import Segmentation
+from firth.tokenizers.words import joins, may_lack_spaces, split_sentences
 
 _INSIDE, _SPACE, _ALONE, _REST = 0, 1, 2, 3
 _KEYED_BYTES = 15  # the longest run that two 64-bit words can spell, with its length
@@ -289,11 +290,12 @@ class ChunkEncoder:
     def _encode(self, documents: list[Document]) -> EncodedBlock:
         text = _BETWEEN.join(document.text for document in documents)
         data = text.encode()
-        if len(text) == len(data) or not may_lack_spaces(data):
-            return self._runs(_Block(documents, text, data))
+        how = self.pieces.segmentation
+        if len(text) == len(data) or not (how.kanji or may_lack_spaces(data)):
+            return self._runs(_Block(documents, how, text, data))
         # Where no space parts words, a run holds several: they are sought document by document.
-        parts = [(apart, list(some)) for apart, some in groupby(documents, lambda one: lacks_spaces(one.text))]
-        return joined([self.plain.encode(some) if apart else self._runs(_Block(some)) for apart, some in parts])
+        parts = [(apart, list(some)) for apart, some in groupby(documents, lambda one: how.lacks_spaces(one.text))]
+        return joined([self.plain.encode(some) if apart else self._runs(_Block(some, how)) for apart, some in parts])
 
     def _runs(self, block: "_Block") -> EncodedBlock:
         if len(self.table.runs) > _MAX_RUNS:
@@ -329,7 +331,9 @@ class _Block:
     sought in the whole.
     """
 
-    def __init__(self, documents: list[Document], text: str | None = None, data: bytes | None = None) -> None:
+    def __init__(
+        self, documents: list[Document], how: Segmentation, text: str | None = None, data: bytes | None = None
+    ) -> None:
         """``text``, ``data``: the documents joined, where that is done already."""
         text = _BETWEEN.join(document.text for document in documents) if text is None else text
         sizes = np.asarray([len(document.text) + len(_BETWEEN) for document in documents], np.int64)
@@ -344,7 +348,7 @@ class _Block:
         if not self.is_ascii:
             place = np.append(np.flatnonzero((self.bytes & 0xC0) != 0x80), len(self.bytes))  # of every character
             self.sentence_starts = place[self.sentence_starts]
-            self.word_at = self._words(text, documents, place)
+            self.word_at = self._words(documents, place, how)
 
     def _sentence_starts(self, text: str, documents: list[Document]) -> NDArray[np.int64]:
         if all(document.sentences is None for document in documents):
@@ -358,14 +362,16 @@ class _Block:
             np.int64,
         )
 
-    def _words(self, text: str, documents: list[Document], place: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    def _words(
+        self, documents: list[Document], place: NDArray[np.int64], how: Segmentation
+    ) -> NDArray[np.bool_] | None:
         """At which bytes words begin for the segmenter; everywhere in documents without Chinese."""
-        dictionary = np.asarray([is_chinese(document.text) for document in documents], np.bool_)
+        dictionary = np.asarray([how.is_chinese(document.text) for document in documents], np.bool_)
         chinese = np.flatnonzero(dictionary)
         if not len(chinese):
             return None
         word_at = np.repeat(~dictionary, np.diff(np.append(place[self.bases], len(self.bytes))))
-        words = cut(_BETWEEN.join(documents[number].text for number in chinese))
+        words = how.cut(_BETWEEN.join(documents[number].text for number in chinese))
         lens = np.fromiter(map(len, words), np.int64, len(words))
         starts = np.cumsum(lens) - lens
         sizes = np.asarray([len(documents[number].text) + len(_BETWEEN) for number in chinese], np.int64)

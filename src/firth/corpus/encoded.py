@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.core.config import Config
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.words import cut, find_words, is_chinese, lacks_spaces, split_sentences, split_words
+from firth.tokenizers.segmentation import PLAIN, Segmentation
+from firth.tokenizers.words import find_words, split_sentences
 
 
 @dataclass(frozen=True)
@@ -92,10 +94,11 @@ class PlainEncoder:
         place: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
         """The first piece of each word; words are sought sentence by sentence."""
-        chinese = is_chinese(text)
-        if self.pieces.kind == "wordpiece" and not (chinese or lacks_spaces(text)):
+        how = self.pieces.segmentation
+        chinese = how.is_chinese(text)
+        if self.pieces.kind == "wordpiece" and not (chinese or how.lacks_spaces(text)):
             return outer
-        words = [start + word for start, end in sentences for word, _ in split_words(text[start:end], chinese)]
+        words = [start + word for start, end in sentences for word, _ in how.split(text[start:end], chinese)]
         word_of = np.searchsorted(words, ends, side="left")
         first = np.ones(len(word_of), np.bool_)
         first[1:] = (word_of[1:] != word_of[:-1]) | (place[1:] != place[:-1])
@@ -110,12 +113,12 @@ class Table(dict[str, int]):
         return number
 
 
-@dataclass(frozen=True)
-class WordRules:
+class WordRules(Config):
     """What a word is: folded or not, split by the segmenter and letters or at white space only."""
 
     lowercase: bool
     whitespace_only: bool
+    segmentation: Segmentation = PLAIN
 
 
 @dataclass(frozen=True)
@@ -135,11 +138,14 @@ class WordEncoder:
     def words(self, sentence: str, chinese: bool) -> list[str]:
         if chinese and not self.rules.whitespace_only:
             # cut as it is written, as texts are when a model reads them: the dictionary knows some words by capitals
-            found = [word for word in cut(sentence) if not word.isspace()]
+            found = [word for word in self.rules.segmentation.cut(sentence) if not word.isspace()]
             return [word.lower() for word in found] if self.rules.lowercase else found
         if self.rules.lowercase:
             sentence = sentence.lower()
-        return sentence.split() if self.rules.whitespace_only else find_words(sentence)
+        if self.rules.whitespace_only:
+            return sentence.split()
+        how = self.rules.segmentation
+        return how.find_words(sentence, False) if how.segmenters else find_words(sentence)
 
     def encode(self, documents: list[Document]) -> WordBlock:
         table = Table()
@@ -147,7 +153,7 @@ class WordEncoder:
         lens: list[int] = []
         per_document: list[int] = []
         for document in documents:
-            chinese = is_chinese(document.text)
+            chinese = self.rules.segmentation.is_chinese(document.text)
             sentences = sentences_of(document)
             words: list[str] = []
             for start, end in sentences:

@@ -11,8 +11,9 @@
 Also here: ``PackedRows``, documents packed into rows of equal length; their order is drawn again in every epoch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -25,9 +26,11 @@ from firth.core.config import Config
 from firth.core.errors import FirthError
 from firth.core.files import check_files, read_json
 from firth.core.registry import TokensConfig
+from firth.core.storage import local_path
 from firth.corpus.loss import LossInfo
 from firth.data.readers import ReadingConfig
 from firth.tokenizers.pieces import PATTERN, Pieces, sentinel_ids
+from firth.tokenizers.word_tokens import join_words
 
 FORMAT = 1
 Number = TypeVar("Number", bound=np.generic)
@@ -64,6 +67,8 @@ class CorpusInfo(Config):
     unsegmented: dict[str, str] = Field(
         default_factory=dict
     )  # scripts without spaces, and by what their words were found
+    dictionary: int = 0  # words of the user for the Chinese segmenter (tokenizer/segmentation.json)
+    simplified: bool = False  # whether it looks up traditional characters by simplified ones
     warnings: list[str] = Field(default_factory=list)
     train: SplitInfo
     heldout: SplitInfo
@@ -133,10 +138,20 @@ class Corpus:
         self.train = Split(folder / "train", info.dtype)
         self.heldout = Split(folder / "heldout", info.dtype)
 
+    def texts(self) -> Iterator[str]:
+        """The documents for training as their tokens spell them."""
+        starts = self.train.document_starts
+        words = None
+        if self.info.tokens.kind == "words":
+            words = (self.folder / "tokenizer" / "words.txt").read_bytes().decode().split("\n")
+        for first, last in pairwise(starts.tolist()):
+            ids = self.train.tokens[first:last].tolist()
+            yield self.pieces.decode(ids) if words is None else join_words([words[number] for number in ids])
+
     @classmethod
     def open(cls, folder: str | Path, verify: bool = True) -> "Corpus":
         """``verify`` reads every file once and compares checksums; a damaged one is named."""
-        folder = Path(folder)
+        folder = local_path(folder)
         if not folder.exists():
             raise FirthError(f"{folder}: no such corpus; make one with: firth prepare FILE... --out {folder}")
         if not (folder / "corpus.json").is_file():

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from firth.core.config import Config
 from firth.corpus.encoded import WordEncoder, WordRules
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.words import is_chinese, split_words, ways_without_spaces
+from firth.tokenizers.segmentation import PLAIN, Segmentation
+from firth.tokenizers.words import split_words
 
 LOSS_WARNING = 0.001
 UNKNOWN_WARNING = 0.01
@@ -96,7 +97,7 @@ def pieces_round_trip(pieces: Pieces) -> RoundTrip:
 def words_round_trip(rules: WordRules) -> RoundTrip:
     """Text to words and back, where every word is in the vocabulary."""
     encoder = WordEncoder(rules)
-    return lambda text: " ".join(encoder.words(text, is_chinese(text)))
+    return lambda text: " ".join(encoder.words(text, rules.segmentation.is_chinese(text)))
 
 
 def measure_loss(texts: Iterable[str], round_trip: RoundTrip, lowercase: bool) -> LossInfo:
@@ -164,10 +165,9 @@ def loss_warnings(loss: LossInfo, unknown_share: float, stripped: bool, kind: st
     return found
 
 
-def unsegmented(texts: Iterable[str]) -> dict[str, str]:
+def unsegmented(texts: Iterable[str], segmentation: Segmentation = PLAIN) -> dict[str, str]:
     """Scripts without spaces in texts that are not Chinese, and by what their words are found."""
     ways: dict[str, str] = {}
     for text in texts:
-        if not is_chinese(text):
-            ways |= ways_without_spaces(text)
+        ways |= segmentation.ways(text)
     return dict(sorted(ways.items()))

@@ -23,6 +23,7 @@ from firth.core.config import Config
 from firth.core.errors import FirthError
 from firth.core.files import check_files, read_json
 from firth.core.registry import TokensConfig
+from firth.core.storage import local_path
 from firth.corpus.format import (
     FORMAT,
     Corpus,
@@ -120,7 +121,7 @@ class PairsCorpus:
     @classmethod
     def open(cls, folder: str | Path, verify: bool = True) -> "PairsCorpus":
         """``verify`` reads every file once and compares checksums; a damaged one is named."""
-        folder = Path(folder)
+        folder = local_path(folder)
         make = "firth prepare-pairs SOURCE TARGET --out"
         if not folder.exists():
             raise FirthError(f"{folder}: no such corpus; make one with: {make} {folder}")

@@ -122,6 +122,10 @@ class PartMaker:
             self.encoder = block_encoder(self.pieces)
 
     def make(self, number: int, block: Block) -> None:
+        write_part(self.folder, number, self.encode(block))
+
+    def encode(self, block: Block) -> Arrays:
+        """The arrays of a part."""
         arrays: Arrays = {}
         for split, wanted in zip(SPLITS, (False, True), strict=True):
             rows = [row[:2] for row in zip(*block, strict=True) if row[2] == wanted]
@@ -138,8 +142,12 @@ class PartMaker:
                 unknown = int((encoded.ids == self.pieces.unk_id).sum()) if self.pieces.unk_id is not None else 0
             arrays |= _arrays(split, encoded)
             arrays[f"{split}_counts"] = np.asarray([unknown, size], np.int64)
-        with atomic_file(part_path(self.folder, number), durable=False) as handle:
-            np.savez(handle, allow_pickle=False, **arrays)
+        return arrays
+
+
+def write_part(folder: Path, number: int, arrays: Arrays) -> None:
+    with atomic_file(part_path(folder, number), durable=False) as handle:
+        np.savez(handle, allow_pickle=False, **arrays)
 
 
 def _arrays(split: str, block: EncodedBlock) -> Arrays:

@@ -8,6 +8,7 @@ same command continues from what is there; what is wrong with the input leaves n
 import os
 import shutil
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -15,6 +16,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
+from firth.core.cluster import Cluster, check_engine
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, release_memory, write_json
 from firth.core.registry import TokensConfig
@@ -22,6 +24,7 @@ from firth.core.types import Progress
 from firth.corpus.encoded import WordRules
 from firth.corpus.format import CorpusInfo, SourceInfo, SplitInfo
 from firth.corpus.loss import Sample, loss_warnings, measure_loss, pieces_round_trip, unsegmented, words_round_trip
+from firth.corpus.near import NearDuplicates, signatures
 from firth.corpus.parts import (
     Block,
     PartMaker,
@@ -35,14 +38,17 @@ from firth.corpus.parts import (
     publish,
     working_folder,
 )
-from firth.corpus.worker import Worker
-from firth.data.readers import Document, ReadingConfig, read_documents
+from firth.corpus.worker import ClusterWorker, Worker
+from firth.data.readers import Document, ReadingConfig, read_dictionary, read_documents
 from firth.data.sources import Source, find_sources
 from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.segmentation import PLAIN, Segmentation, choose_segmentation
 from firth.tokenizers.vocabulary import train_pieces
 
 _BLOCK_BYTES = 1_000_000
 _HASHES = 2.0**64
+_SCRIPT_CHARS = 300_000  # of the text, by which its scripts are known
+Sentences = list[list[tuple[int, int]] | None]
 
 
 def prepare(
@@ -56,13 +62,24 @@ def prepare(
     workers: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    near_duplicates: float | None = None,
+    dictionary: Path | None = None,
+    segmenter: str = "auto",
+    segmentation: Segmentation | None = None,
 ) -> CorpusInfo:
-    """Makes the corpus ``out``. ``tokenizer`` uses one that exists instead of training one."""
+    """Makes the corpus ``out``. ``tokenizer`` uses one that exists instead of training one; words are found as ``segmentation``
+    or that tokenizer says, or else as fits the text, the user's ``dictionary`` and what is installed. With ``engine="ray"``
+    blocks are tokenized on a cluster. ``near_duplicates`` is the similarity from which on a document repeats an earlier one."""
+    remote = check_engine(engine, address)
     check_goal(out, overwrite)
     if heldout is not None and not 0 <= heldout < 1:
         raise FirthError(f"heldout is {heldout}: it is a share of the documents, at least 0 and below 1")
     if workers is not None and workers < 1:
         raise FirthError(f"workers is {workers}: at least 1 is needed")
+    if near_duplicates is not None and not 0 < near_duplicates <= 1:
+        raise FirthError(f"near_duplicates is {near_duplicates}: it is a similarity, above 0 and at most 1")
     reading = reading or ReadingConfig()
     if tokenizer is not None:
         tokens = _described(tokenizer, tokens)
@@ -71,9 +88,14 @@ def prepare(
         share = (
             heldout if heldout is not None else (0.05 if sum(source.size for source in sources) < 20_000_000 else 0.01)
         )
+        given = segmentation or (Pieces.load(tokenizer).segmentation if tokenizer else PLAIN)
+        how, advice = _segmentation(sources, reading, given, dictionary, segmenter, tokens)
         settings = _settings(sources, tokens, reading, tokenizer, share, deduplicate)
-        begin(staging, settings)
-        job = _Job(staging, sources, tokens, reading, share, deduplicate, progress or (lambda event: None))
+        settings |= {"near_duplicates": near_duplicates}
+        begin(staging, settings | ({} if how.plain else {"segmentation": how.model_dump(mode="json")}))
+        job = _Job(staging, sources, tokens, reading, share, deduplicate, progress or (lambda event: None), how, advice)
+        job.near = None if near_duplicates is None else NearDuplicates(near_duplicates)
+        job.cluster = Cluster(address, workers) if remote else None
         job.check()
         job.tokenizer(tokenizer)
         num_parts = job.parts(workers or os.cpu_count() or 1)
@@ -96,6 +118,34 @@ def _described(tokenizer: Path, tokens: TokensConfig) -> TokensConfig:
         strip_accents=pieces.strip_accents and kind == "wordpiece",
         byte_fallback=pieces.byte_fallback,
     )
+
+
+def _segmentation(
+    sources: list[Source],
+    reading: ReadingConfig,
+    given: Segmentation,
+    dictionary: Path | None,
+    segmenter: str,
+    tokens: TokensConfig,
+) -> tuple[Segmentation, list[str]]:
+    """The given one, else what fits the beginning of the text; the user's words come after those of the given one."""
+    words = read_dictionary(dictionary) if dictionary is not None else []
+    if words and tokens.word_split == "whitespace":
+        raise FirthError(f"{dictionary}: words are split at white space only; leave out --dictionary or --word-split")
+    if not given.plain:
+        return given.replace(dictionary=tuple(dict.fromkeys((*given.dictionary, *words)))), []
+    if tokens.word_split == "whitespace":
+        return PLAIN, []
+
+    def sample() -> Iterator[str]:
+        room = _SCRIPT_CHARS
+        for document in read_documents(sources, reading):
+            yield document.text[:room]
+            room -= len(document.text)
+            if room <= 0:
+                return
+
+    return choose_segmentation(sample(), words, segmenter)
 
 
 def _spool_stdin(inputs: list[str], staging: Path, reading: ReadingConfig) -> list[Source]:
@@ -152,6 +202,8 @@ class _Job:
         share: float,
         deduplicate: bool,
         progress: Progress,
+        segmentation: Segmentation,
+        advice: list[str],
     ) -> None:
         self.staging = staging
         self.sources = sources
@@ -159,12 +211,16 @@ class _Job:
         self.reading = reading
         self.share = share
         self.progress = progress
+        self.segmentation, self.advice = segmentation, advice
         self.seen = SeenHashes(staging) if deduplicate else None
+        self.near: NearDuplicates | None = None
+        self.cluster: Cluster | None = None
         self.removed = 0
         self.sample = Sample()
         self.total_bytes = sum(source.size for source in sources)
         self.unpacked_bytes = sum(
-            source.size * (4 if source.packing or source.format == "parquet" else 1) for source in sources
+            source.size * (4 if source.packing or source.format in ("parquet", "docx", "pdf") else 1)
+            for source in sources
         )
 
     def documents(self) -> Iterator[Document]:
@@ -197,6 +253,7 @@ class _Job:
                 yield left_out
 
         pieces = Pieces.load(given) if given else train_pieces(sample, self.tokens)
+        pieces.segmentation = self.segmentation
         with atomic_folder(goal) as folder:
             pieces.save(folder)
         del pieces
@@ -204,20 +261,39 @@ class _Job:
 
     def blocks(self) -> Iterator[Block]:
         """Documents in blocks of about equal size, whatever the workers; held-out ones marked."""
+        if self.near is None:
+            yield from (self._block(texts, sentences) for texts, sentences in self._read())
+            return
+        waiting: deque[tuple[list[bytes], Sentences]] = deque()
+
+        def jobs() -> Iterator[tuple[list[bytes]]]:
+            for texts, sentences in self._read():
+                waiting.append((texts, sentences))
+                yield (texts,)
+
+        found = self.cluster.ordered(signatures, jobs()) if self.cluster else (signatures(*one) for one in jobs())
+        for some in found:
+            texts, sentences = waiting.popleft()
+            fresh = np.flatnonzero(~self.near.add(some)).tolist()
+            self.removed += len(texts) - len(fresh)
+            yield self._block([texts[place] for place in fresh], [sentences[place] for place in fresh])
+
+    def _read(self) -> Iterator[tuple[list[bytes], Sentences]]:
+        """The documents of each block, and their sentences where the file gave them."""
         texts: list[bytes] = []
-        sentences: list[list[tuple[int, int]] | None] = []
+        sentences: Sentences = []
         size = 0
         for document in self.documents():
             texts.append(document.text.encode())
             sentences.append(document.sentences)
             size += len(texts[-1])
             if size >= _BLOCK_BYTES:
-                yield self._block(texts, sentences)
+                yield texts, sentences
                 texts, sentences, size = [], [], 0
         if texts:
-            yield self._block(texts, sentences)
+            yield texts, sentences
 
-    def _block(self, texts: list[bytes], sentences: list[list[tuple[int, int]] | None]) -> Block:
+    def _block(self, texts: list[bytes], sentences: Sentences) -> Block:
         hashes = np.asarray([hash_bytes(text) for text in texts], np.uint64)
         if self.seen is not None:
             new = np.flatnonzero(~self.seen.add(hashes))
@@ -233,6 +309,9 @@ class _Job:
         folder.mkdir(exist_ok=True)
         rules: WordRules | Path = self._word_rules() if self.tokens.kind == "words" else self.staging / "tokenizer"
         wanted = min(num_workers, 1 + self.unpacked_bytes // (2 * _BLOCK_BYTES))
+        if self.cluster is not None:
+            remote = ClusterWorker(self.cluster, rules, folder)
+            return self._run_parts(folder, remote.make, self.cluster.num_cpus)
         makers: list[Worker | PartMaker] = []
         idle: SimpleQueue[Worker | PartMaker] = SimpleQueue()
 
@@ -254,11 +333,17 @@ class _Job:
                     maker.close()
 
     def _word_rules(self) -> WordRules:
-        return WordRules(self.tokens.lowercase, self.tokens.word_split == "whitespace")
+        return WordRules(
+            lowercase=self.tokens.lowercase,
+            whitespace_only=self.tokens.word_split == "whitespace",
+            segmentation=self.segmentation,
+        )
 
     def _run_parts(self, folder: Path, make: Callable[[int, Block], None], num_workers: int) -> int:
         pending: set[Future[None]] = set()
-        number = done = 0
+        number = 0
+        for source in self.sources:
+            source.meter.done = False
         with ThreadPoolExecutor(num_workers) as pool:
             try:
                 for number, block in enumerate(self.blocks(), 1):
@@ -266,7 +351,7 @@ class _Job:
                         pending.add(pool.submit(make, number - 1, block))
                     while len(pending) > num_workers:
                         pending = _finish(pending)
-                    done += sum(map(len, block.texts))
+                    done = sum(source.meter.place(source.size) for source in self.sources)
                     self.progress({"event": "block", "bytes": done, "total": self.total_bytes})
                 while pending:
                     pending = _finish(pending)
@@ -286,6 +371,7 @@ class _Job:
         if self.tokens.kind == "words":
             shutil.rmtree(self.staging / "tokenizer", ignore_errors=True)
             vocab_size, remap = merge_types(parts, num_parts, self.staging / "tokenizer")
+            self.segmentation.save(self.staging / "tokenizer")
             fingerprint = checksum(self.staging / "tokenizer" / "words.txt")[:16]
             round_trip = words_round_trip(self._word_rules())
         else:
@@ -310,10 +396,15 @@ class _Job:
             reading=self.reading,
             sources=[SourceInfo(name=source.name, bytes=source.size) for source in self.sources],
             heldout_share=self.share,
-            duplicates_removed=self.removed if self.seen is not None else None,
+            duplicates_removed=None if self.seen is None and self.near is None else self.removed,
             loss=loss,
-            unsegmented=unsegmented(sample) if self.tokens.word_split == "words" else {},
-            warnings=loss_warnings(loss, unknown / max(tokens, 1), self.tokens.strip_accents, self.tokens.kind),
+            unsegmented=unsegmented(sample, self.segmentation) if self.tokens.word_split == "words" else {},
+            dictionary=len(self.segmentation.dictionary),
+            simplified=bool(self.segmentation.traditional),
+            warnings=[
+                *loss_warnings(loss, unknown / max(tokens, 1), self.tokens.strip_accents, self.tokens.kind),
+                *self.advice,
+            ],
             checksums={
                 str(file.relative_to(goal)): checksum(file) for file in sorted(goal.rglob("*")) if file.is_file()
             },

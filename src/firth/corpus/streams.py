@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from firth.core.batching import generator, hashed, uniform
 from firth.core.errors import FirthError
 from firth.corpus.format import Corpus, Split, each_epoch
+from firth.tokenizers.segmentation import Segmentation
 from firth.tokenizers.word_tokens import AnyTokens, WordTokens
 from firth.tokenizers.words import border_ids, character_ids, trimmed
 
@@ -269,7 +270,8 @@ def view_tokens(corpus: Corpus, min_count: int, max_vocab: int | None) -> TokenV
             f"{corpus.folder}: no word occurs {min_count} times (the most frequent one {most} times); lower min_count or give more text"
         )
     types, rules = read_types(corpus), corpus.info.tokens
-    tokens = WordTokens(types[:size], rules.lowercase, rules.word_split == "whitespace")
+    how = Segmentation.load(corpus.folder / "tokenizer")
+    tokens = WordTokens(types[:size], rules.lowercase, rules.word_split == "whitespace", how)
     return view_as(corpus, tokens)
 
 

@@ -7,19 +7,22 @@ A block is one line of JSON ({number, lengths in bytes, heldout, sentences}) and
 """
 
 import contextlib
+import hashlib
 import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
-from dataclasses import asdict
+import tempfile
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from firth.core.cluster import Cluster
 from firth.core.errors import FirthError, Interrupted
+from firth.core.types import Arrays
 from firth.corpus.encoded import WordRules
-from firth.corpus.parts import Block, PartMaker
+from firth.corpus.parts import Block, PartMaker, write_part
 
 # A worker is one of many: it starts no threads, and keeps the memory of one block for the next
 # instead of giving it back to the system and asking again (a fifth of the time).
@@ -60,7 +63,7 @@ class Worker:
     """The parent's side: sends a block, waits until its part is written."""
 
     def __init__(self, rules: WordRules | Path, parts: Path) -> None:
-        words = asdict(rules) if isinstance(rules, WordRules) else None
+        words = rules.model_dump() if isinstance(rules, WordRules) else None
         settings = {"words": words, "tokenizer": None if words else str(rules), "parts": str(parts)}
         environment = {**_FRUGAL, **os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-m", "firth.corpus.worker", json.dumps(settings)]
@@ -86,11 +89,42 @@ class Worker:
         cast(BinaryIO, self.process.stdout).close()
 
 
+class ClusterWorker:
+    """The same on a Ray cluster: blocks go out as jobs, arrays come back and are written here. Nothing need be shared but
+    what Ray carries; the tokenizer goes to each node once."""
+
+    def __init__(self, cluster: Cluster, rules: WordRules | Path, parts: Path) -> None:
+        self.cluster, self.parts = cluster, parts
+        if isinstance(rules, WordRules):
+            self.rules = cluster.put(rules)
+        else:
+            self.rules = cluster.put({path.name: path.read_bytes() for path in sorted(rules.iterdir())})
+
+    def make(self, number: int, block: Block) -> None:
+        write_part(self.parts, number, self.cluster.call(_encode_block, self.rules, block))
+
+
+_kept: dict[str, PartMaker] = {}
+
+
+def _encode_block(rules: WordRules | dict[str, bytes], block: Block) -> Arrays:
+    """One job of a cluster. A worker keeps what it has loaded for the next one."""
+    key = repr(rules) if isinstance(rules, WordRules) else hashlib.sha256(b"\0".join(rules.values())).hexdigest()
+    if key not in _kept:
+        _kept.clear()
+        with tempfile.TemporaryDirectory() as folder:
+            if not isinstance(rules, WordRules):
+                for name, content in rules.items():
+                    (Path(folder) / name).write_bytes(content)
+            _kept[key] = PartMaker(rules if isinstance(rules, WordRules) else Path(folder), Path())
+    return _kept[key].encode(block)
+
+
 def main() -> None:
     """The child's side."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = json.loads(sys.argv[1])
-    rules = WordRules(**settings["words"]) if settings["words"] else Path(settings["tokenizer"])
+    rules = WordRules.model_validate(settings["words"]) if settings["words"] else Path(settings["tokenizer"])
     maker = PartMaker(rules, Path(settings["parts"]))
     while (block := receive_block(sys.stdin.buffer)) is not None:
         answer = {"error": ""}

@@ -1,12 +1,14 @@
-"""Reads text files, jsonl, csv, tsv and parquet as a stream of documents, or as single texts (``read_texts``)."""
+"""Reads text files, jsonl, csv, tsv, parquet, arrow, docx, pdf and tar as a stream of documents, or as single texts (``read_texts``)."""
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
+from firth.data.containers import arrow_batches, read_docx, read_pdf, read_tar
 from firth.data.sources import MAX_LINE_CHARS, Source, find_sources, numbered_lines, seekable, text_blocks
 from firth.data.tables import NUM_SNIFFED, find_delimiter, json_values
 from firth.tokenizers.words import ENDS, whole_characters
@@ -25,6 +27,7 @@ class Document(NamedTuple):
 
 MAX_DOCUMENT_CHARS = 1_000_000
 _HEAD_LINES = 2000
+_MAX_WORDS, _MAX_WORD_CHARS = 1_000_000, 100
 _ENDS = (*".!?…\"'”’»」』)）:;：；", *ENDS)
 
 
@@ -181,21 +184,64 @@ def _parquet(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Do
                 raise FirthError(
                     f"{source.name}: no column '{config.column}': {nearest(config.column, names)}; choose with --column"
                 )
+            read = 0
             for batch in file.iter_batches(batch_size=64, columns=names if fields else [config.column]):
-                for row in batch.to_pylist():
-                    value = row[config.column]
-                    if value is not None and not isinstance(value, str):
-                        raise FirthError(
-                            f"{source.name}: column '{config.column}' is not a string but {type(value).__name__}; choose another --column"
-                        )
-                    if value and value.strip():
-                        yield Document(value, fields=_without(row, config.column) if fields else None)
+                read += batch.num_rows
+                source.meter.share = read / max(file.metadata.num_rows, 1)
+                yield from _of_rows(source, config.column, batch.to_pylist(), fields)
     except UnicodeDecodeError:
         raise FirthError(f"{source.name}: column '{config.column}' is not UTF-8 text; write the file again") from None
     except (pyarrow.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise FirthError(f"{source.name}: not a complete parquet file ({error}); copy it again") from None
+
+
+def _of_rows(source: Source, column: str, rows: Iterable[dict[str, object]], fields: bool) -> Iterator[Document]:
+    for row in rows:
+        value = row[column]
+        if value is not None and not isinstance(value, str):
+            raise FirthError(
+                f"{source.name}: column '{column}' is not a string but {type(value).__name__}; choose another --column"
+            )
+        if value and value.strip():
+            yield Document(value, fields=_without(row, column) if fields else None)
+
+
+def _arrow(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
+    try:
+        for batch in arrow_batches(source, config.column, fields):
+            yield from _of_rows(source, config.column, batch.to_pylist(), fields)
+    except UnicodeDecodeError:
+        raise FirthError(f"{source.name}: column '{config.column}' is not UTF-8 text; write the file again") from None
+
+
+def _docx(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
+    text = whole_characters(read_docx(source))
+    if text.strip():
+        yield Document(text)
+
+
+def _pdf(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
+    yield from _bounded(f"{whole_characters(page)}\n" for page in read_pdf(source))
+
+
+def _tar(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
+    for text in read_tar(source, config.column, config.encoding):
+        if text.strip():
+            yield Document(whole_characters(text))
+
+
+_READERS: dict[str, Callable[[Source, ReadingConfig, bool], Iterator[Document]]] = {
+    "jsonl": _jsonl,
+    "csv": _table,
+    "tsv": _table,
+    "parquet": _parquet,
+    "arrow": _arrow,
+    "docx": _docx,
+    "pdf": _pdf,
+    "tar": _tar,
+}
 
 
 def read_documents(sources: list[Source], config: ReadingConfig) -> Iterator[Document]:
@@ -213,8 +259,7 @@ def read_source(source: Source, config: ReadingConfig, num_texts: int, fields: b
         layout = config.layout if config.layout != "auto" else detect_layout(source, config.encoding, num_texts)
         found = _txt(source, config, layout)
     else:
-        read = {"jsonl": _jsonl, "csv": _table, "tsv": _table, "parquet": _parquet}[source.format]
-        found = read(source, config, fields)
+        found = _READERS[source.format](source, config, fields)
     for document in found:
         if len(document.text) > MAX_DOCUMENT_CHARS and document.sentences is None:
             yield from _bounded(iter([document.text]), document.fields)
@@ -230,3 +275,23 @@ def read_texts(path: str, column: str = "text") -> Iterator[str]:
             yield from (line for _, line in numbered_lines(source, "utf-8"))
         else:
             yield from (document.text for document in read_documents([source], ReadingConfig(column=column)))
+
+
+def read_dictionary(path: Path) -> list[str]:
+    """A word a line; what follows white space (jieba's counts and tags) is left out, as are lines that begin with #."""
+    words: list[str] = []
+    for number, line in numbered_lines(find_sources([str(path)], "txt")[0], "utf-8"):
+        word = line.split()[0] if line.split() else ""
+        if not word or word.startswith("#"):
+            continue
+        if len(word) > _MAX_WORD_CHARS:
+            raise FirthError(
+                f"{path}:{number}: a word of more than {_MAX_WORD_CHARS} characters; a dictionary has one word a line"
+            )
+        if len(word) > 1:
+            words.append(word)
+        if len(words) > _MAX_WORDS:
+            raise FirthError(f"{path}: more than {_MAX_WORDS:,} words; keep those that the text has")
+    if not words:
+        raise FirthError(f"{path}: no words of two or more characters in it; write one word a line")
+    return words

@@ -12,11 +12,13 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from firth.core.errors import FirthError
+from firth.core.files import read_json
+from firth.core.storage import address_of, expand, local_path
 
 FORMATS = {
     ".txt": "txt",
@@ -26,8 +28,33 @@ FORMATS = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".docx": "docx",
+    ".pdf": "pdf",
+    ".tar": "tar",
+    ".tgz": "tar",
 }
 PACKINGS = (".gz", ".zst", ".zip")
+
+
+TEXT_ONLY = ("docx", "pdf", "tar")  # documents without columns
+_ENDINGS = ", ".join(dict.fromkeys(FORMATS.values()))
+
+
+class Meter:
+    """How far a file has been read: the place in the compressed bytes, or a share that its reader sets."""
+
+    def __init__(self) -> None:
+        self.raw: BinaryIO | None = None
+        self.share: float | None = None
+        self.done = False
+
+    def place(self, size: int) -> int:
+        if self.done:
+            return size
+        if self.share is not None:
+            return int(self.share * size)
+        return 0 if self.raw is None else min(self.raw.tell(), size)
 
 
 @dataclass(frozen=True)
@@ -35,9 +62,10 @@ class Source:
     """One input file with its format and compression."""
 
     path: Path
-    format: str  # txt, jsonl, csv, tsv, parquet
+    format: str  # txt, jsonl, csv, tsv, parquet, arrow, docx, pdf, tar
     packing: str  # compression: "", ".gz", ".zst", ".zip" (with one member)
     name: str  # for messages, as the user wrote it
+    meter: Meter = field(default_factory=Meter, compare=False, repr=False)
 
     @property
     def size(self) -> int:
@@ -48,6 +76,8 @@ def _describe(path: Path, format: str, otherwise: str | None = None) -> Source |
     """The format by the file's suffixes; an unknown suffix means ``otherwise``, or None."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packing = suffixes.pop() if suffixes and suffixes[-1] in PACKINGS else ""
+    if suffixes and suffixes[-1] == ".tgz":
+        packing = ".gz"
     if packing == ".zip":
         inside = _zipped(path)
         if len(inside) != 1:
@@ -85,17 +115,43 @@ def _inside(folder: Path) -> list[Path]:
     )
 
 
+def _of_dataset(folder: Path) -> list[Path]:
+    """The arrow files of a folder that ``datasets`` wrote (``save_to_disk``), in their order; nothing for other folders."""
+    if (folder / "dataset_dict.json").is_file():
+        splits = sorted(path.name for path in folder.iterdir() if (path / "state.json").is_file())
+        raise FirthError(
+            f"{folder}: a dataset of several splits ({', '.join(splits)}); name one, such as {folder / 'train'}"
+        )
+    state = folder / "state.json"
+    if not state.is_file() or not (folder / "dataset_info.json").is_file():
+        return []
+    found = read_json(state)
+    files = found.get("_data_files") if isinstance(found, dict) else None
+    names = [one.get("filename") for one in files if isinstance(one, dict)] if isinstance(files, list) else []
+    if isinstance(found, dict) and found.get("_indices_data_files"):
+        raise FirthError(f"{folder}: a selection of rows; write it with flatten_indices() before save_to_disk()")
+    paths = [folder / name for name in names if isinstance(name, str) and Path(name).name == name]
+    if not paths or not all(path.is_file() for path in paths):
+        raise FirthError(f"{state}: names files that are not here; copy the whole folder again")
+    return paths
+
+
 def find_sources(inputs: list[str], format: str = "auto") -> list[Source]:
     """The files that paths, folders (searched recursively, in sorted order) and globs stand for."""
     if not inputs:
         raise FirthError("no input: name at least one file, folder or glob, or - for standard input")
     if format != "auto" and format not in FORMATS.values():
-        raise FirthError(f"unknown format '{format}': choose txt, jsonl, csv, tsv or parquet")
+        raise FirthError(f"unknown format '{format}': choose one of {_ENDINGS}")
     found: list[Source] = []
     for word in inputs:
         path = Path(word)
-        if path.is_dir():
-            inside = _describe_all(_inside(path), format)
+        address = address_of(word)
+        if address is not None:
+            for one in expand(address):
+                sources = _describe_all([local_path(one)], format, None if one != address else "txt")
+                found += [replace(source, name=one) for source in sources]
+        elif path.is_dir():
+            inside = _describe_all(_of_dataset(path) or _inside(path), format)
             if not inside:
                 raise FirthError(
                     f"{word}: no text in this folder (looked for {', '.join(FORMATS)}, also .gz, .zst and .zip); name the files or their --format"
@@ -137,19 +193,26 @@ def open_source(source: Source) -> Iterator[BinaryIO]:
     handle: BinaryIO
     try:
         with contextlib.ExitStack() as stack:
+            raw = stack.enter_context(open(source.path, "rb", buffering=1 << 20))
+            meter = source.meter
+            meter.raw, meter.share, meter.done = raw, None, False
             if source.packing == ".gz":
-                handle = cast(BinaryIO, stack.enter_context(gzip.open(source.path, "rb")))
+                handle = cast(BinaryIO, stack.enter_context(gzip.open(raw, "rb")))
             elif source.packing == ".zst":
                 import pyarrow
 
-                packed = stack.enter_context(pyarrow.input_stream(str(source.path), compression="zstd"))
+                packed = stack.enter_context(pyarrow.CompressedInputStream(raw, "zstd"))
                 handle = io.BufferedReader(packed, 1 << 20)
             elif source.packing == ".zip":
-                archive = stack.enter_context(zipfile.ZipFile(source.path))
+                archive = stack.enter_context(zipfile.ZipFile(raw))
                 handle = cast(BinaryIO, stack.enter_context(archive.open(_zipped(source.path)[0])))
             else:
-                handle = stack.enter_context(open(source.path, "rb", buffering=1 << 20))
-            yield handle
+                handle = raw
+            try:
+                yield handle
+                meter.done = True
+            finally:
+                meter.raw = None
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile, OverflowError) as error:
         raise FirthError(
             f"{source.name}: the {source.packing} archive is damaged or truncated ({error}); copy it again"

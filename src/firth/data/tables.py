@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file
-from firth.data.sources import MAX_LINE_CHARS, Source, numbered_lines, seekable, text_blocks
+from firth.data.containers import arrow_batches
+from firth.data.sources import MAX_LINE_CHARS, TEXT_ONLY, Source, numbered_lines, seekable, text_blocks
 from firth.tokenizers.words import whole_characters
 
 if TYPE_CHECKING:
@@ -44,9 +45,15 @@ class Table:
 def open_table(source: Source, encoding: str = "utf-8", every_field: bool = False) -> Table:
     """Picks the format by the file name, or by the first line where the name does not tell. ``every_field``: an object
     with a field that the first ones do not have is an error; else that field is not read."""
+    if source.format in TEXT_ONLY:
+        raise FirthError(
+            f"{source.name}: a {source.format} has no columns; write the texts as csv, tsv, jsonl or parquet"
+        )
     format = table_format(source, encoding)
     if format == "parquet":
         return _parquet(source)
+    if format == "arrow":
+        return _arrow(source)
     if format in ("json", "jsonl"):
         objects = json_list(source, encoding) if format == "json" else json_lines(source, encoding)
         return _of_objects(source, objects, every_field)
@@ -60,7 +67,7 @@ def first_line(source: Source, encoding: str) -> str:
 
 def table_format(source: Source, encoding: str) -> str:
     """tsv, csv, jsonl, json or parquet; a plain text file counts as a tsv of one column."""
-    if source.format in ("parquet", "jsonl", "tsv"):
+    if source.format in ("parquet", "arrow", "jsonl", "tsv"):
         return source.format
     first = first_line(source, encoding).strip()
     if source.format == "csv":
@@ -204,6 +211,20 @@ def _parquet(source: Source) -> Table:
     names: list[str] = []
     types: dict[str, pyarrow.DataType] = {}
     return _peeked(source, names, enumerate(itertools.chain.from_iterable(batches()), 1), types)
+
+
+def _arrow(source: Source) -> Table:
+    names: list[str] = []
+    types: dict[str, pyarrow.DataType] = {}
+
+    def rows() -> Iterator[list[object]]:
+        for batch in arrow_batches(source):
+            if not names:
+                names.extend(batch.schema.names)
+                types.update({one.name: one.type for one in batch.schema})
+            yield from map(list, zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+    return _peeked(source, names, enumerate(rows(), 1), types)
 
 
 # -- writing

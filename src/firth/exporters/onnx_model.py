@@ -280,4 +280,5 @@ def _reader(base: OnnxModel) -> TextReader:
         summary="cls" if frame.before else "mean",
         joins_pairs=bool(frame.between),
         tokenize_all=pieces.batch_ids,
+        unk_id=pieces.unk_id,
     )

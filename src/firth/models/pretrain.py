@@ -11,9 +11,10 @@ import numpy as np
 
 from firth.core.config import parse_duration, show_count, show_duration
 from firth.core.errors import FirthError
-from firth.core.files import checksum, write_text
+from firth.core.files import checksum, fingerprint, write_text
 from firth.core.registry import RunConfig, find_spec
 from firth.core.run import CorpusRecord, EmbeddingsRecord, MadeFrom, Run, RunRecord, versions
+from firth.core.storage import named
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
 from firth.models.shared.embeddings import AUTO, NONE, check_start, start_table
@@ -23,6 +24,7 @@ from firth.reports.page import cards, page, principal_plane, settings_table, wri
 from firth.training.checkpoints import list_checkpoints
 from firth.training.loop import Loop
 from firth.training.optimizer import load_average
+from firth.training.ranks import process_count, restarted
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
 from firth.vectors.trainer import load_run, train_vectors
 from firth.vectors.word_vectors import WordVectors
@@ -50,6 +52,8 @@ def start_run(
 ) -> Run:
     """A new run, trained to its end; with ``base`` it begins with the weights of that model. ``prepared`` are names
     that stand in ``out`` already, ``made_from`` is what the same result needs besides."""
+    if restarted() and Run.find(out) is not None:  # a process was lost, torchrun has started all of them again
+        return resume_run(out, progress, score_pairs)
     Run.keep_apart(out, (corpus_path, *([base] if base else [])), overwrite)
     corpus = find_pretraining(config).open_corpus(corpus_path)
     if base is not None:
@@ -57,20 +61,20 @@ def start_run(
     config = configure(config, corpus, base is not None)
     trainable = find_pretraining(config)(config, corpus)
     trainable.score_pairs = score_pairs
+    trainable.base = base
     if base is not None:
         trainable.start_from(base)
     if base is None and config.training.embeddings != NONE:
         check_start(trainable)
     loop = Loop(trainable, config.training, out, progress)  # refuses what cannot be before anything is written
+    loop.require_same(_facts(corpus, base))
     record = RunRecord(
         kind="pretrain",
         model=config.spec,
         recipe=config.recipe,
         versions=versions(),
         config=config.model_dump(mode="json"),
-        corpus=CorpusRecord(
-            path=str(corpus_path.absolute()), fingerprint=corpus.fingerprint, tokenizer=corpus.info.tokenizer
-        ),
+        corpus=CorpusRecord(path=named(corpus_path), fingerprint=corpus.fingerprint, tokenizer=corpus.info.tokenizer),
         base=None if base is None else str(base.absolute()),
         made_from=made_from,
         processes=loop.ranks.size,
@@ -87,7 +91,7 @@ def resume_run(folder: Path, progress: Progress | None = None, score_pairs: Pair
         raise FirthError(f"{folder}: not a pre-training run; name a folder that firth pretrain made")
     if record.finished:
         return run
-    config = RunConfig.build(record.config, run.path)
+    config = _shared_out(RunConfig.build(record.config, run.path), record.processes, folder)
     corpus = find_pretraining(config).open_corpus(Path(record.corpus.path))
     if corpus.fingerprint != record.corpus.fingerprint:
         raise FirthError(
@@ -96,14 +100,39 @@ def resume_run(folder: Path, progress: Progress | None = None, score_pairs: Pair
     trainable = find_pretraining(config)(config, corpus)
     trainable.score_pairs = score_pairs
     if record.base is not None:
+        trainable.base = Path(record.base)
         begun = list_checkpoints(folder / "checkpoints")  # stopped before the first one it begins with its base again
         (trainable.resume_from if begun else trainable.start_from)(Path(record.base))
     loop = Loop(trainable, trainable.config.training, folder, progress)
-    if record.processes != loop.ranks.size:
-        raise FirthError(
-            f"{folder}: begun with {record.processes} processes, not {loop.ranks.size}; go on with as many"
-        )
+    loop.require_same(_facts(corpus, None if record.base is None else Path(record.base)))
     return _train(run, trainable, loop)
+
+
+def _facts(corpus: Corpus, base: Path | None) -> dict[str, str]:
+    """What must be the same on all ranks."""
+    return {"corpus": corpus.fingerprint, "base": "" if base is None or process_count() == 1 else fingerprint(base)}
+
+
+def _shared_out(config: RunConfig, begun: int, folder: Path) -> RunConfig:
+    """The settings for as many processes as there are now, of a run that was begun with another number: all of them
+    together read the same rows in each step."""
+    training, size, kind = config.training, process_count(), find_pretraining(config)
+    if begun == size:
+        return config
+    batches, rows = begun * training.gradient_accumulation, begun * training.batch_size
+    divided = kind.divides_lanes(config)
+    if not divided and batches % size == 0:
+        changed = training.replace(gradient_accumulation=batches // size)
+    elif divided and rows % size == 0:
+        changed = training.replace(batch_size=rows // size)
+    elif not kind.batch_is_fixed and (batches * training.batch_size) % size == 0:
+        changed = training.replace(batch_size=batches * training.batch_size // size, gradient_accumulation=1)
+    else:
+        most = rows if divided else batches if kind.batch_is_fixed else batches * training.batch_size
+        raise FirthError(
+            f"{folder}: begun with {begun} processes, and its batches cannot be shared out among {size}: go on with a number of processes that divides {most}"
+        )
+    return config.replace(training=changed.model_dump())
 
 
 def _train(run: Run, trainable: Pretraining, loop: Loop) -> Run:
@@ -117,10 +146,26 @@ def _train(run: Run, trainable: Pretraining, loop: Loop) -> Run:
             (run.save if loop.ranks.first else run.change)(steps=steps, evaluations=evaluations)
         assert run.record.steps is not None
         metrics = loop.run(run.record.steps, f"firth pretrain --resume {run.folder}", run.record.evaluations)
+        if loop.sharded:
+            loop.take_average()
+            trainable = _gathered(trainable, loop)
         if loop.ranks.first:
             _finish(run, trainable, loop, metrics)
         loop.ranks.wait()
     return run
+
+
+def _gathered(trainable: Pretraining, loop: Loop) -> Pretraining:
+    """The model of a run in shards, whole again; the weights are for the first rank only, which writes it."""
+    state = loop.whole_state()
+    if not loop.ranks.first:
+        return trainable
+    found = type(trainable)(trainable.config, trainable.corpus)
+    found.score_pairs = trainable.score_pairs
+    if trainable.base is not None:
+        found.resume_from(trainable.base)
+    found.module.load_state_dict(state)
+    return found
 
 
 def _length(trainable: Pretraining, loop: Loop, embeddings: EmbeddingsRecord | None) -> tuple[int, int]:
@@ -143,7 +188,8 @@ def _finish(run: Run, trainable: Pretraining, loop: Loop, metrics: dict[str, flo
     elif trainable.config.training.finish == "best" and loop.best and loop.best["step"] != loop.step:
         load_average(loop.checkpoints, [int(loop.best["step"])], trainable.module)
         metrics = {name: value for name, value in loop.best.items() if name != "step"}
-    loop.take_average()
+    if not loop.sharded:
+        loop.take_average()
     seq_len = getattr(trainable.config.objective, "seq_len", None)
     if seq_len is not None and run.record.base is None:
         repeat_positions(trainable.module, seq_len)

@@ -38,10 +38,12 @@ def repeat_positions(module: nn.Module, trained: int) -> None:
 
 
 def rotary_angles(
-    positions_BT: torch.Tensor, head_dim: int, base: float = 10000.0
+    positions_BT: torch.Tensor, head_dim: int, base: float = 10000.0, frequencies: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """cos and sin [B, 1, T, D] for positions (Su et al. 2021)."""
-    frequencies = base ** (-torch.arange(0, head_dim, 2, device=positions_BT.device, dtype=torch.float32) / head_dim)
+    if frequencies is None:
+        steps = torch.arange(0, head_dim, 2, device=positions_BT.device, dtype=torch.float32)
+        frequencies = base ** (-steps / head_dim)
     angles = positions_BT[:, None, :, None].float() * frequencies
     angles = torch.cat((angles, angles), dim=-1)
     return angles.cos(), angles.sin()
@@ -328,9 +330,16 @@ class SelfAttention(nn.Module):
         return self._attend(query, key, value, mask, None, None), (key, value)
 
     def cached(
-        self, hidden_NTD: torch.Tensor, cache: KeyValues, layer: int, mask: torch.Tensor | None, first: int = 0
+        self,
+        hidden_NTD: torch.Tensor,
+        cache: KeyValues,
+        layer: int,
+        mask: torch.Tensor | None,
+        first: int = 0,
+        angles: Angles | None = None,
     ) -> torch.Tensor:
         """The tokens that the cache was opened for, which gave the mask; they look back as far as token ``first``."""
+        assert angles is None
         num_tokens = hidden_NTD.shape[1]
         shape = (cache.num_sentences, cache.width, num_tokens, 3, self.num_heads, -1)
         all_3SHJK = self.qkv(hidden_NTD).view(shape).permute(3, 0, 4, 2, 1, 5).flatten(3, 4)

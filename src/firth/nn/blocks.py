@@ -7,7 +7,7 @@ or rows of decoding (equally many per sentence), D hidden size, H heads, K head 
 
 import functools
 from collections.abc import Callable
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import nn
@@ -92,6 +92,8 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """Attention, then feed-forward, each with dropout, residual and norm."""
 
+    entries: ClassVar[tuple[str, ...]] = ("packed", "picked")  # how else than by ``forward`` a training reads it
+
     def __init__(
         self,
         config: BlockConfig,
@@ -134,10 +136,17 @@ class Block(nn.Module):
             hidden_ND = self.attention_norm(hidden_ND + self._drop(mixed))
         return self._feed(hidden_ND)
 
-    def cached(self, hidden_NTD: torch.Tensor, cache: KeyValues, layer: int, mask: torch.Tensor | None) -> torch.Tensor:
+    def cached(
+        self,
+        hidden_NTD: torch.Tensor,
+        cache: KeyValues,
+        layer: int,
+        mask: torch.Tensor | None,
+        angles: Angles | None = None,
+    ) -> torch.Tensor:
         """The tokens that the cache was opened for (norm first only)."""
         assert self.norm_first
-        mixed = self.attention.cached(self.attention_norm(hidden_NTD), cache, layer, mask)
+        mixed = self.attention.cached(self.attention_norm(hidden_NTD), cache, layer, mask, 0, angles)
         return self._feed(hidden_NTD + mixed)
 
     def step(

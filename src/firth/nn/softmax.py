@@ -190,6 +190,8 @@ class AdaptiveOutput(TokenOutput):
     ``ranks_V`` numbers the tokens by falling frequency. It cannot be tied: its matrices have other shapes.
     """
 
+    skips_weights = True  # of clusters that do not occur in a batch
+
     def __init__(self, hidden_dim: int, ranks_V: torch.Tensor, cutoffs: list[int] | None = None) -> None:
         super().__init__(1, len(ranks_V), tied=True)
         del self.bias

@@ -205,6 +205,37 @@ def page(title: str, body: str) -> str:
     )
 
 
+def map_page(
+    title: str, places_N2: NDArray[np.floating], groups: Sequence[int], names: Mapping[int, str], texts: Sequence[str]
+) -> str:
+    """A page with texts as dots in a plane, coloured by group; a group is named where its middle is, -1 stays without a name."""
+    size = 560
+    low, high = places_N2.min(0), places_N2.max(0)
+    scaled = 20 + (places_N2 - low) / np.where(high > low, high - low, 1) * (np.asarray((_WIDTH, size)) - 40)
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {size}" role="img" aria-label="{html.escape(title)}">']
+    for (x, y), group, text in zip(scaled.tolist(), groups, texts, strict=True):
+        shade = "0.25" if group < 0 else "0.8"
+        shown = html.escape(" ".join(text.split())[:160])
+        parts.append(
+            f'<circle class="dot c{group % COLOURS if group >= 0 else 7}" cx="{x:.1f}" cy="{size - y:.1f}" r="3" '
+            f'opacity="{shade}"><title>{shown}</title></circle>'
+        )
+    members = {number: np.flatnonzero(np.asarray(groups) == number) for number in names}
+    for number, inside in members.items():
+        if number >= 0 and len(inside):
+            x, y = scaled[inside].mean(0).tolist()
+            parts.append(
+                f'<text x="{x:.1f}" y="{size - y:.1f}" text-anchor="middle" style="fill:var(--text);font-weight:600">'
+                f"{html.escape(names[number].split(',')[0])}</text>"
+            )
+    rows = "".join(
+        f'<tr><td class="n">{len(members[number]):,}</td><td>{html.escape(name)}</td></tr>'
+        for number, name in names.items()
+    )
+    table = f'<div class="wide"><table><tr><th>documents</th><th>words</th></tr>{rows}</table></div>'
+    return page(title, f"<h1>{html.escape(title)}</h1><figure>{''.join(parts)}</svg></figure>{table}")
+
+
 def cards(values: dict[str, str]) -> str:
     return (
         '<div class="facts">'

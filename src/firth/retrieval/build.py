@@ -23,9 +23,8 @@ from firth.data.sources import Source, find_sources
 from firth.retrieval.exact import unit_rows
 from firth.retrieval.fusion import Encode, WeightSample, choose_weight
 from firth.retrieval.parts import Entry, content_key
-from firth.retrieval.passages import Span, cut_passages
+from firth.retrieval.passages import cut_passages, unit_spans
 from firth.retrieval.store import IndexConfig, IndexRecord, ModelRecord, Writer, is_index, writing
-from firth.tokenizers.words import split_sentences
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
 _COMMITTED = 4096  # passages that are added at a time
 _ENCODED = 512  # passages that are encoded at a time
 _MAX_COLUMNS = 200
-_SAMPLE, _ASKED = 1000, 200  # passages and questions by which the weight is chosen
+_SAMPLE, _ASKED = 1000, 150  # passages and questions by which the weight is chosen
+_QUESTION_UNITS = 16
 
 
 @dataclass
@@ -237,32 +237,37 @@ def _weigh(writer: Writer, encode: Encode, encode_question: Encode) -> None:
 
 
 def _weight_sample(writer: Writer) -> WeightSample:
-    """Passages from all over the index; of some a sentence is the question."""
+    """Passages from all over the index; of some a few words are the question."""
     borders = np.cumsum([0, *(part.num_passages for part in writer.state.parts)])
     size = min(2 * _SAMPLE, int(borders[-1]))
     order = generator(0x5EED).choice(int(borders[-1]), size, replace=False)
     texts: list[str] = []
     rows: list[Floats] = []
+    documents: list[tuple[int, int]] = []
     asked: dict[int, tuple[str, str]] = {}
     for number in order.tolist():
         which = int(np.searchsorted(borders, number, side="right")) - 1
         part, place = writer.state.parts[which], number - int(borders[which])
         if len(texts) == _SAMPLE or (part.live_P is not None and not part.live_P[place]):
             continue
-        text = part.passage(place)[2]
+        document, _, text = part.passage(place)
         assert part.vectors_PD is not None
-        cut = _without_sentence(text, split_sentences(text), number) if len(asked) < _ASKED else None
+        cut = _without_words(text, number) if len(asked) < _ASKED else None
         if cut is not None:
             asked[len(texts)] = cut
         texts.append(text)
         rows.append(part.vectors_PD[place])
-    return WeightSample(texts, np.stack(rows) if rows else np.zeros((0, 1), np.float32), asked)
+        documents.append((which, document))
+    owners = {document: number for number, document in enumerate(dict.fromkeys(documents))}
+    owner_N = np.asarray([owners[document] for document in documents], np.int64)
+    return WeightSample(texts, np.stack(rows) if rows else np.zeros((0, 1), np.float32), owner_N, asked)
 
 
-def _without_sentence(text: str, sentences: Sequence[Span], key: int) -> tuple[str, str] | None:
-    """(a sentence of a passage, the rest of it), where there is enough of both."""
-    if len(sentences) < 3:
+def _without_words(text: str, key: int) -> tuple[str, str] | None:
+    """(some words of a passage in a row, the rest of it), where there is enough of both."""
+    units = unit_spans(text)
+    if len(units) < 3 * _QUESTION_UNITS:
         return None
-    start, end = sentences[int(hashed(0xC10E, key) % np.uint64(len(sentences)))]
-    question, rest = text[start:end].strip(), f"{text[:start]} {text[end:]}".strip()
-    return (question, rest) if len(question.encode()) >= 12 and rest else None
+    first = int(hashed(0xC10E, key) % np.uint64(len(units) - _QUESTION_UNITS))
+    start, end = units[first][0], units[first + _QUESTION_UNITS - 1][1]
+    return text[start:end], f"{text[:start]} {text[end:]}"

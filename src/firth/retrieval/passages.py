@@ -17,6 +17,11 @@ def num_units(text: str) -> int:
     return sum(1 + (len(unit) - 1) // _LONGEST_UNIT for unit in _UNIT.findall(text))
 
 
+def unit_spans(text: str) -> list[Span]:
+    """Words between spaces, and Chinese characters, as (start, end)."""
+    return [match.span() for match in _UNIT.finditer(text)]
+
+
 def cut_passages(text: str, sentences: Sequence[Span] | None, size: int, overlap: int) -> list[Span]:
     """Passages of at most ``size`` units as (start, end); each repeats up to ``overlap`` sentences of the one before, as
     long as these fill less than half of it. A sentence that is longer than a passage is cut."""

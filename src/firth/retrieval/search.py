@@ -361,26 +361,18 @@ def _fused(
 ) -> list[tuple[tuple[int, int], float, float | None, float | None]]:
     """The best by both rankings; unless all passages are wanted, a document is ranked by its best passage."""
     first: dict[tuple[int, int], tuple[int, int]] = {}  # what is ranked -> the passage that stands for it
-    by_words, by_vectors = (_units(state, ranking, passages, first) for ranking in (words, vectors))
     numbers: dict[tuple[int, int], int] = {}
-    for one in (*by_words, *by_vectors):
-        numbers.setdefault(one, len(numbers))
+    halves = []
+    for ranking in (words, vectors):
+        half: dict[int, float] = {}
+        for place in ranking.places:
+            unit = place if passages else (place[0], int(state.parts[place[0]].passages[place[1], 0]))
+            first.setdefault(unit, place)
+            half.setdefault(numbers.setdefault(unit, len(numbers)), ranking.scores[place])
+        halves.append(half)
     names = list(numbers)
-    found = fuse([numbers[one] for one in by_words], [numbers[one] for one in by_vectors], share)
     best = []
-    for number, score in found[:top]:
+    for number, score in fuse(halves[0], halves[1], share)[:top]:
         place = first[names[number]]
         best.append((place, score, words.scores.get(place), vectors.scores.get(place)))
     return best
-
-
-def _units(
-    state: State, ranking: _Ranking, passages: bool, first: dict[tuple[int, int], tuple[int, int]]
-) -> list[tuple[int, int]]:
-    """What is ranked: passages, or documents by the first of their passages."""
-    found: dict[tuple[int, int], None] = {}
-    for place in ranking.places:
-        unit = place if passages else (place[0], int(state.parts[place[0]].passages[place[1], 0]))
-        first.setdefault(unit, place)
-        found[unit] = None
-    return list(found)

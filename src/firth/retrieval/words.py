@@ -6,6 +6,7 @@ idf(t) = ln(1 + (N - n_t + ½) / (n_t + ½)); a text d scores Σ_t idf(t) · tf 
 N texts, V terms.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
@@ -13,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.batching import Floats, Ints
-from firth.tokenizers.words import is_han, split_words
+from firth.tokenizers.words import HAN_CLASS, has_han, is_han, split_words
 
 K1, B = 1.2, 0.75
+_HAN_RUN = re.compile(f"[{HAN_CLASS}]{{2,}}")
 _ENDINGS = (("sses", "ss"), ("ies", "y"), ("ss", "ss"), ("us", "us"), ("is", "is"), ("s", ""))
 
 
@@ -30,16 +32,14 @@ def stem(word: str) -> str:
 
 
 def terms(text: str) -> list[str]:
-    """The words of a text as they are looked up. A Chinese word of three characters and more also counts as its pairs of
-    characters, because segmentation depends on what stands around."""
+    """The words of a text as they are looked up. Of Chinese also every pair of neighbouring characters, because segmentation
+    depends on what stands around."""
     folded = text.casefold()
-    found = []
-    for start, end in split_words(folded):
-        word = folded[start:end]
-        if any(char.isalnum() for char in word):
-            found.append(stem(word))
-            if len(word) > 2 and is_han(word[0]):
-                found += [word[place : place + 2] for place in range(len(word) - 1)]
+    words = (folded[start:end] for start, end in split_words(folded))
+    found = [stem(word) for word in words if any(char.isalnum() for char in word)]
+    if has_han(folded):
+        for run in _HAN_RUN.findall(folded):
+            found += [run[place : place + 2] for place in range(len(run) - 1)]
     return found
 
 

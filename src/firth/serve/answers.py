@@ -5,9 +5,10 @@ from pydantic import BaseModel
 
 
 class Answer(BaseModel):
-    """An answer of a model, with the model's name."""
+    """An answer of a model, with the model's name; ``warning`` where most of the texts are unknown to it."""
 
     model: str
+    warning: str | None = None
 
 
 class Failure(BaseModel):
@@ -86,6 +87,25 @@ class Attended(Answer):
     tokens: list[str]
     offsets: list[tuple[int, int]]
     weights: list[list[list[list[float]]]]
+
+
+class ShownToken(BaseModel):
+    token: str
+    id: int | None
+    text: str
+    start: int
+    end: int
+    word: int
+    unknown: bool
+
+
+class ShownTokens(Answer):
+    kind: str
+    tokens: list[ShownToken]
+    words: list[str]
+    unknown: int
+    lost: int
+    back: str
 
 
 class Looked(Answer):
@@ -202,6 +222,7 @@ class EmbeddingsAnswer(BaseModel):
     data: list[EmbeddingRow]
     model: str
     usage: Usage
+    warning: str | None = None
 
 
 class ModelRow(BaseModel):

@@ -26,7 +26,7 @@ from firth.serve import schemas as bodies
 from firth.serve.answers import Failure
 from firth.serve.endpoints import ENDPOINTS, AnyEndpoint, encode_jobs, stack
 from firth.serve.guard import STILL_POLICY, Guard, Metrics, Problem, ServeSettings, send_problem
-from firth.serve.models import RunSummary, ServedModels, read_page
+from firth.serve.models import RunSummary, Served, ServedModels, read_page
 from firth.serve.worker import RequestHandler, Worker
 
 _FAILURES = {
@@ -201,7 +201,7 @@ class Server:
             body = await self.handler.read(request, endpoint.body)
             served = self.models.find(body.model, endpoint.ability, bool(body.images_read()))
             results = await self.handler.do(endpoint.jobs(served, body, self.settings.batch_tokens))
-            answer = {"model": served.name, **endpoint.answer(body, results)}
+            answer = {"model": served.name, **endpoint.answer(body, results), **_warned(served, body.texts_read())}
             return await self.handler.write(answer, len(body.texts_read()))
 
         return handler
@@ -227,6 +227,7 @@ class Server:
                 "data": [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(rows)],
                 "model": served.name,
                 "usage": {"prompt_tokens": count, "total_tokens": count},
+                **_warned(served, texts),
             }
             return await self.handler.write(answer, len(texts))
 
@@ -308,6 +309,12 @@ class Server:
             "/docs": docs,
         }.items():
             self.routes.add_route(path, handler, ["GET"], include_in_schema=False)
+
+
+def _warned(served: Served, texts: list[str]) -> dict[str, object]:
+    """``warning``, where the model does not know these texts."""
+    found = served.warning(texts)
+    return {} if found is None else {"warning": found}
 
 
 def _public(summary: RunSummary) -> dict[str, object]:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
+from firth.api.data import tokens_of
 from firth.api.searching import search
 from firth.api.using import generate_traced, occurrences
 from firth.core.errors import FirthError
@@ -291,6 +292,13 @@ def _layers(served: Served, body: bodies.ReadLayers) -> Json:
     return {"tokens": list(found.tokens), "offsets": found.offsets.tolist(), "hidden": _rounded(found.hidden, 6)}
 
 
+def _tokens(served: Served, body: bodies.ShowTokens) -> Json:
+    if not body.text.strip():
+        raise Problem(422, "the text is empty: write some words")
+    found = tokens_of(served.model, body.text)
+    return {name: found[name] for name in ("kind", "tokens", "words", "unknown", "lost", "back")}
+
+
 def _check_size(array: Floats) -> None:
     if array.size > _MAX_NUMBERS:
         raise FirthError(f"the answer would have {array.size:,} numbers, more than {_MAX_NUMBERS:,}: shorten the text")
@@ -411,6 +419,14 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         answers.Looked,
         "What the class token of an image model attends to: by layer and head, and rolled out over all layers.",
         _look,
+    ),
+    _single(
+        "/tokens",
+        "tokens",
+        bodies.ShowTokens,
+        answers.ShownTokens,
+        "The tokens of a text: ids, places, words, what is unknown and what is lost.",
+        _tokens,
     ),
     _single(
         "/layers",

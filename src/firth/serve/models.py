@@ -87,6 +87,10 @@ class Served:
         """Whether it has the ability, for images or for texts."""
         return ability in self.abilities and images == bool(self.facts["images"])
 
+    def warning(self, texts: Sequence[str]) -> str | None:
+        """A sentence where these texts are largely unknown to the model."""
+        return self.model.unknown_warning(texts)
+
 
 class ServedModels:
     """Finds a model by name or by ability. Names from requests are only looked up here, never used as paths."""

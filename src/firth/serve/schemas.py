@@ -170,6 +170,10 @@ class Attend(Body):
     second: Text | None = None
 
 
+class ShowTokens(Body):
+    text: Text
+
+
 class ReadLayers(Body):
     text: Text
 

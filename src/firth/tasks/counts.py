@@ -88,7 +88,9 @@ class CountsTask(TaskModel):
         while some := list(islice(rest, _CHUNK)):
             texts = all_of(TextExample, some)
             for example, text, output in zip(some, texts, self.outputs(texts), strict=True):
-                yield example, self.task.prediction(text, _NO_ITEM, output)
+                found = self.task.prediction(text, _NO_ITEM, output)
+                found["unknown"] = self.tally_unknown(text.text)
+                yield example, found
 
     # -- on disk
 

@@ -74,7 +74,9 @@ class FastTextTask(TaskModel):
         while some := list(islice(rest, _CHUNK)):
             texts = text_examples(some)
             for example, text, output in zip(some, texts, self.outputs([one.text for one in texts]), strict=True):
-                yield example, self.task.prediction(text, _NO_ITEM, output)
+                found = self.task.prediction(text, _NO_ITEM, output)
+                found["unknown"] = self.tally_unknown(text.text)
+                yield example, found
 
     def save(self, folder: Path, base_path: Path | None) -> None:
         self.base.save(folder)

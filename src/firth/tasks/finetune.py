@@ -25,6 +25,7 @@ from firth.tasks.model import TaskModel, build_model, load_base_model
 from firth.tasks.network import Head
 from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
+from firth.training.ranks import Ranks, code_hash
 
 _TRIED = 2
 
@@ -263,3 +264,13 @@ def share_chart(curves: Mapping[str, Sequence[SharePoint]], metric: str) -> str:
     series = {name: [(float(point.examples), point.mean) for point in points] for name, points in curves.items()}
     spread = {name: [point.deviation for point in points] for name, points in curves.items()}
     return line_chart(series, "labelled examples", metric, spread=spread, log_x=True)
+
+
+def tuned_together(config: TaskConfig, made_from: str) -> TaskConfig:
+    """What several processes can do together: tuning, in the batches of one process."""
+    if config.candidates not in ((), ("tuned",)) or config.folds or config.adapt_epochs:
+        raise FirthError(
+            "several processes tune a model together, and nothing else: leave out candidates, folds and adapt_epochs, or start firth finetune without torchrun"
+        )
+    Ranks().require_same({"code": code_hash(), "settings": config.model_dump_json(), "data": made_from})
+    return config.replace(candidates=("tuned",))

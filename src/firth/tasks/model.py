@@ -34,7 +34,10 @@ from firth.tasks.network import TaskNetwork
 from firth.tasks.tag import Tag
 from firth.tasks.training import OneExample, Task, predict_items, predict_stream
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.words import has_han, is_border, split_words
+from firth.tokenizers.segmentation import PLAIN, Segmentation
+from firth.tokenizers.unknown import READ
+from firth.tokenizers.word_tokens import AnyTokens
+from firth.tokenizers.words import has_han, is_border
 
 _TASKS: dict[str, Callable[[TaskConfig, TextReader], Task]] = {
     "classify": Classify,
@@ -110,6 +113,14 @@ class TaskModel(Model):
         return self.base.vocab_size
 
     @property
+    def segmentation(self) -> Segmentation:
+        return self.base.segmentation
+
+    @property
+    def tokenizer(self) -> AnyTokens | None:
+        return self.base.tokenizer
+
+    @property
     def title(self) -> str:
         return f"{self.config.task} on {self.base.kind}"
 
@@ -150,6 +161,21 @@ class TaskModel(Model):
 
     # -- predicting
 
+    @property
+    def unknown_limit(self) -> float:  # type: ignore[override]
+        return self.base.unknown_limit
+
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        return self.base.unknown_share(texts)
+
+    def tally_unknown(self, text: str) -> float:
+        """The share of a text that is unknown, counted for the warning of a command as well."""
+        share = self.unknown_share([text])
+        words = max(len(text.split()), 1)
+        READ.tokens, READ.unknown = READ.tokens + words, READ.unknown + round(share * words)
+        READ.limit = self.unknown_limit
+        return round(share, 4)
+
     def predict(self, texts: str | Sequence[str | Sequence[str]]) -> list[Prediction]:
         """A dictionary for each text: label and probabilities; words, tags and entities; or answer, place and best.
 
@@ -169,7 +195,7 @@ class TaskModel(Model):
     def example(self, text: str | Sequence[str]) -> AnyExample:
         """What a user gives as an example of this task."""
         if self.config.task == "tag":
-            return tag_example(text, self.config.characters)
+            return tag_example(text, self.config.characters, self.segmentation)
         pair = list(text) if not isinstance(text, str) else [text]
         wrong = len(pair) not in (1, 2) if self.either else len(pair) != (1 if self._single else 2)
         if wrong or not all(isinstance(part, str) for part in pair):
@@ -334,7 +360,12 @@ def _published_config(folder: Path, heads: Mapping[str, Mapping[str, torch.Tenso
     kind = str(written_by).rpartition("For")[2] or usual
     if kind == "QuestionAnswering" and "spans" in heads:
         return TaskConfig(task="answer")
-    if kind not in ("SequenceClassification", _TAGGER) or "classifier" not in heads:
+    needed = {"QuestionAnswering": "spans", "SequenceClassification": "classifier", _TAGGER: "classifier"}.get(kind)
+    if needed is not None and needed not in heads:
+        raise FirthError(
+            f"{folder}: a {written_by} whose head is missing from its weights; copy them again, or learn one with firth finetune --base {folder}"
+        )
+    if needed is None:
         raise FirthError(
             f"{folder / 'config.json'}: a {written_by}, a task that Firth does not know; it reads sequence and token classification and question answering"
         )
@@ -348,6 +379,10 @@ def _published_config(folder: Path, heads: Mapping[str, Mapping[str, torch.Tenso
     if data.get("problem_type") == "multi_label_classification":
         raise FirthError(
             f"{folder / 'config.json'}: several labels per text (problem_type), which Firth does not know; it gives a text one label"
+        )
+    if data.get("problem_type") == "regression" and count > 1:
+        raise FirthError(
+            f"{folder / 'config.json'}: {count} scores per text (problem_type), which Firth does not know; it gives a text one score"
         )
     if count == 1:
         return TaskConfig(task="score")
@@ -376,12 +411,12 @@ def _only(folder: Path) -> Path:
     return files[0] if files else folder
 
 
-def tag_example(text: str | Sequence[str], characters: bool = False) -> TagExample:
+def tag_example(text: str | Sequence[str], characters: bool = False, segmentation: Segmentation = PLAIN) -> TagExample:
     """Words as given, or those found in a text, with their characters in it; Chinese ones singly if so learned."""
     if not isinstance(text, str):
         return TagExample(list(text))
     spans: list[tuple[int, int]] = []
-    for start, end in split_words(text):
+    for start, end in segmentation.split(text):
         singly = characters and has_han(text[start:end])
         for first, last in [(place, place + 1) for place in range(start, end)] if singly else [(start, end)]:
             if spans and spans[-1][1] == first and not is_border(text, first):

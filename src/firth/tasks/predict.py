@@ -1,15 +1,17 @@
 """Using a trained task: loading it, predictions for a file or standard input in constant memory, evaluation on a labelled
 file, and classification by a few-shot prompt."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from firth.core.cluster import Cluster
 from firth.core.errors import FirthError
 from firth.core.files import read_json, stdin_lines
 from firth.core.registry import spec_of_model_type
@@ -28,6 +30,7 @@ from firth.tasks.data import Reading, build_data, read_examples, tag_columns
 from firth.tasks.fasttext import FastTextTask, is_fasttext
 from firth.tasks.model import SETTINGS, TaskModel, TaskSettings, load_published, tag_example
 from firth.tasks.scores import accuracy, classify_scores, confusion_interval, error_of
+from firth.tasks.training import CHUNK, OneExample
 from firth.tasks.write.data import WritingExample, read_writing
 from firth.tasks.write.model import SETTINGS as WRITING
 from firth.tasks.write.model import WritingModel
@@ -183,19 +186,49 @@ def predict_source(
     text: str | None,
     second: str | None,
     encoding: str | None = None,
+    cluster: Cluster | None = None,
 ) -> Iterator[Prediction]:
     """``{"text": ..., prediction}`` for every example; in plain text files every line is one, a tab parts two. Columns of
-    tables are those that the task was trained with, unless some are named."""
+    tables are those that the task was trained with, unless some are named. On a cluster the run lies at the same path on
+    every node."""
     stored = stored_reading(run)
     if text is None and second is None:
         text, second = stored.text, stored.second
     reading = Reading(text, second, encoding=encoding or stored.encoding or "utf-8")
     if isinstance(model, WritingModel):
+        if cluster is not None:
+            raise FirthError(f"{run}: a task that writes runs on one machine: leave out --engine ray")
         for asked, written in model.stream(_examples_to_write(model, source, reading)):
             yield {**_shown(asked), **written}
         return
-    for example, found in model.stream(_examples(model, source, reading)):
+    examples = _examples(model, source, reading)
+    for example, found in stream_on(cluster, run, examples) if cluster else model.stream(examples):
         yield {**_shown(example), **found}
+
+
+def stream_on(cluster: Cluster, run: Path, examples: Iterator[OneExample]) -> Iterator[tuple[OneExample, Prediction]]:
+    """What ``TaskModel.stream`` yields, by the workers of a cluster, in the same chunks."""
+    waiting: deque[list[OneExample]] = deque()
+
+    def jobs() -> Iterator[tuple[str, list[OneExample]]]:
+        while some := list(islice(examples, CHUNK)):
+            waiting.append(some)
+            yield str(run.absolute()), some
+
+    for found in cluster.ordered(_predict_there, jobs()):
+        yield from zip(waiting.popleft(), found, strict=True)
+
+
+@lru_cache(maxsize=1)
+def _task_there(path: str) -> TaskModel:
+    found = load_task(Path(path))
+    assert isinstance(found, TaskModel)
+    return found
+
+
+def _predict_there(path: str, examples: list[AnyExample]) -> list[Prediction]:
+    """One job of a cluster; a worker keeps the task for the next."""
+    return [found for _, found in _task_there(path).stream(iter(examples))]
 
 
 def find_names(
@@ -275,7 +308,7 @@ def _has_plain_lines(task: str, source: Source, encoding: str) -> bool:
 def _of_line(model: TaskModel, line: str, where: str) -> AnyExample:
     """The example of a line: a text; for pairs, two texts separated by a tab; for answers, question and passage."""
     if model.config.task == "tag":
-        return tag_example(line, model.config.characters)
+        return tag_example(line, model.config.characters, model.segmentation)
     if model.config.task != "answer" and not model.pairs and not (model.either and "\t" in line):
         return TextExample(line, None, None, where)
     first, tab, second = line.partition("\t")

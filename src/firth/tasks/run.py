@@ -41,10 +41,11 @@ from firth.tasks.checking import check_lines
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, check_shares, read_task, texts_of
 from firth.tasks.distillation import Teacher, build_teacher
-from firth.tasks.finetune import MADE, default_settings, load_base, points_of, try_settings, with_share
+from firth.tasks.finetune import MADE, default_settings, load_base, points_of, try_settings, tuned_together, with_share
 from firth.tasks.model import TaskModel, TaskSettings, load_extra_vectors
 from firth.tasks.predict import is_task, load_task
 from firth.tasks.report import write_task_report
+from firth.training.ranks import Ranks, process_count, rank_folder
 
 RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.json", "metrics.jsonl"
 
@@ -204,14 +205,26 @@ def adapt_base(
 def _prepare_text(base: Path, data: TaskData, corpus: Path, progress: Progress | None) -> None:
     if (corpus / "corpus.json").is_file():
         return
-    tokens = load_model(base).text_rules
+    model = load_model(base)
+    tokens = model.text_rules
     text = corpus.with_suffix(".jsonl")
     texts = dict.fromkeys(text for example in data.train for text in texts_of(example))
     lines = [json.dumps({"text": text}, ensure_ascii=False) for text in texts]
     write_text(text, "".join(f"{line}\n" for line in lines))
     words = tokens.kind == "words"
     reading = ReadingConfig.build({"format": "jsonl"}, "reading")
-    prepare([str(text)], corpus, tokens, reading, None if words else base, _HELDOUT, workers=1, progress=progress)
+    prepare(
+        [str(text)],
+        corpus,
+        tokens,
+        reading,
+        None if words else base,
+        _HELDOUT,
+        workers=1,
+        progress=progress,
+        segmenter="none",
+        segmentation=model.segmentation,
+    )
     text.unlink()
 
 
@@ -309,8 +322,8 @@ def start_finetune(
     examples are learned from apart, to see how the score grows; the model that is kept has learned from the largest.
 
     Everything is looked at before a run that exists is removed."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise FirthError("a task is trained in one process: start firth finetune without torchrun")
+    if process_count() > 1:
+        config = tuned_together(config, str(source.fingerprints()))
     if config.folds and (source.dev is not None or config.task == "answer"):
         raise FirthError(
             "folds judge classes, scores and tags, and only where no dev file does: leave out folds or --dev"
@@ -335,7 +348,9 @@ def start_finetune(
     try_settings(config, base, data, extra, context.teacher)
     record = task_record(config, source, base, source.fingerprints(), len(cells), sweep, shares)
     del base  # the context hands it out; a tuned one may go before the next is read
-    return _train(open_or_create(out, record, overwrite), config, cells, context, progress)
+    with rank_folder(out) as folder:
+        run = _train(open_or_create(folder, record, overwrite), config, cells, context, progress)
+    return run if folder == out else Run(out, run.record)
 
 
 def read_data(task: str, source: Source, judged: bool, progress: Progress | None) -> TaskData:
@@ -388,8 +403,18 @@ def _train(run: Run, config: TaskConfig, cells: Sequence[Cell], context: TaskCon
             if config.adapt_epochs:
                 _tune_base(run, config, context, progress)
             folders = [run.folder / _SEEDS / str(number) for number in range(len(cells))]
-            results = [train_cell(folder, cell, context, progress) for folder, cell in zip(folders, cells, strict=True)]
-            finish_run(run, results, context)
+            ranks = Ranks()
+            done = ranks.sum_counts(
+                {str(number): (folder / RESULT).is_file() for number, folder in enumerate(folders)}
+            )  # of an earlier start; the first rank has them
+            results = [
+                train_cell(folder, cell, context, progress)
+                for number, (folder, cell) in enumerate(zip(folders, cells, strict=True))
+                if ranks.first or not done[str(number)]
+            ]
+            if ranks.first:
+                finish_run(run, results, context)
+            ranks.wait()
             return run
         except FirthError as error:
             learned = [*run.folder.glob(f"{_SEEDS}/*/{RESULT}"), *run.folder.glob(f"{_TUNED}/run/{RECORD}")]

@@ -4,16 +4,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from firth.core.cluster import Cluster
 from firth.core.errors import FirthError
 from firth.core.types import Prediction
 from firth.data.labelled import Chosen, Columns, TextExample, choose_columns
 from firth.data.sources import find_sources
 from firth.data.tables import Table, open_table, output_format, table_writer
 from firth.tasks.model import TaskModel
-from firth.tasks.predict import check_pair, stored_reading
+from firth.tasks.predict import check_pair, stored_reading, stream_on
 from firth.tokenizers.words import whole_characters
 
 PREFIX = "predicted_"
+UNKNOWN = "unknown_share"  # of tokens that the model does not know
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,13 @@ class Scored:
 
 
 def score_table(
-    model: TaskModel, run: Path, source: str, out: Path, columns: Columns, encoding: str | None = None
+    model: TaskModel,
+    run: Path,
+    source: str,
+    out: Path,
+    columns: Columns,
+    encoding: str | None = None,
+    cluster: Cluster | None = None,
 ) -> Scored:
     """Writes the table ``source`` to ``out`` with the predictions of the model of ``run`` as new columns.
 
@@ -59,7 +67,7 @@ def score_table(
                 rows.append(row)
                 yield example
 
-        for _, found in model.stream(examples()):
+        for _, found in stream_on(cluster, run, examples()) if cluster else model.stream(examples()):
             write([*rows.pop(0), *_values(model, found)])
             count += 1
     return Scored(count, tuple(added))
@@ -116,12 +124,14 @@ def _example(row: Sequence[object], chosen: Chosen, where: str) -> TextExample:
 
 def _added(model: TaskModel) -> list[str]:
     if model.config.task == "score":
-        return [PREFIX + "score"]
-    return [PREFIX + "label", PREFIX + "probability", *(f"probability_{label}" for label in model.config.labels)]
+        return [PREFIX + "score", UNKNOWN]
+    labels = (f"probability_{label}" for label in model.config.labels)
+    return [PREFIX + "label", PREFIX + "probability", *labels, UNKNOWN]
 
 
 def _values(model: TaskModel, found: Prediction) -> list[object]:
     if model.config.task == "score":
-        return [found["score"]]
+        return [found["score"], found["unknown"]]
     probabilities, label = found["probabilities"], str(found["label"])
-    return [label, round(probabilities[label], 6), *(round(probabilities[one], 6) for one in model.config.labels)]
+    shares = (round(probabilities[one], 6) for one in model.config.labels)
+    return [label, round(probabilities[label], 6), *shares, found["unknown"]]

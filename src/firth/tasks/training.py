@@ -3,6 +3,7 @@ task, and predictions in batches."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -12,17 +13,18 @@ from numpy.typing import NDArray
 from firth.core.batching import batches_by_length
 from firth.core.errors import FirthError
 from firth.core.run import LabelScore
-from firth.core.types import Batch, Inputs, Losses, Prediction
+from firth.core.types import Batch, Inputs, Losses, Prediction, TextReader
 from firth.tasks.batches import Item, Row, collate, shuffled_batches
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork
 from firth.tasks.scores import SMALL_IS_GOOD, Interval
+from firth.training.ranks import process_count, process_rank
 
 OneExample = TypeVar("OneExample", bound=AnyExample)
 Example = TypeVar("Example", contravariant=True)
 Net = TypeVar("Net", contravariant=True)
-MAX_TOKENS, MAX_ROWS, _CHUNK = 4096, 64, 256
+MAX_TOKENS, MAX_ROWS, CHUNK = 4096, 64, 256
 
 
 class TaskOf(Protocol[Example, Net]):
@@ -89,7 +91,23 @@ def predict_items(
             batch = (batch_of or task.batch)(some).to(device)
             for number, output in zip(numbers.tolist(), task.outputs(network, batch), strict=True):
                 found[number] = task.prediction(examples[number], items[number], output)
+                found[number]["unknown"] = _unknown_share(items[number], network.reader)
     return found
+
+
+_MODEL_IDS = (1 << 32) - 1
+
+
+def _unknown_share(item: Item, reader: TextReader) -> float:
+    """Of the tokens of the text, special ones left out."""
+    if reader.unk_id is None:
+        return 0.0
+    frame = reader.frame
+    special = (*frame.before, *frame.between, *frame.after)
+    rows = [row.ids & _MODEL_IDS if reader.extra_dim else row.ids for row in item.rows]  # word vectors have ids above
+    rows = [ids[~np.isin(ids, special)] if special else ids for ids in rows]
+    unknown = sum(int(np.count_nonzero(ids == reader.unk_id)) for ids in rows)
+    return round(unknown / max(sum(map(len, rows)), 1), 4)
 
 
 def predict_stream(
@@ -105,7 +123,7 @@ def predict_stream(
 
     for example in examples:
         chunk.append(example)
-        if len(chunk) == _CHUNK:
+        if len(chunk) == CHUNK:
             yield from flush()
     if chunk:
         yield from flush()
@@ -116,6 +134,8 @@ _CACHE_BYTES = 1_500_000_000  # of vectors that a frozen model gives, kept rathe
 
 class Finetuning:
     """A ``Trainable``: a task's network on its training examples, tested on its dev examples."""
+
+    divides_batches = True  # several processes learn from the batches of one
 
     def __init__(
         self,
@@ -196,8 +216,12 @@ class Finetuning:
     # -- what the loop asks
 
     def batch(self, number: int) -> Batch:
-        """Of an endless sequence of epochs; a pure function of the number."""
-        return self._batch_of([self.items[row] for row in self.order[number % len(self.order)].tolist()])
+        """Of an endless sequence of epochs; a pure function of the number. Each process reads its part of it; where it has none,
+        one example that does not count."""
+        rows = self.order[number % len(self.order)].tolist()
+        own = rows[process_rank() :: process_count()] if self.divides_batches else rows
+        found = self._batch_of([self.items[row] for row in own or rows[:1]])
+        return found if own else replace(found, counted=False, num_tokens=0)
 
     def loss(self, batch: Batch) -> Losses:
         losses = self.task.loss(self.network, batch)

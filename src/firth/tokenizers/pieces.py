@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -25,8 +25,10 @@ from firth.core.files import foreign_errors, read_json, write_json, write_text
 from firth.core.types import Encoding
 from firth.tokenizers.foreign import Turn, read_tokenizer
 from firth.tokenizers.published import byte_level_of, enclose_words, sentencepiece_of
+from firth.tokenizers.segmentation import PLAIN, Segmentation
 from firth.tokenizers.sentencepiece import load_sentencepiece
-from firth.tokenizers.words import close_gaps, split_words
+from firth.tokenizers.unknown import READ, sample_texts
+from firth.tokenizers.words import close_gaps
 
 SPECIALS = {
     "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
@@ -76,8 +78,11 @@ def bert_tokenizer(
 class Pieces:
     """A trained tokenizer of any kind, with the roles of its special tokens. Threads may share it."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, segmentation: Segmentation = PLAIN) -> None:
+        """``segmentation``: how ``encode`` finds the words that the pieces belong to."""
         self.backend = tokenizer
+        self.segmentation = segmentation
+        self._known_chars: dict[str, bool] = {}
         self._turn = Turn()
         self.backend.no_truncation()
         self.backend.no_padding()
@@ -213,7 +218,7 @@ class Pieces:
                 start += len(word) + 1
             text = " ".join(text)
         else:
-            spans = split_words(text)
+            spans = self.segmentation.split(text)
         with self.reading(read_special) as backend:
             raw = backend.encode(text, pair, add_special_tokens=add_special)
         ids, tokens, offsets = list(raw.ids), list(raw.tokens), list(raw.offsets)
@@ -222,12 +227,15 @@ class Pieces:
             ids, tokens, offsets, segments, special = self._bytes_for_unknown(
                 text, pair, ids, tokens, offsets, segments, special
             )
+        READ.add(ids, self.unk_id)
         offset_array = np.asarray(offsets, np.int64).reshape(-1, 2)
         words = np.full(len(ids), -1, np.int64)
         for segment, (part, found) in enumerate(((text, spans), (pair, None))):
             if part is None:
                 continue
-            starts = np.asarray([start for start, _ in (split_words(part) if found is None else found)], np.int64)
+            starts = np.asarray(
+                [start for start, _ in (self.segmentation.split(part) if found is None else found)], np.int64
+            )
             chosen = (np.asarray(segments) == segment) & (np.asarray(special) == 0)
             # By where a piece ends: some begin with the space before their word.
             words[chosen] = np.maximum(np.searchsorted(starts, offset_array[chosen, 1], side="left") - 1, 0)
@@ -239,7 +247,32 @@ class Pieces:
             return [self.encode(text, add_special=False, read_special=False).ids for text in texts]
         self.backend.encode_special_tokens = True
         found = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [np.asarray(one.ids, np.int64) for one in found]
+        ids = [np.asarray(one.ids, np.int64) for one in found]
+        for one in ids:
+            READ.add(one, self.unk_id)
+        return ids
+
+    def unknown_share(self, texts: Iterable[str]) -> float:
+        """Of the tokens of a sample of the texts. Texts whose characters are all known are not cut into tokens."""
+        if self.unk_id is None or self.byte_ids is not None:
+            return 0.0
+        unknown = total = 0
+        for text in sample_texts(texts):
+            if all(map(self._knows, set(text))):
+                total += len(text)  # more than it has tokens; a text beside it that is unknown counts less
+                continue
+            with self.reading(special=False) as backend:
+                ids = backend.encode(text, add_special_tokens=False).ids
+            unknown, total = unknown + ids.count(self.unk_id), total + len(ids)
+        return unknown / max(total, 1)
+
+    def _knows(self, char: str) -> bool:
+        """Whether no word has an unknown token because of this character: it is known at a word's beginning and inside."""
+        if char not in self._known_chars:
+            with self.reading(special=False) as backend:
+                ids = backend.encode(f"{char} e{char}", add_special_tokens=False).ids
+            self._known_chars[char] = self.unk_id not in ids
+        return self._known_chars[char]
 
     def _bytes_for_unknown(self, text: str, pair: str | None, *columns: list[Any]) -> tuple[list[Any], ...]:
         """Replaces [UNK] by the bytes of the unknown text, so that nothing is lost."""
@@ -294,6 +327,7 @@ class Pieces:
         elif not self._class_first:
             config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
         write_json(folder / "tokenizer_config.json", config)
+        self.segmentation.save(folder)
 
     @classmethod
     def load(cls, folder: Path) -> "Pieces":
@@ -311,6 +345,7 @@ class Pieces:
         config = data if isinstance(data, dict) else {}
         found = cls._from_file(path, config)
         found._name_roles(config)
+        found.segmentation = Segmentation.load(path.parent)
         return found
 
     def _name_roles(self, config: Mapping[str, object]) -> None:
@@ -356,7 +391,7 @@ def with_class_last(pieces: Pieces) -> Pieces:
         pair=f"$A:0 {sep}:0 $B:1 {sep}:1 {cls}:2",
         special_tokens=[(cls, pieces.cls_id), (sep, pieces.sep_id)],
     )
-    return Pieces(backend)
+    return Pieces(backend, pieces.segmentation)
 
 
 def sentinel(number: int) -> str:
@@ -390,7 +425,7 @@ def with_sentinels(pieces: Pieces, count: int) -> Pieces:
     backend.post_processor = processors.TemplateProcessing(
         single=f"$A:0 {end}:0", pair=f"$A:0 {end}:0 $B:1 {end}:1", special_tokens=[(end, pieces.eos_id)]
     )
-    found = Pieces(backend)
+    found = Pieces(backend, pieces.segmentation)
     assert sentinel_ids(found) == list(range(pieces.vocab_size + count - 1, pieces.vocab_size - 1, -1))
     return found
 

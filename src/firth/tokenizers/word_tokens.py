@@ -4,6 +4,7 @@
 """
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,9 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json, write_text
 from firth.core.types import Encoding
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.words import has_han, has_unspaced, split_words
+from firth.tokenizers.segmentation import PLAIN, Segmentation
+from firth.tokenizers.unknown import READ, UNKNOWN_WORDS, sample_texts
+from firth.tokenizers.words import has_han, has_unspaced
 
 MARKS = ["<unk>", "<eos>"]
 _NAME = "firth-words"
@@ -32,12 +35,15 @@ class WordTokens:
     kind = "words"
     unk_id, eos_id = 0, 1
 
-    def __init__(self, words: list[str], lowercase: bool, whitespace_only: bool) -> None:
+    def __init__(
+        self, words: list[str], lowercase: bool, whitespace_only: bool, segmentation: Segmentation = PLAIN
+    ) -> None:
         """A word that is written like a mark (as in text where rare words were replaced) is that mark."""
         self.tokens = MARKS + [word for word in words if word not in MARKS]
         self.ids = {word: number for number, word in enumerate(self.tokens)}
         self.lowercase = lowercase
         self.whitespace_only = whitespace_only
+        self.segmentation = segmentation
 
     @property
     def vocab_size(self) -> int:
@@ -47,6 +53,7 @@ class WordTokens:
     def fingerprint(self) -> str:
         """Equal for lists with the same words, split alike."""
         content = "\n".join([*self.tokens, str(self.lowercase), str(self.whitespace_only)])
+        content += "" if self.segmentation.plain else self.segmentation.model_dump_json()
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def token(self, number: int) -> str:
@@ -63,13 +70,19 @@ class WordTokens:
             spans = [(int(end) - 1 - len(word), int(end) - 1) for word, end in zip(text, ends, strict=True)]
             found = text
         else:
-            spans = white_spans(text) if self.whitespace_only else split_words(text)
+            spans = white_spans(text) if self.whitespace_only else self.segmentation.split(text)
             found = [text[start:end] for start, end in spans]
         words = [word.lower() for word in found] if self.lowercase else list(found)
         ids = self.numbers(words)
+        READ.add(ids, self.unk_id, UNKNOWN_WORDS)
         offsets = np.asarray(spans, np.int64).reshape(-1, 2)
         tokens = [self.tokens[number] for number in ids.tolist()]
         return Encoding(ids, offsets, np.arange(len(ids)), tokens, np.zeros(len(ids), np.int64))
+
+    def unknown_share(self, texts: Iterable[str]) -> float:
+        """Of the words of a sample of the texts."""
+        found = [number for text in sample_texts(texts) for number in self.encode(text).ids.tolist()]
+        return found.count(self.unk_id) / max(len(found), 1)
 
     def decode(self, ids: list[int]) -> str:
         """The words with spaces between them, but not in scripts that have none; ``<eos>`` is left out."""
@@ -79,6 +92,7 @@ class WordTokens:
         write_text(folder / "words.txt", "".join(f"{token}\n" for token in self.tokens))
         split = "whitespace" if self.whitespace_only else "words"
         write_json(folder / "tokenizer_config.json", _Rules(lowercase=self.lowercase, word_split=split).model_dump())
+        self.segmentation.save(folder)
 
     @classmethod
     def load(cls, folder: Path) -> "WordTokens":
@@ -86,7 +100,7 @@ class WordTokens:
         tokens = (folder / "words.txt").read_bytes().decode().split("\n")[:-1]
         if tokens[: len(MARKS)] != MARKS:
             raise FirthError(f"{folder / 'words.txt'}: does not begin with {' and '.join(MARKS)}; copy it again")
-        return cls(tokens[len(MARKS) :], rules.lowercase, rules.word_split == "whitespace")
+        return cls(tokens[len(MARKS) :], rules.lowercase, rules.word_split == "whitespace", Segmentation.load(folder))
 
 
 AnyTokens = Pieces | WordTokens

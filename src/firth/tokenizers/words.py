@@ -18,24 +18,24 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-_CLUSTERED = r"\p{LineBreak=SA}"
-_KANA = r"\p{Hiragana}\p{Katakana}ー\uff66-\uff9f"
-_VOICED = r"\u3099\u309a\uff9e\uff9f"
-_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--[{_CLUSTERED}{_KANA}\p{{Han}}]]"
+CLUSTERED = r"\p{LineBreak=SA}"
+KANA = r"\p{Hiragana}\p{Katakana}ー\uff66-\uff9f"
+VOICED = r"\u3099\u309a\uff9e\uff9f"
+_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--[{CLUSTERED}{KANA}\p{{Han}}]]"
 # A vowel that is written before its consonant, the consonant with its signs, those stacked below it, and what follows.
 _CLUSTER = r"\p{Logical_Order_Exception}?\X(?:(?<=[\u17d2\u1039])\X)*[\p{M}\u0e30\u0e32\u0e45\u0eb0\u0eb2]*"
 WORD = regex.compile(
     rf"{_LETTER}+(?:['’\u200c\u200d]{_LETTER}+)*"
-    rf"|[\p{{Katakana}}ー{_VOICED}]+|\p{{Hiragana}}[\p{{Hiragana}}ー{_VOICED}]*|\p{{Han}}[\p{{Han}}\p{{M}}]*"
-    rf"|(?=[{_CLUSTERED}]){_CLUSTER}|(?![\s\x1c-\x1f])\X",
+    rf"|[\p{{Katakana}}ー{VOICED}]+|\p{{Hiragana}}[\p{{Hiragana}}ー{VOICED}]*|\p{{Han}}[\p{{Han}}\p{{M}}]*"
+    rf"|(?=[{CLUSTERED}]){_CLUSTER}|(?![\s\x1c-\x1f])\X",
     regex.V1,
 )
 _ASCII_WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 _WITHOUT_SPACES = {
-    "Japanese": (f"[{_KANA}]", "runs of one script"),
+    "Japanese": (f"[{KANA}]", "runs of one script"),
     **{name: (rf"\p{{{name}}}", "clusters") for name in ("Thai", "Lao", "Khmer", "Myanmar", "Tai_Tham", "Tai_Le")},
 }
-_UNSPACED = regex.compile(f"[{_CLUSTERED}{_KANA}]")
+_UNSPACED = regex.compile(f"[{CLUSTERED}{KANA}]")
 _SIZE = 0x20000  # all letters but rare ideographs are below
 _CHINESE_SHARE = 0.9
 

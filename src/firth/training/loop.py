@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,14 +27,17 @@ from firth.training.checkpoints import History, list_checkpoints, prefetched, pr
 from firth.training.optimizer import (
     AveragedSGD,
     build_optimizer,
+    give_shards,
     learning_rate,
     load_model,
     load_optimizer,
     save_checkpoint,
     set_rate,
     stopped_improving,
+    whole_tensors,
 )
-from firth.training.ranks import Ranks
+from firth.training.parallel import Parallel, whole, wrap
+from firth.training.ranks import Ranks, code_hash
 
 _REPORT_S, _MIN_REPORTS = 1.0, 20  # a short run has a learning curve as well
 _SAVE_S = 300.0
@@ -116,7 +120,8 @@ class Loop:
         self.folder = folder
         self.saves = saves
         self.progress: Progress = progress or (lambda event: None)
-        self.ranks = Ranks()
+        self.ranks = Ranks(config.rank_timeout_s)
+        self.parallel: Parallel | None = None  # from the first step on
         try:
             self.module: nn.Module = trainable.module.to(config.device)
         except (RuntimeError, AssertionError) as error:
@@ -142,6 +147,23 @@ class Loop:
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
+    @property
+    def sharded(self) -> bool:
+        return self._join().sharded
+
+    def require_same(self, facts: Mapping[str, str]) -> None:
+        """Refuses to begin where ranks differ in their code, their settings or these facts."""
+        with self.ranks.losses_named("the start"):
+            self.ranks.require_same({"code": code_hash(), "settings": self.config.model_dump_json(), **facts})
+
+    def _join(self) -> Parallel:
+        """The exchange with the other ranks, once the weights to begin with are there."""
+        if self.parallel is None:
+            self.parallel = wrap(self.config.parallel, self.module, self.ranks, self.config.device)
+            if self.parallel.sharded:
+                self._reset()  # the moments are in shards as the weights are
+        return self.parallel
+
     # -- where to begin and how far to go
 
     def resume(self) -> bool:
@@ -151,6 +173,7 @@ class Loop:
             return False
         self.step, path = found[-1]
         state = read_state(path)
+        self._join()
         load_model(path, self.module)
         load_optimizer(path, self.module, self.optimizer)
         self.seconds, self.tokens = state["seconds"], state["tokens"]
@@ -170,7 +193,7 @@ class Loop:
 
     def time_steps(self, limit_s: float) -> Timing:
         """Times the first steps (at least two, the very first apart) and a test, then puts everything back."""
-        begun = time.perf_counter()
+        begun, parallel = time.perf_counter(), self._join()
         before = {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
         times: list[float] = []
         with prefetched(self.trainable.batch, self._numbers(0, 1 << 60)) as batches:
@@ -182,7 +205,7 @@ class Loop:
                 self._step(batches, 0, 1000)
                 times.append(time.perf_counter() - started)
         started = time.perf_counter()
-        self.trainable.evaluate()
+        parallel.test(self.trainable.evaluate)
         evaluation_s = time.perf_counter() - started
         self.module.load_state_dict(before)
         self._reset()
@@ -203,6 +226,7 @@ class Loop:
     def run(self, steps: int, resume_hint: str, evaluations: int | None = None) -> dict[str, float]:
         """Trains up to ``steps``, tested ``evaluations`` times (as configured, if not said); returns the last metrics."""
         history = History(self.folder / "metrics.jsonl", self.step) if self.ranks.first else None
+        self._join()
         tests = self.config.evaluations if evaluations is None else evaluations
         every = math.ceil(steps / tests) if tests else steps
         save_every = self._save_every(steps)
@@ -212,7 +236,9 @@ class Loop:
         with stop_signals() as stop, prefetched(self.trainable.batch, self._numbers(self.step, steps)) as batches:
             while self.step < steps:
                 begun = time.perf_counter()
-                result = self._step(batches, self.step, steps)
+                with self.ranks.losses_named(f"step {self.step + 1}"):
+                    self.ranks.beat(self.step)
+                    result = self._step(batches, self.step, steps)
                 self.step += 1
                 elapsed = time.perf_counter() - begun
                 window.add(result.sums, result.counts, result.tokens, elapsed)
@@ -227,7 +253,10 @@ class Loop:
                     self._evaluate(history)
                 # all ranks must do the same, and their clocks differ
                 late = time.perf_counter() - saved > _SAVE_S
-                votes = self.ranks.sum_counts({"halt": len(stop), "late": int(late)})
+                with self.ranks.losses_named(f"step {self.step}"):
+                    votes = self.ranks.sum_counts(
+                        {"halt": len(stop), "late": int(late), "enough": int(self.trainable.enough())}
+                    )
                 halt = votes["halt"] > 0
                 if self.saves and (
                     self.step % save_every == 0 or self.step % every == 0 or final or halt or votes["late"]
@@ -239,21 +268,22 @@ class Loop:
                     stopped = Interrupted(f"stopped at step {self.step} of {steps}, {kept}go on with: {resume_hint}")
                     stopped.exit_code = 128 + (stop[0] if stop else signal.SIGINT)
                     raise stopped
-                if self.trainable.enough():
+                if votes["enough"]:
                     break
         return self.last
 
     def _numbers(self, step: int, steps: int) -> Iterator[int]:
         """The batches of this rank from a step on."""
-        share = self.config.gradient_accumulation
+        share, divided = self.config.gradient_accumulation, getattr(self.trainable, "divides_batches", False)
+        size, rank = (1, 0) if divided else (self.ranks.size, self.ranks.rank)
         for at in range(step, steps):
             for part in range(share):
-                yield (at * self.ranks.size + self.ranks.rank) * share + part
+                yield (at * size + rank) * share + part
 
     def _step(self, batches: Iterator[Batch], step: int, steps: int) -> StepResult:
         """One update from ``accumulation`` batches; equal to one batch of all of them."""
         parts = [next(batches) for _ in range(self.config.gradient_accumulation)]
-        own = {name: sum(part.counts[name] for part in parts) for name in parts[0].counts}
+        own = {name: sum(part.counts[name] for part in parts if part.counted) for name in parts[0].counts}
         counts = self.ranks.sum_counts(own)
         factors = self.ranks.sum_values({"rate": statistics.mean(part.rate for part in parts)})
         rate = learning_rate(self.config, step, steps) * factors["rate"] / self.ranks.size
@@ -261,19 +291,16 @@ class Loop:
         torch.manual_seed(int(hashed(self.config.seed, step, self.ranks.rank)) >> 1)
         self.module.train()
         sums: dict[str, float] = dict.fromkeys(counts, 0.0)
-        for part in parts:
-            with self.autocast:
-                losses = self.trainable.loss(part.to(self.config.device))
-            weights = self.trainable.weights
-            total = sum((weights.get(name, 1.0) / max(counts[name], 1)) * value for name, value in losses.sums.items())
-            assert isinstance(total, torch.Tensor)
-            self.scaler.scale(total).backward()
-            for name, value in losses.sums.items():
+        parallel = self._join()
+        for number, part in enumerate(parts):
+            with parallel.collecting(number == len(parts) - 1):
+                total, found = parallel.run(partial(self._loss, part, counts))
+                self.scaler.scale(total).backward()
+            for name, value in found.items():
                 sums[name] += float(value.detach())
-        self.ranks.sum_gradients(self.module)
         self.scaler.unscale_(self.optimizer)
         limit = self.config.clip_norm or math.inf
-        norm = float(nn.utils.clip_grad_norm_(self.module.parameters(), limit))
+        norm = float(whole(nn.utils.clip_grad_norm_(self.module.parameters(), limit)))
         if not math.isfinite(norm) and not self.scaler.is_enabled():
             raise FirthError(self._not_finite(step))
         self.scaler.step(self.optimizer)
@@ -282,6 +309,17 @@ class Loop:
         totals = self.ranks.sum_values({**sums, "tokens": sum(part.num_tokens for part in parts)})
         tokens = int(totals.pop("tokens"))
         return StepResult(totals, counts, tokens, rate, norm)
+
+    def _loss(self, part: Batch, counts: Mapping[str, int]) -> tuple[torch.Tensor, Mapping[str, torch.Tensor]]:
+        """What the step learns from a batch, and the sums of its losses."""
+        with self.autocast:
+            losses = self.trainable.loss(part.to(self.config.device))
+        weights = self.trainable.weights
+        total = sum((weights.get(name, 1.0) / max(counts[name], 1)) * value for name, value in losses.sums.items())
+        assert isinstance(total, torch.Tensor)
+        if not part.counted:
+            return 0 * total, {name: 0 * value for name, value in losses.sums.items()}
+        return total, losses.sums
 
     def _not_finite(self, step: int) -> str:
         found = list_checkpoints(self.checkpoints)
@@ -311,8 +349,9 @@ class Loop:
             self.progress(line)
 
     def _evaluate(self, history: History | None) -> None:
-        with self.optimizer.averaged() if isinstance(self.optimizer, AveragedSGD) else nullcontext():
-            found = self.trainable.evaluate()
+        means = self.optimizer.averaged() if isinstance(self.optimizer, AveragedSGD) else nullcontext()
+        with means, self.ranks.losses_named("a test on held-out text"):
+            found = self._join().test(self.trainable.evaluate)
         if not found:
             return
         if not math.isfinite(found.get("loss", 0.0)):
@@ -344,8 +383,22 @@ class Loop:
         if isinstance(self.optimizer, AveragedSGD):
             self.optimizer.exchange()
 
+    def whole_state(self) -> dict[str, torch.Tensor]:
+        """All weights and buffers, with the lanes of all ranks."""
+        return whole_tensors(self._state())
+
+    def _state(self) -> dict[str, torch.Tensor]:
+        """By name; weights may be shards, lanes are whole."""
+        lanes: Mapping[str, int] = getattr(self.trainable, "lanes", {})
+        return {
+            name: self.ranks.whole_lanes(tensor, lanes[name]) if name in lanes else tensor
+            for name, tensor in self.module.state_dict().items()
+        }
+
     def _save(self) -> None:
-        if self.ranks.first:
+        """Written once, by the first rank; the others give their shards and lanes."""
+        with self.ranks.losses_named(f"the checkpoint of step {self.step}"):
+            tensors = self._state()
             state = {
                 "seconds": self.seconds,
                 "tokens": self.tokens,
@@ -354,10 +407,13 @@ class Loop:
                 "tested": self.tested,
                 "scaler": self.scaler.state_dict(),
             }
-            save_checkpoint(self.checkpoints, self.step, self.module, self.optimizer, state)
-            best = int(self.best["step"]) if self.best else None
-            prune(self.checkpoints, self.config.keep, best, self.averaged)
-        self.ranks.wait()
+            if self.ranks.first:
+                save_checkpoint(self.checkpoints, self.step, self.module, self.optimizer, state, tensors)
+                best = int(self.best["step"]) if self.best else None
+                prune(self.checkpoints, self.config.keep, best, self.averaged)
+            elif self._join().sharded:
+                give_shards(self.module, self.optimizer, tensors)
+            self.ranks.wait()
 
 
 @contextmanager

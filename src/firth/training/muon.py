@@ -4,7 +4,8 @@
 The orthogonal matrix, U V^T of the singular value decomposition, is approached by five Newton-Schulz steps in float32. A step is
 scaled by 0.2 sqrt(max(rows, columns)), so that its root mean square is that of AdamW's and one learning rate serves both (Liu et
 al. 2025, "Muon is scalable for LLM training"). Projections that are kept as one matrix (queries, keys and values; a gate and
-its values) are orthogonalised apart. Matrices of one shape are multiplied together.
+its values) are orthogonalised apart. Matrices of one shape are multiplied together. Of a network in shards each rank gathers
+the directions, which must be whole, and changes its own rows.
 
 M matrices of one shape, R rows, C columns.
 """
@@ -14,6 +15,8 @@ from typing import NamedTuple, Protocol, overload, runtime_checkable
 
 import torch
 from torch import nn
+
+from firth.training.parallel import shard_like, whole
 
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # steep at zero, so that small singular values grow fast
 _STEPS = 5
@@ -96,7 +99,9 @@ class Muon(torch.optim.AdamW):
             found = orthogonalize(torch.cat([one.maps_MRC for one in some]))
             scale = _MATCHED * max(shape) ** 0.5
             for one, steps in zip(some, found.split([len(one.maps_MRC) for one in some]), strict=True):
-                one.parameter.sub_(steps.reshape(one.parameter.shape), alpha=one.rate * scale)
+                one.parameter.sub_(
+                    shard_like(steps.reshape(one.parameter.shape), one.parameter), alpha=one.rate * scale
+                )
         return loss
 
     def _directions(self) -> Iterator[Direction]:
@@ -112,4 +117,4 @@ class Muon(torch.optim.AdamW):
                 momentum.lerp_(parameter.grad, 1 - self.momentum)
                 direction = parameter.grad.lerp(momentum, self.momentum)
                 parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                yield Direction(parameter, group["lr"], direction.view(group["maps"], -1, parameter.shape[1]))
+                yield Direction(parameter, group["lr"], whole(direction).view(group["maps"], -1, parameter.shape[1]))

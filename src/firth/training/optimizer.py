@@ -17,10 +17,11 @@ from torch import nn
 from torch.optim.optimizer import ParamsT
 
 from firth.core.errors import FirthError
-from firth.core.files import load_tensors, save_tensors
+from firth.core.files import load_tensors, stream_order, stream_tensors
 from firth.core.registry import TrainingConfig
 from firth.training.checkpoints import read_state, write_checkpoint
 from firth.training.muon import Muon, find_matrices
+from firth.training.parallel import shard_like, whole
 
 _MEAN, _COUNT = "mean", "count"
 _MODEL, _OPTIMIZER = "model.safetensors", "optimizer.safetensors"
@@ -99,13 +100,32 @@ def load_average(folder: Path, steps: Sequence[int], module: nn.Module) -> None:
 
 
 def save_checkpoint(
-    folder: Path, step: int, module: nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, object]
+    folder: Path,
+    step: int,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: Mapping[str, object],
+    tensors: Mapping[str, torch.Tensor] | None = None,
 ) -> Path:
+    """``tensors`` in the place of the module's own state. What is in shards is gathered one tensor after another, for which
+    all other ranks call ``give_shards``; the files are those of one process."""
+
     def write(goal: Path) -> None:
-        save_tensors(goal / _MODEL, module.state_dict())
-        save_tensors(goal / _OPTIMIZER, _optimizer_tensors(module, optimizer))
+        stream_tensors(goal / _MODEL, module.state_dict() if tensors is None else tensors, whole)
+        stream_tensors(goal / _OPTIMIZER, _optimizer_tensors(module, optimizer), whole)
 
     return write_checkpoint(folder, step, state, write)
+
+
+def give_shards(module: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor]) -> None:
+    """What the other ranks do while the first one writes a checkpoint: the same tensors in the same order."""
+    for some in (tensors, _optimizer_tensors(module, optimizer)):
+        for name in stream_order(some):
+            whole(some[name])
+
+
+def whole_tensors(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: whole(tensors[name]).detach() for name in sorted(tensors)}
 
 
 def _optimizer_tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
@@ -119,8 +139,11 @@ def _optimizer_tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> d
 
 
 def load_model(checkpoint: Path, module: nn.Module) -> None:
+    state, found = module.state_dict(), load_tensors(checkpoint / _MODEL)
     try:
-        module.load_state_dict(load_tensors(checkpoint / _MODEL))
+        module.load_state_dict(
+            {name: shard_like(tensor, state[name]) if name in state else tensor for name, tensor in found.items()}
+        )
     except RuntimeError as error:
         message = str(error).splitlines()[0]
         raise FirthError(
@@ -134,7 +157,7 @@ def load_optimizer(checkpoint: Path, module: nn.Module, optimizer: torch.optim.O
         parameter, _, key = name.rpartition(":")
         target = parameters[parameter]
         optimizer.state[target][key] = (
-            tensor if key == "step" and target.device.type == "cpu" else tensor.to(target.device)
+            tensor if key == "step" and target.device.type == "cpu" else shard_like(tensor, target)
         )
 
 

@@ -1,29 +1,90 @@
-"""Data-parallel training: the rank of this process and sums over all of them. With one process it does nothing.
+"""The processes of one training: the rank of this one, sums over all of them, and what is said when one fails.
 
-Started by ``torchrun`` (it sets RANK, WORLD_SIZE, MASTER_ADDR), the same command trains data-parallel:
-each rank takes its own batches, gradients are summed, so that n ranks equal one with n times the
-accumulation.
+Started by ``torchrun`` (it sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR), the same command trains with several processes;
+with one process nothing here does anything. ``parallel.py`` has the exchange of gradients.
 """
 
+import hashlib
 import os
-from collections.abc import Mapping
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
 
 import torch
-from torch import distributed, nn
+from torch import distributed
+from torch.distributed.distributed_c10d import PrefixStore, Store, _get_default_store
+from torch.distributed.rendezvous import rendezvous
+
+from firth.core.errors import FirthError
+
+TIMEOUT_S = 1800.0
+_HASH = 8  # numbers of a SHA-256, 32 bits each
+_LOST = ("gloo", "NCCL", "Connection", "Timed out", "timed out", "timeout", "Broken pipe", "Socket", "store")
+
+
+def process_count() -> int:
+    """How many processes this one was started with."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def process_rank() -> int:
+    return int(os.environ.get("RANK", "0"))
+
+
+def restarted() -> bool:
+    """Whether ``torchrun --max-restarts`` has started this command once more, after a process was lost."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def own_share(total: int) -> slice:
+    """The lanes of this process, of so many that all processes share."""
+    each = total // process_count()
+    return slice(process_rank() * each, (process_rank() + 1) * each)
+
+
+@contextmanager
+def rank_folder(out: Path) -> Iterator[Path]:
+    """Where this process writes: ``out`` on the first rank. The others do the same work for the sake of the exchange, in a
+    folder that is thrown away."""
+    if process_rank() == 0:
+        yield out
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / out.name
+
+
+@cache
+def code_hash() -> str:
+    """Of all source files of the package."""
+    folder, found = Path(__file__).parent.parent, hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        found.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
+    return found.hexdigest()
 
 
 class Ranks:
-    """This process among its fellows."""
+    """This process among all processes of a training."""
 
-    def __init__(self) -> None:
-        self.size = int(os.environ.get("WORLD_SIZE", "1"))
-        self.rank = int(os.environ.get("RANK", "0"))
-        if self.size > 1 and not distributed.is_initialized():
-            distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+        self.size, self.rank = process_count(), process_rank()
+        self.timeout_s = timeout_s
+        if self.size == 1:
+            return
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))  # so that device=cuda is this rank's own
+        if not distributed.is_initialized():
+            backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+            _join_group(backend, timedelta(seconds=timeout_s))
 
     @property
     def first(self) -> bool:
         return self.rank == 0
+
+    # -- sums and other exchanges of small things
 
     def sum_counts(self, counts: Mapping[str, int]) -> dict[str, int]:
         return {name: int(value) for name, value in self._sum(counts, torch.int64).items()}
@@ -40,26 +101,20 @@ class Ranks:
         distributed.all_reduce(tensor)
         return dict(zip(names, tensor.tolist(), strict=True))
 
-    def sum_gradients(self, module: nn.Module) -> None:
-        """One exchange for all gradients; what only some ranks came by (a cluster of rare words) is zero on the others."""
-        if self.size == 1:
-            return
-        parameters = list(module.parameters())
-        there = torch.tensor([parameter.grad is not None for parameter in parameters], dtype=torch.int64)
-        distributed.all_reduce(there)
-        for parameter, count in zip(parameters, there.tolist(), strict=True):
-            if count and parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
-        distributed.all_reduce(flat)
-        for gradient, part in zip(gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True):
-            gradient.copy_(part.view_as(gradient))
-
     def share(self, tensor: torch.Tensor) -> None:
         """What the first rank holds, on all of them."""
         if self.size > 1:
             distributed.broadcast(tensor, 0)
+
+    def whole_lanes(self, tensor: torch.Tensor, dim: int) -> torch.Tensor:
+        """The lanes of all ranks, of which each has its own part of this tensor."""
+        if self.size == 1:
+            return tensor
+        own = own_share(tensor.shape[dim])
+        found = torch.zeros_like(tensor)
+        found.narrow(dim, own.start, own.stop - own.start).copy_(tensor.narrow(dim, own.start, own.stop - own.start))
+        distributed.all_reduce(found)
+        return found
 
     def any(self, flag: bool) -> bool:
         """Whether it is so on any rank."""
@@ -68,3 +123,79 @@ class Ranks:
     def wait(self) -> None:
         if self.size > 1:
             distributed.barrier()
+
+    def require_same(self, facts: Mapping[str, str]) -> None:
+        """Refuses ranks that would train different things: each fact must be the same on all of them."""
+        if self.size == 1:
+            return
+        names = sorted(facts)
+        own = torch.frombuffer(
+            bytearray(b"".join(hashlib.sha256(facts[name].encode()).digest() for name in names)), dtype=torch.int32
+        )
+        found = [torch.empty_like(own) for _ in range(self.size)]
+        distributed.all_gather(found, own)
+        for rank, other in enumerate(found):
+            for place, name in enumerate(names):
+                part = slice(place * _HASH, (place + 1) * _HASH)
+                if not torch.equal(other[part], found[0][part]):
+                    raise FirthError(
+                        f"rank {rank} has another {name} than rank 0: give all ranks the same and start again"
+                    )
+
+    # -- faults
+
+    def beat(self, step: int) -> None:
+        """Notes how far this rank is, so that the others can say who is late."""
+        if self.size > 1:
+            _store().set(f"firth/{self.rank}", f"{step} {socket.gethostname()}")
+
+    def _behind(self) -> str:
+        """The ranks that are behind the others, by their last notes."""
+        try:
+            store, notes = _store(), {}
+            store.set_timeout(timedelta(seconds=2))
+            for rank in range(self.size):
+                there = store.check([f"firth/{rank}"])
+                step, _, host = store.get(f"firth/{rank}").decode().partition(" ") if there else ("-1", "", "")
+                notes[rank] = (int(step), host)
+        except (RuntimeError, ValueError):
+            return "rank 0, or the node it runs on, does not answer"
+        least = min(step for step, _ in notes.values())
+        late = [rank for rank, (step, _) in notes.items() if step == least]
+        if len(late) == self.size:
+            late = [rank for rank in late if rank != self.rank]
+        named = ", ".join(f"rank {rank}" + (f" on {notes[rank][1]}" if notes[rank][1] else "") for rank in late)
+        reached = f"not beyond step {least}" if least >= 0 else "not at its first step"
+        return f"{named} did not answer ({reached})"
+
+    @contextmanager
+    def losses_named(self, when: str) -> Iterator[None]:
+        """A rank that was lost or is too slow becomes one sentence that names it."""
+        try:
+            yield
+        except RuntimeError as error:
+            said = str(error)
+            if self.size == 1 or not (isinstance(error, distributed.DistError) or any(word in said for word in _LOST)):
+                raise
+            slow = "imed out" in said or "timeout" in said
+            cause = f"waited {self.timeout_s:g} s in vain (rank_timeout_s)" if slow else "the connection was lost"
+            raise FirthError(
+                f"rank {self.rank} at {when}: {self._behind()}; {cause}; see what that rank printed, then go on with --resume"
+            ) from error
+
+
+def _join_group(backend: str, timeout: timedelta) -> None:
+    """Every start by torchrun has names of its own in the store, which some rendezvous keep when all ranks start again."""
+    try:
+        store, rank, size = next(rendezvous("env://", timeout=timeout))
+        named = PrefixStore(f"firth/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        distributed.init_process_group(backend, store=named, rank=rank, world_size=size, timeout=timeout)
+    except (RuntimeError, ValueError) as error:
+        where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        raise FirthError(
+            f"rank {process_rank()}: not all {process_count()} processes met at {where} ({str(error).splitlines()[0]}); start them by torchrun, all with one address"
+        ) from None
+
+
+def _store() -> Store:
+    return _get_default_store()

@@ -41,6 +41,7 @@ from firth.core.errors import FirthError, Interrupted
 from firth.core.run import CorpusRecord, Run, RunRecord, versions
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
+from firth.tokenizers.segmentation import Segmentation
 from firth.training.checkpoints import list_checkpoints, prune, read_state, write_checkpoint
 from firth.vectors.binary_formats import map_arrays, save_arrays, write_fasttext, write_word2vec
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
@@ -92,6 +93,8 @@ def train_vectors(
         )
         if corpus.info.tokens.kind != "words":
             corpus.pieces.save(out)  # texts are cut into the same pieces when the vectors are used
+        else:
+            Segmentation.load(corpus.folder / "tokenizer").save(out)
         return _finish(run, vocabulary, learner, config)
 
 

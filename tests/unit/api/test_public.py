@@ -18,8 +18,8 @@ from pair_text import sentence_pairs
 from task_text import texts
 
 NAMES = (
-    "Classifier FirthError Model Tagger compare encode evaluate explain export finetune generate index load occurrences plan "
-    "predict prepare prepare_images prepare_pairs pretrain probe recipes register search tokens"
+    "Classifier FirthError Model Tagger compare duplicates encode evaluate explain export finetune generate index load occurrences plan "
+    "predict prepare prepare_images prepare_pairs pretrain probe recipes register search tokens topics"
 ).split()
 
 

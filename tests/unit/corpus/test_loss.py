@@ -22,16 +22,25 @@ KINDS = ("wordpiece", "bpe", "unigram", "characters", "words")
 
 def prepared(folder: Path, texts: list[str], kind: Any = "wordpiece", **settings: Any) -> CorpusInfo:
     (folder / "text.jsonl").write_text("".join(json.dumps(text) + "\n" for text in texts), encoding="utf-8")
-    tokenizer = settings.pop("tokenizer", None)
+    tokenizer, segmenter = settings.pop("tokenizer", None), settings.pop("segmenter", "none")
     tokens = TokensConfig(**({"kind": kind, "vocab_size": 2000} | settings))
-    return prepare([str(folder / "text.jsonl")], folder / "corpus", tokens, tokenizer=tokenizer, workers=1, heldout=0)
+    return prepare(
+        [str(folder / "text.jsonl")],
+        folder / "corpus",
+        tokens,
+        tokenizer=tokenizer,
+        workers=1,
+        heldout=0,
+        segmenter=segmenter,
+    )
 
 
+@pytest.mark.parametrize("segmenter", ["none", "auto"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_round_trip_of_every_language(tmp_path: Path, kind: str) -> None:
+def test_round_trip_of_every_language(tmp_path: Path, kind: str, segmenter: str) -> None:
     """Read back from the corpus on disk, every text is there but for case, white space and what the summary names."""
     texts = [natural(language) for language in TEXTS]
-    info = prepared(tmp_path, texts, kind)
+    info = prepared(tmp_path, texts, kind, segmenter=segmenter)
     assert info.loss is not None
     corpus = Corpus.open(tmp_path / "corpus")
     starts = corpus.train.document_starts
@@ -50,7 +59,8 @@ def test_round_trip_of_every_language(tmp_path: Path, kind: str) -> None:
     assert bool(info.warnings) == (kind == "wordpiece")
     assert info.train.unknown == 0
     assert set(info.unsegmented) == set(UNSPACED)
-    if kind == "words":
+    assert segmenter == "none" or {way.split()[0] for way in info.unsegmented.values()} == {"icu", "sudachi"}
+    if kind == "words" and segmenter == "none":
         assert info.vocab_size == len(
             {word.lower() for texts in TEXTS.values() for one in texts for word in one.split()}
         )

@@ -12,7 +12,7 @@ import pytest
 import firth
 from firth.core.errors import FirthError
 from firth.retrieval import store
-from firth.retrieval.fusion import WeightSample, choose_weight, fuse
+from firth.retrieval.fusion import WEIGHTS, WeightSample, careful_weight, choose_weight, fuse
 from firth.retrieval.passages import cut_passages, num_units
 from firth.retrieval.search import SearchIndex
 from firth.retrieval.words import terms
@@ -180,11 +180,13 @@ def test_passages_hold_everything_and_overlap() -> None:
     assert cut_passages("   \n ", None, 10, 1) == []
 
 
-def test_rank_fusion() -> None:
-    found = dict(fuse([5, 7], [7, 9], 0.25))
-    assert found == pytest.approx({5: 0.75 / 61, 7: 0.75 / 62 + 0.25 / 61, 9: 0.25 / 62})
-    assert [number for number, _ in fuse([5, 7], [7, 9], 0.0)] == [5, 7]
-    assert [number for number, _ in fuse([5, 7], [7, 9], 1.0)] == [7, 9]
+def test_fusion() -> None:
+    found = dict(fuse({5: 8.0, 7: 2.0}, {7: 0.9, 9: 0.5, 5: 0.4}, 0.25))
+    assert found == pytest.approx({5: 0.75, 7: 0.75 * 0.25 + 0.25, 9: 0.25 * 0.2})
+    assert [number for number, _ in fuse({5: 8.0, 7: 2.0}, {7: 0.9, 9: 0.5}, 0.0)] == [5, 7]
+    assert [number for number, _ in fuse({5: 8.0, 7: 2.0}, {7: 0.9, 9: 0.5}, 1.0)] == [7, 9]
+    assert fuse({}, {3: 0.1}, 0.5) == [(3, 0.5)]
+    assert fuse({}, {}, 0.5) == []
 
 
 def test_weight_follows_the_better_half() -> None:
@@ -196,11 +198,25 @@ def test_weight_follows_the_better_half() -> None:
     def noise(some: object) -> np.ndarray:
         return random.standard_normal((len(some), 16)).astype(np.float32)  # type: ignore[arg-type]
 
-    assert choose_weight(WeightSample(texts, rows, asked), noise, noise) <= 0.2
+    assert choose_weight(WeightSample(texts, rows, np.arange(60), asked), noise, noise) <= 0.2
     known = dict(zip(texts, rows, strict=True))
     vague = {n: (f"unknown{n}", texts[n]) for n in range(40)}
 
     def encode(some: list[str]) -> np.ndarray:
         return np.stack([known[text] if text in known else rows[int(text[7:])] for text in some])
 
-    assert choose_weight(WeightSample(texts, rows, vague), encode, encode) >= 0.5
+    assert choose_weight(WeightSample(texts, rows, np.arange(60), vague), encode, encode) >= 0.5
+
+
+def test_careful_weight() -> None:
+    random = np.random.default_rng(0)
+    peak = np.asarray([1 - abs(weight - 0.5) for weight in WEIGHTS])
+
+    def ranks(scores: np.ndarray, noise: float) -> np.ndarray:
+        return scores[:, None] + noise * random.standard_normal((11, 50))
+
+    assert careful_weight(ranks(peak, 0.001)) == 0.5
+    assert careful_weight(ranks(np.linspace(0.9, 0.1, 11), 0.01)) == 0.0
+    assert careful_weight(ranks(np.linspace(0.1, 0.9, 11), 0.01)) == 1.0
+    assert careful_weight(ranks(np.linspace(0.9, 0.5, 11), 0.01)) == 0.2
+    assert careful_weight(ranks(np.linspace(0.5, 0.9, 11), 0.01)) == 0.8

@@ -196,12 +196,13 @@ def test_a_stride_that_only_long_texts_show(old: Path, run_folder: Path, tmp_pat
     assert firth.load(old).predict(["The map."])
 
 
-def test_one_process_alone(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_only_one_process_does(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(FirthError, match="trained in one process"):
+    with pytest.raises(FirthError, match="several processes tune a model together, and nothing else"):
         firth.finetune(
             "classify",
             base=run_folder,
             **files(tmp_path, "classify", 12, 6),  # type: ignore[arg-type]
             out=tmp_path / "run",
+            folds=2,
         )

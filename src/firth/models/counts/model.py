@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.models.shared.model import Model
+from firth.tokenizers.unknown import UNKNOWN_WORDS, sample_texts, word_share
 from firth.tokenizers.words import has_han, split_words
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 
+_SEEN_CHARS = 500  # of a text, by which it is known whether its words are
 SPACED = (2, 5)  # characters in an n-gram, from and to
 CHINESE = (1, 2)
 
@@ -111,6 +113,7 @@ class Block:
 class CountsModel(Model):
     """The n-grams of a task's own texts; nothing is learned before the task."""
 
+    unknown_limit = UNKNOWN_WORDS
     kind = "counts"
     spec_name = "counts"
 
@@ -173,6 +176,14 @@ class CountsModel(Model):
         parts, lens = _gather([self._of_chunk(chunk) for chunk in numbers], np.asarray(chunk_ids, np.int64))
         owners = np.repeat(texts_N, num_ids), np.repeat(np.repeat(texts_N, num_chunks), lens)
         return np.concatenate((np.asarray(ids, np.int64), parts)), np.concatenate(owners)
+
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        """Of words; of single characters in Chinese, whose words are not what it counts."""
+        units: list[str] = []
+        for text in sample_texts(texts):
+            words, chunks = cut_text(text[:_SEEN_CHARS])
+            units += words if chunks is words else [char for char in chunks[0] if not char.isspace()]
+        return word_share(units, lambda unit: unit in self._word_ids or unit in self._character_ids)
 
     def _of_chunk(self, chunk: str) -> Ints:
         found = self._cache.get(chunk)

@@ -27,8 +27,9 @@ from firth.models.elmo.network import BEGIN, END, PADDING, Elmo, ElmoWords
 from firth.models.elmo.scoring import WordOutput, require_output
 from firth.models.shared.model import Found, Model, TextLayers
 from firth.models.shared.scoring import BOTH_DIRECTIONS, ScoredText, choose_method
+from firth.tokenizers.segmentation import Segmentation
 from firth.tokenizers.words import PADDING as CHARACTER_PADDING
-from firth.tokenizers.words import border_ids, character_ids, is_chinese, split_sentences, split_words, trimmed
+from firth.tokenizers.words import border_ids, character_ids, split_sentences, trimmed
 from firth.vectors.vocabulary import read_words
 
 _BATCH_CELLS = 1 << 22  # words of a batch times cells: what is held at a time grows with both
@@ -125,7 +126,7 @@ class ElmoModel(Model):
             ends = np.cumsum([len(word) + 1 for word in text]) - 1
             spans = [(int(end) - len(word), int(end)) for word, end in zip(text, ends, strict=True)]
             return [[self._fold(word) for word in text]] if text else [], spans
-        chinese = is_chinese(text)
+        chinese = self.segmentation.is_chinese(text)
         spans, sentences = [], []
         for start, end in split_sentences(text):
             found = [(start + first, start + last) for first, last in self._split(text[start:end], chinese)]
@@ -137,7 +138,7 @@ class ElmoModel(Model):
     def _split(self, sentence: str, chinese: bool) -> Spans:
         if self.rules.word_split == "whitespace":
             return [match.span() for match in re.finditer(r"\S+", sentence)]
-        return split_words(sentence, chinese)
+        return self.segmentation.split(sentence, chinese)
 
     def _fold(self, word: str) -> str:
         return word.lower() if self.rules.lowercase else word
@@ -279,4 +280,5 @@ def load_elmo_model(path: Path) -> Model:
     words = read_words(folder / VOCABULARY)[len(MARKS) :] if (folder / VOCABULARY).is_file() else []
     model = ElmoModel.from_weights(config, tensors, rules, words, weights)
     model.softmax_path = folder / SOFTMAX if words else None
+    model._segmentation = Segmentation.load(folder)
     return model

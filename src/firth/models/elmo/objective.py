@@ -30,10 +30,13 @@ from firth.models.elmo.network import Elmo, build_token_layer
 from firth.models.elmo.reading import Ids, read_both_directions
 from firth.models.elmo.start import SLOWER, mimic, standardised, take_rows
 from firth.models.shared.embeddings import require_fit
-from firth.models.shared.pretraining import Pretraining, require_one_process
+from firth.models.shared.pretraining import Pretraining
 from firth.nn.character_cnn import CharacterCNN, CharacterSoftmax, TableSoftmax, sampled_loss
 from firth.nn.lstmp import State
 from firth.nn.softmax import cross_entropy_sum, draw_log_uniform, log_expected_counts, log_unigram
+from firth.tokenizers.segmentation import FILE as SEGMENTATION
+from firth.tokenizers.segmentation import Segmentation
+from firth.training.ranks import own_share
 from firth.vectors.vocabulary import read_words, view_vocabulary
 from firth.vectors.word_vectors import WordVectors
 
@@ -73,6 +76,7 @@ class BothDirections(nn.Module):
             self.register_buffer(f"cell_{layer}", torch.zeros(2, num_streams, model.cell_dim))
         self._heldout_states: list[State] | None = None
         self._all_rows: torch.Tensor | None = None
+        self.own = own_share(num_streams)  # streams of this process in training
 
     def start(self, generator: torch.Generator, counts: Ids, num_sentences: int) -> None:
         """``counts`` of the corpus's types. Scores begin at how often words occur, which a language model would learn
@@ -91,11 +95,11 @@ class BothDirections(nn.Module):
         need_text(split, len(text))
         return Streams(text, cut_evenly(len(text), self.num_streams), self.config.seq_len)
 
-    def batch(self, split: Split, rows: Streams, seed: int, first: int, count: int) -> Batch:
-        """Window ``first / count`` of every stream; a pure function of its arguments."""
+    def batch(self, split: Split, rows: Streams, seed: int, first: int, count: int, own: slice = slice(None)) -> Batch:
+        """Window ``first / count`` of every stream, or of those named; a pure function of its arguments."""
         assert count == self.num_streams
         number = first // count
-        window = rows.window(number)
+        window = rows.window(number, own)
         sentence = rows.text.locate(window.positions, window.epoch)
         inputs, targets = (
             np.ascontiguousarray(part.transpose(0, 2, 1))
@@ -149,15 +153,18 @@ class BothDirections(nn.Module):
     def _states(self) -> list[State] | None:
         if not self.training:
             return self._heldout_states
-        return [(getattr(self, f"hidden_{layer}"), getattr(self, f"cell_{layer}")) for layer in range(self.num_layers)]
+        return [
+            (getattr(self, f"hidden_{layer}")[:, self.own], getattr(self, f"cell_{layer}")[:, self.own])
+            for layer in range(self.num_layers)
+        ]
 
     def _keep(self, states: list[State]) -> None:
         if not self.training:
             self._heldout_states = states
             return
         for layer, (hidden, cell) in enumerate(states):
-            getattr(self, f"hidden_{layer}").copy_(hidden.detach())
-            getattr(self, f"cell_{layer}").copy_(cell.detach())
+            getattr(self, f"hidden_{layer}")[:, self.own] = hidden.detach()
+            getattr(self, f"cell_{layer}")[:, self.own] = cell.detach()
 
     def train(self, mode: bool = True) -> "BothDirections":
         """Between training and testing, what was kept for a test is forgotten."""
@@ -241,10 +248,12 @@ class BothDirections(nn.Module):
 class ElmoPretraining(Pretraining):
     """A bidirectional language model over words."""
 
-    published = (OPTIONS, WEIGHTS, VOCABULARY, SOFTMAX, WORDS)
+    published = (OPTIONS, WEIGHTS, VOCABULARY, SOFTMAX, WORDS, SEGMENTATION)
     uses = ("encode {name} texts.txt --out vectors.npy",)
+    batch_is_fixed = True
     model: Elmo
     objective: BothDirections
+    rows: Streams
 
     @classmethod
     def require(cls) -> None:
@@ -254,9 +263,6 @@ class ElmoPretraining(Pretraining):
         assert isinstance(config.model, ElmoConfig)
         assert isinstance(config.objective, BothDirectionsConfig)
         self.require()  # before hours of training, not after
-        require_one_process(
-            "ELMo carries its state from batch to batch, which one process does: train it without torchrun"
-        )
         known = view_vocabulary(corpus, config.objective.min_count, config.objective.max_vocab).words
         return Elmo(config.model), self._build_objective(config, corpus, known)
 
@@ -267,7 +273,17 @@ class ElmoPretraining(Pretraining):
         spellings = Spellings(read_words(corpus.folder / "tokenizer" / "words.txt"), known, model.max_chars)
         own = objective.softmax == "characters" and objective.softmax_network == "own"
         network = build_token_layer(model) if own else None
-        return BothDirections(objective, model, spellings, config.training.batch_size, network)
+        names = (f"{kind}_{layer}" for kind in ("hidden", "cell") for layer in range(model.num_layers))
+        self.lanes = {f"objective.{name}": 1 for name in names}
+        return BothDirections(objective, model, spellings, self.batch_rows, network)
+
+    @classmethod
+    def divides_lanes(cls, config: RunConfig) -> bool:
+        return True
+
+    def batch(self, number: int) -> Batch:
+        size, seed = self.batch_rows, self.config.training.seed
+        return self.objective.batch(self.corpus.train, self.rows, seed, number * size, size, self.objective.own)
 
     @classmethod
     def configure(cls, config: RunConfig, corpus: Corpus, from_base: bool = False) -> RunConfig:
@@ -353,6 +369,7 @@ class ElmoPretraining(Pretraining):
         write_text(folder / VOCABULARY, "".join(f"{word}\n" for word in known))
         save_tensors(folder / SOFTMAX, self.objective.softmax.state_dict())
         write_json(folder / WORDS, self.corpus.info.tokens.model_dump())
+        Segmentation.load(self.corpus.folder / "tokenizer").save(folder)
 
     # -- tests
 

@@ -1,5 +1,6 @@
 """fastText's classifier as a model: texts in, vectors and probabilities out; a run of Firth or a file of the original."""
 
+import functools
 import os
 from collections.abc import Sequence, Set
 from pathlib import Path
@@ -13,6 +14,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.models.shared.model import Model, TextLayers
 from firth.models.shared.static import words_of
+from firth.tokenizers.unknown import UNKNOWN_WORDS, sample_texts, word_share
 from firth.tokenizers.words import has_han
 from firth.vectors.binary_formats import map_arrays, save_arrays
 from firth.vectors.classifier import (
@@ -71,6 +73,7 @@ class FastTextClassifier(Model):
     kind = "fastText classifier"
     spec_name = "fasttext"
     pools = ("mean",)
+    unknown_limit = UNKNOWN_WORDS
 
     def __init__(self, classifier: Classifier, word_split: str, task_labels: Sequence[str] = ()) -> None:
         """``task_labels`` are those of the examples, in their order; some may be too rare to be learned."""
@@ -108,6 +111,17 @@ class FastTextClassifier(Model):
     def probabilities(self, texts: Sequence[str]) -> Floats:
         """[N, K], of ``labels``; those of a file are the original's, which are 1e-5 more than they should be."""
         return self.classifier.scores(self.classifier.vectors_of(scan(texts, self.word_split)), self.added)
+
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        """Of words, where no n-grams of characters spell them."""
+        if self.classifier.features.max_n:
+            return 0.0
+        words = [word for text in sample_texts(texts) for word in words_of(text, self.word_split == "whitespace")[0]]
+        return word_share(words, lambda word: word.encode() in self._known)
+
+    @functools.cached_property
+    def _known(self) -> set[bytes]:
+        return set(self.classifier.features.words)
 
     # -- on disk
 

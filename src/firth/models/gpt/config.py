@@ -9,8 +9,19 @@ from firth.core.config import MAX_VOCAB, Config, Layers, Probability, Width
 from firth.core.registry import ObjectiveConfig, RunConfig, TrainingConfig
 
 
+class RopeScaling(Config):
+    """How rotary positions reach further than those of training."""
+
+    kind: Literal["linear", "llama3"] = "linear"
+    factor: Annotated[float, Field(ge=1)] = 1.0
+    low_freq_factor: Annotated[float, Field(gt=0)] = 1.0
+    high_freq_factor: Annotated[float, Field(gt=0)] = 4.0
+    trained_positions: Annotated[int, Field(gt=0)] = 8192
+
+
 class DecoderConfig(Config):
-    """A GPT-2-shaped Transformer decoder (Radford et al. 2019): norm first, learned positions, tied head."""
+    """A Transformer decoder, norm first: by default GPT-2's (Radford et al. 2019: learned positions, tied head). The modern
+    shape (Touvron et al. 2023: Llama; Qwen) has rotary positions, RMS norms, gated feed-forward layers without biases."""
 
     vocab_size: Annotated[int, Field(gt=2, le=MAX_VOCAB)] = 50257
     hidden_dim: Width = 768
@@ -20,23 +31,59 @@ class DecoderConfig(Config):
     max_positions: Annotated[int, Field(gt=1, le=1 << 24)] = 1024
     dropout_prob: Probability = 0.1
     attention_dropout_prob: Probability = 0.1
-    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu_tanh"
+    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu_tanh"
     norm_eps: Annotated[float, Field(gt=0)] = 1e-5
     init_std: Annotated[float, Field(gt=0)] = 0.02
 
-    # What its blocks share with those of encoders, where it is a choice.
-    norm: ClassVar[Literal["layer"]] = "layer"
+    positions: Literal["learned", "rotary"] = "learned"
+    norm: Literal["layer", "rms"] = "layer"
+    gated: bool = False
+    bias: bool = True
+    tied: bool = True  # whether the token table is the output layer, too
+    # Only with rotary positions:
+    num_kv_heads: Width | None = None  # heads of keys and values; none: as many as of queries
+    head_dim: Width | None = None  # none: the hidden size divided by the heads
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    rotary_base: Annotated[float, Field(gt=1)] = 10000.0
+    rotary_scaling: RopeScaling | None = None
+    bos_id: int | None = None  # stands before a text; none: the token that ends texts
+
     norm_first: ClassVar[bool] = True
-    gated: ClassVar[bool] = False
-    bias: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _heads_divide(self) -> "DecoderConfig":
-        if self.hidden_dim % self.num_heads:
+        if self.head_dim is None and self.hidden_dim % self.num_heads:
             raise ValueError(
                 f"num_heads ({self.num_heads}) does not divide hidden_dim ({self.hidden_dim}): choose heads that do"
             )
+        if self.num_heads % self.kv_heads:
+            raise ValueError(
+                f"num_kv_heads ({self.kv_heads}) does not divide num_heads ({self.num_heads}): choose one that does"
+            )
+        modern = self.num_kv_heads or self.head_dim or self.qkv_bias or self.qk_norm or self.rotary_scaling
+        if modern and self.positions != "rotary":
+            raise ValueError(
+                "num_kv_heads, head_dim, qkv_bias, qk_norm and rotary_scaling are for positions=rotary: set that, too"
+            )
+        shape = {"norm": self.norm, "gated": self.gated, "bias": self.bias}
+        wanted = dict(
+            zip(shape, ("rms", True, False) if self.positions == "rotary" else ("layer", False, True), strict=True)
+        )
+        if shape != wanted or (self.positions == "learned" and not self.tied):
+            said = " ".join(f"{name}={str(value).lower()}" for name, value in wanted.items())
+            raise ValueError(f"positions={self.positions} goes with {said}, as in published decoders: set these")
+        if self.positions == "rotary" and self.head_size % 2:
+            raise ValueError(f"rotary positions need an even head size, not {self.head_size}: choose other heads")
         return self
+
+    @property
+    def head_size(self) -> int:
+        return self.head_dim or self.hidden_dim // self.num_heads
+
+    @property
+    def kv_heads(self) -> int:
+        return self.num_kv_heads or self.num_heads
 
 
 class NextTokenConfig(ObjectiveConfig):
@@ -97,9 +144,27 @@ def gpt_char() -> RunConfig:
     )
 
 
+def llama_tiny() -> RunConfig:
+    """2 layers of 128 in Llama's shape (rotary positions, RMS norm, gated, grouped queries): minutes on a laptop."""
+    tiny = _gpt("llama-tiny", 2, 128, 256, 2e-3)
+    model = tiny.model.replace(
+        num_heads=4,
+        num_kv_heads=2,
+        ffn_dim=352,
+        positions="rotary",
+        norm="rms",
+        gated=True,
+        bias=False,
+        activation="silu",
+        norm_eps=1e-6,
+    )
+    return tiny.replace(model=model)
+
+
 RECIPES: dict[str, Callable[[], RunConfig]] = {
     "gpt-tiny": gpt_tiny,
     "gpt-mini": gpt_mini,
     "gpt-small": gpt_small,
     "gpt-char": gpt_char,
+    "llama-tiny": llama_tiny,
 }

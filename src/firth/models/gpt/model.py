@@ -77,7 +77,7 @@ class DecoderStepper:
 
 
 class DecoderModel(Model):
-    """What ``firth.load`` gives for GPT-2-shaped models. A text is read as the beginning of a document
+    """What ``firth.load`` gives for models in the shape of GPT-2 or Llama. A text is read as the beginning of a document
     wherever it is scored or continued: the token that ends texts stands before it."""
 
     kind = "decoder"
@@ -91,6 +91,7 @@ class DecoderModel(Model):
         self.pieces = self.tokens = pieces
         assert pieces.eos_id is not None
         self.eos_id = pieces.eos_id
+        self.bos_id = pieces.eos_id if config.bos_id is None else config.bos_id
         self.decoder = Decoder(config)
 
     @classmethod
@@ -123,7 +124,7 @@ class DecoderModel(Model):
 
     @functools.cached_property
     def _output(self) -> PackedMatrix:
-        return PackedMatrix(self.decoder.tokens.weight, None)
+        return PackedMatrix(self.decoder.head_VD, None)
 
     def reader(self) -> TextReader:
         """The decoder for a task: the token that ends texts stands around them and between two (Radford et al.
@@ -136,10 +137,11 @@ class DecoderModel(Model):
             dim=self.dim,
             num_layers=self.config.num_layers + 1,
             max_len=self.config.max_positions,
-            frame=Frame(end, end, end),
+            frame=Frame((self.bos_id,), end, end),
             pad_id=self.eos_id,
             summary="last",
             joins_pairs=True,
+            unk_id=pieces.unk_id,
         )
 
     def ids(self, text: str) -> NDArray[np.int64]:
@@ -197,7 +199,7 @@ class DecoderModel(Model):
         """log p of every token given all before it, after the token that ends texts; of long texts as ``score_ids``."""
         choose_method(method, self.score_methods, self.kind)
         encodings = [self.pieces.encode(text, add_special=False, read_special=False) for text in texts]
-        rows = [np.concatenate(([self.eos_id], one.ids, [self.eos_id])) for one in encodings]
+        rows = [np.concatenate(([self.bos_id], one.ids, [self.eos_id])) for one in encodings]
         fit = [number for number, row in enumerate(rows) if len(row) - 1 <= self.config.max_positions]
         with torch.inference_mode():
             found = dict(zip(fit, score_next([rows[number] for number in fit], self._judge), strict=True))
@@ -208,11 +210,11 @@ class DecoderModel(Model):
     def _judge(self, read_BT: torch.Tensor, inside_BT: torch.Tensor, labels_N: torch.Tensor) -> torch.Tensor:
         """log p of the token after each one that is inside, [N]."""
         hidden_ND = self.decoder.last(Inputs(read_BT))[inside_BT]
-        return judge_labels(hidden_ND, self.decoder.tokens.weight[: self.pieces.vocab_size], None, labels_N)[0]
+        return judge_labels(hidden_ND, self.decoder.head_VD[: self.pieces.vocab_size], None, labels_N)[0]
 
     def score_ids(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
         """log p of each token given all before it; where they do not fit, at least half the positions are."""
-        read = np.append(self.eos_id, ids[:-1])
+        read = np.append(self.bos_id, ids[:-1])
         found = np.zeros(len(ids))
         most, done = self.config.max_positions, 0
         with torch.inference_mode():
@@ -239,7 +241,8 @@ class DecoderModel(Model):
     ) -> list[list[Continuation]]:
         """Each text continued, in one batch: see ``Generation`` for the settings. When the positions are used up
         the older half of the text is forgotten."""
-        return generate(self.stepper(), self.pieces, texts, Generation.build(settings, "generate"), trace)
+        chosen = Generation.build(settings, "generate")
+        return generate(self.stepper(), self.pieces, texts, chosen, trace, self.bos_id)
 
     def classify_by_prompt(
         self, examples: Sequence[tuple[str, str]], texts: Sequence[str], template: str | None = None
@@ -270,7 +273,7 @@ def classify_by_prompt(
     shown = "".join(f"{opening}{text}{middle}{label}{closing}" for text, label in examples)
     # The space before a label belongs to it, as in all text that the model has read.
     question, space = middle.rstrip(" "), middle[len(middle.rstrip(" ")) :]
-    asked = [[model.eos_id, *model.ids(f"{shown}{opening}{text}{question}").tolist()] for text in texts]
+    asked = [[model.bos_id, *model.ids(f"{shown}{opening}{text}{question}").tolist()] for text in texts]
     answers = [model.ids(space + label).tolist() for label in labels]
     most = model.config.max_positions
     needed = max(map(len, asked), default=0) + max(map(len, answers))

@@ -22,7 +22,7 @@ from firth.core.types import Batch, Inputs, Losses, Objective
 from firth.corpus.format import Corpus, PackedRows, Split, cut_documents, need_text, require_same_tokens
 from firth.corpus.streams import StreamRows, TokenStream
 from firth.models.gpt.config import DecoderConfig, NextTokenConfig
-from firth.models.gpt.format import load_gpt2, save_gpt2
+from firth.models.gpt.format import load_decoder, save_decoder
 from firth.models.gpt.model import DecoderModel, name_perplexities
 from firth.models.gpt.network import Decoder
 from firth.models.shared.pretraining import Pretraining
@@ -46,10 +46,11 @@ class DocumentRows:
 class NextToken(nn.Module):
     """The objective: packed rows or a stream, and the loss. It has no weights: the head is the model's table."""
 
-    def __init__(self, config: NextTokenConfig, eos_id: int) -> None:
+    def __init__(self, config: NextTokenConfig, eos_id: int, bos_id: int | None = None) -> None:
+        """``bos_id``: what a text is read after, where that is not the token that ends texts."""
         super().__init__()
         self.config = config
-        self.eos_id = eos_id
+        self.eos_id, self.bos_id = eos_id, bos_id
         self.weights = {LOSS: 1.0}
 
     def rows(self, split: Split, seed: int) -> DocumentRows | StreamRows:
@@ -63,15 +64,19 @@ class NextToken(nn.Module):
         stream is predicted from those before it, the first from an end."""
         if isinstance(rows, StreamRows):
             places = rows.positions(first, count)
-            arrays = {"ids": rows.text.read(places - 1), "labels": rows.text.read(places).reshape(-1)}
+            arrays = {"ids": self._read(rows, places - 1), "labels": rows.text.read(places).reshape(-1)}
             return Batch(arrays, {LOSS: places.size}, places.size)
         places, blocks, positions = _lay_out(rows, first, count)
         there = blocks > 0
-        arrays = {"ids": rows.text.read(np.where(there, places, 0) - 1), "doc_ids": blocks, "positions": positions}
+        arrays = {"ids": self._read(rows, np.where(there, places, 0) - 1), "doc_ids": blocks, "positions": positions}
         arrays["labels"] = rows.text.read(places[there])
         if not there.all():
             arrays["read"] = np.flatnonzero(there)
         return Batch(arrays, {LOSS: int(there.sum())}, int(there.sum()))
+
+    def _read(self, rows: DocumentRows | StreamRows, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        ids = rows.text.read(places)
+        return ids if self.bos_id is None else np.where(ids == self.eos_id, self.bos_id, ids)
 
     def loss(self, model: Decoder, batch: Batch) -> Losses:
         """Cross-entropy wherever there is text; the head is one matrix product."""
@@ -80,7 +85,7 @@ class NextToken(nn.Module):
         hidden_ND, labels_N = hidden_BTD.flatten(0, 1), tensors["labels"]
         if "read" in tensors:
             hidden_ND = hidden_ND[tensors["read"]]
-        table_VD = model.tokens.weight
+        table_VD = model.head_VD
         if self.training:
             return Losses({LOSS: cross_entropy_sum(hidden_ND, table_VD, None, labels_N)})
         log_probs, _, hits = judge_labels(hidden_ND, table_VD, None, labels_N)
@@ -122,7 +127,7 @@ class GptPretraining(Pretraining):
             raise FirthError(
                 f"{corpus.folder}: its tokenizer has no token that ends a text, which this recipe needs; prepare the corpus with --tokens bpe"
             )
-        return Decoder(config.model), NextToken(config.objective, eos_id)
+        return Decoder(config.model), NextToken(config.objective, eos_id, config.model.bos_id)
 
     def initialize(self, generator: torch.Generator) -> None:
         super().initialize(generator)
@@ -130,22 +135,22 @@ class GptPretraining(Pretraining):
 
     @classmethod
     def base_config(cls, base: Path, corpus: Corpus) -> DecoderConfig:
-        config, _ = load_gpt2(base)
+        config, _ = load_decoder(base)
         require_same_tokens(Pieces.load(base), corpus, base)
         return config
 
     def start_from(self, base: Path) -> None:
-        _, weights = load_gpt2(base)
+        _, weights = load_decoder(base)
         self.model.load_state_dict(weights)
 
     def export(self, folder: Path) -> None:
-        """A GPT-2 directory."""
-        save_gpt2(folder, self.model.config, dict(self.model.state_dict()), self.objective.eos_id)
+        """A GPT-2 directory, or one of Llama's shape."""
+        save_decoder(folder, self.model.config, dict(self.model.state_dict()), self.objective.eos_id)
         self.corpus.pieces.save(folder)
 
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
         """Perplexities over whole held-out documents, their ends included."""
-        model = DecoderModel.from_weights(*load_gpt2(folder), Pieces.load(folder), folder)
+        model = DecoderModel.from_weights(*load_decoder(folder), Pieces.load(folder), folder)
         split, starts = self.corpus.heldout, self.corpus.heldout.document_starts
         loss, counts = 0.0, np.zeros(3)
         for document in range(min(num_texts, split.num_documents)):

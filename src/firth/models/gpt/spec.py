@@ -1,4 +1,4 @@
-"""GPT (Radford et al. 2018, 2019): a decoder that predicts the next token."""
+"""GPT (Radford et al. 2018, 2019): a decoder that predicts the next token; in Llama's and Qwen's shape, too."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,11 +18,11 @@ def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
 
 
 def _load(folder: Path) -> "Model":
-    from firth.models.gpt.format import load_gpt2
+    from firth.models.gpt.format import load_decoder
     from firth.models.gpt.model import DecoderModel
     from firth.tokenizers.pieces import Pieces
 
-    return DecoderModel.from_weights(*load_gpt2(folder), Pieces.load(folder), folder)
+    return DecoderModel.from_weights(*load_decoder(folder), Pieces.load(folder), folder)
 
 
 SPEC = ModelSpec(
@@ -33,7 +33,7 @@ SPEC = ModelSpec(
     network=DecoderConfig,
     objectives=(NextTokenConfig,),
     tokens=("wordpiece", "bpe", "unigram", "characters"),
-    model_types=("gpt2",),
+    model_types=("gpt2", "llama", "mistral", "qwen2", "qwen3"),
     continues="gpt-mini",
     is_transformer=True,
     can_generate=True,

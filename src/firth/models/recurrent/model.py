@@ -25,6 +25,7 @@ from firth.models.shared.model import Model, TextLayers, loading, require_room
 from firth.models.shared.scoring import LEFT_TO_RIGHT, ScoredText, choose_method, score_next, scored
 from firth.nn.layers import pool_tokens
 from firth.nn.softmax import AdaptiveOutput, TokenOutput
+from firth.tokenizers.unknown import UNKNOWN_PIECES, UNKNOWN_WORDS
 from firth.tokenizers.word_tokens import AnyTokens, WordTokens
 
 State: TypeAlias = list[torch.Tensor]  # [S, N, H] a layer
@@ -113,6 +114,10 @@ class RecurrentModel(Model):
     def _abilities(self) -> set[str]:
         return super()._abilities() | (set() if self.config.bidirectional else {"generate"})
 
+    @property
+    def unknown_limit(self) -> float:  # type: ignore[override]
+        return UNKNOWN_WORDS if isinstance(self.tokens, WordTokens) else UNKNOWN_PIECES
+
     def stepper(self) -> RecurrentStepper:
         """For decoding: one token at a time."""
         return RecurrentStepper(self.model, self.head)
@@ -129,6 +134,7 @@ class RecurrentModel(Model):
             frame=Frame((self.eos_id,)),
             pad_id=self.eos_id,
             summary="mean" if self.config.bidirectional else "last",
+            unk_id=self.tokens.unk_id,
         )
 
     def _encoded(self, text: str | list[str]) -> Encoding:

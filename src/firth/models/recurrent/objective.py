@@ -34,7 +34,7 @@ from firth.models.recurrent.cache import Cache, CachedScore
 from firth.models.recurrent.config import NextTokenStreamsConfig, RecurrentConfig
 from firth.models.recurrent.format import RecurrentFolder, load_recurrent, save_recurrent
 from firth.models.recurrent.network import Reading, Recurrent
-from firth.models.shared.pretraining import HELDOUT_SEED, Pretraining, require_one_process
+from firth.models.shared.pretraining import HELDOUT_SEED, Pretraining
 from firth.nn.softmax import (
     AdaptiveOutput,
     NCEOutput,
@@ -47,9 +47,11 @@ from firth.nn.softmax import (
 )
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.word_tokens import WordTokens, join_words, load_tokens
+from firth.training.ranks import own_share
 
 LOSS = "next_token"
 _CACHED_LEN = 128  # tokens that are compared with the cache together
+_ALL = slice(None)
 
 
 def _counts(config: NextTokenStreamsConfig, view: TokenView, vocab_size: int) -> NDArray[np.int64]:
@@ -92,6 +94,9 @@ class NextTokenStreams(nn.Module):
         for name, part in zip(self.state_names, start, strict=True):
             self.register_buffer(name, part.detach().clone())
         self._heldout_state: list[torch.Tensor] = []
+        self.own = (
+            own_share(self.num_streams) if config.carry_state else slice(None)
+        )  # lanes of this process in training
 
     def start(self, std: float, generator: torch.Generator) -> None:
         counts = _counts(self.config, self.view, self.head.vocab_size)
@@ -105,14 +110,14 @@ class NextTokenStreams(nn.Module):
             return RandomStreams(text, borders, self.config.seq_len, seed)
         return Streams(text, borders, self.config.seq_len)
 
-    def batch(self, split: Split, rows: Streams, seed: int, first: int, count: int) -> Batch:
+    def batch(self, split: Split, rows: Streams, seed: int, first: int, count: int, own: slice = _ALL) -> Batch:
         """Window ``first / B`` of the endless sequence; a pure function of its arguments. Labels are -1 beyond the end of
-        the text."""
+        the text. ``own`` are the streams that are read."""
         assert first % self.num_streams == 0
         assert count == self.num_streams, "streams are read all together"
         window = rows.window(first // self.num_streams)
         width = int(window.inside[0].sum())  # no stream is longer than the first
-        positions, inside = window.positions[:, :width], window.inside[:, :width]
+        positions, inside = window.positions[own, :width], window.inside[own, :width]
         arrays = {
             "ids": rows.text.read(positions - 1),
             "labels": np.where(inside, rows.text.read(positions), -1),
@@ -144,6 +149,8 @@ class NextTokenStreams(nn.Module):
     def _read(self, model: Recurrent, batch: Batch) -> Reading:
         """A pass that goes on from the state of the batch before; held-out text has a state of its own."""
         own = [getattr(self, name) for name in self.state_names]
+        if self.training:
+            own = [part[:, self.own] for part in own]
         before = own if self.training else self._heldout_state
         if not before or not self.config.carry_state or bool(batch.arrays["opens"][0]):
             before = [torch.zeros_like(part) for part in own]
@@ -173,6 +180,7 @@ class RecurrentPretraining(Pretraining):
     """A recurrent network and its output layer, on words or on pieces."""
 
     published = (*Pretraining.published, "words.txt")
+    batch_is_fixed = True
     uses = ('generate {name} "How a text begins"', "encode {name} texts.txt --out vectors.npy")
     model: Recurrent
     objective: NextTokenStreams
@@ -182,16 +190,24 @@ class RecurrentPretraining(Pretraining):
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
         assert isinstance(config.model, RecurrentConfig)
         assert isinstance(config.objective, NextTokenStreamsConfig)
-        if config.objective.carry_state:
-            require_one_process(
-                "a state that is carried from batch to batch cannot be shared out: train in one process, or with objective.carry_state=false"
-            )
         view = _view(config, corpus)
         model = Recurrent(config.model)
         head = build_output(
             config.objective, config.model.hidden_dims[-1], config.model.tied, config.model.vocab_size, view
         )
-        return model, NextTokenStreams(config.objective, head, view, model.zero_state(config.training.batch_size))
+        objective = NextTokenStreams(config.objective, head, view, model.zero_state(self.batch_rows))
+        if self.divides_batches:
+            self.lanes = {f"objective.{name}": 1 for name in objective.state_names}
+        return model, objective
+
+    @classmethod
+    def divides_lanes(cls, config: RunConfig) -> bool:
+        assert isinstance(config.objective, NextTokenStreamsConfig)
+        return config.objective.carry_state
+
+    def batch(self, number: int) -> Batch:
+        size, seed = self.batch_rows, self.config.training.seed
+        return self.objective.batch(self.corpus.train, self.rows, seed, number * size, size, self.objective.own)
 
     def initialize(self, generator: torch.Generator) -> None:
         self.model.start(generator)

@@ -104,6 +104,7 @@ class MaskedModel(Model):
             summary="cls" if frame.before else "mean",
             joins_pairs=bool(frame.between),
             tokenize_all=pieces.batch_ids,
+            unk_id=pieces.unk_id,
         )
 
     # -- vectors

@@ -54,10 +54,11 @@ def generate(
     texts: Sequence[str],
     settings: Generation,
     trace: Trace | None = None,
+    bos_id: int | None = None,
 ) -> list[list[Continuation]]:
     """Each text continued ``num`` times, best first where they are ranked. A text is read as the beginning
-    of a document; the unknown and special tokens other than the end are never said."""
-    prompts = [_prompt(tokens, text) for text in texts]
+    of a document, after ``bos_id`` or else the token that ends texts; the unknown and special tokens other than the end are never said."""
+    prompts = [_prompt(tokens, text, bos_id) for text in texts]
     silent = set(tokens.special_ids if isinstance(tokens, Pieces) else ()) - {tokens.eos_id}
     if tokens.unk_id is not None:
         silent.add(tokens.unk_id)
@@ -84,10 +85,13 @@ def generate(
     ]
 
 
-def _prompt(tokens: AnyTokens, text: str) -> list[int]:
+def _prompt(tokens: AnyTokens, text: str, bos_id: int | None) -> list[int]:
     assert tokens.eos_id is not None, "such a model is only trained with a token that ends texts"
     if isinstance(tokens, Pieces):
-        return [tokens.eos_id, *tokens.encode(text, add_special=False, read_special=False).ids.tolist()]
+        return [
+            tokens.eos_id if bos_id is None else bos_id,
+            *tokens.encode(text, add_special=False, read_special=False).ids.tolist(),
+        ]
     return [tokens.eos_id, *tokens.encode(text).ids.tolist()]
 
 

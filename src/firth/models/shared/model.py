@@ -33,6 +33,10 @@ from firth.models.shared.sentences import (
     read_sentence_modules,
     similarities,
 )
+from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.segmentation import PLAIN, Segmentation
+from firth.tokenizers.unknown import UNKNOWN_PIECES, unknown_warning
+from firth.tokenizers.word_tokens import AnyTokens, WordTokens
 
 Found = tuple[str, float]
 
@@ -50,6 +54,7 @@ ABILITIES = (
     "context",
     "attention",
     "alignment",
+    "tokens",
     "look",
     "search",
 )
@@ -65,6 +70,7 @@ class Model:
     num_layers: int = 0  # above the token layer
     languages: Sequence[str] = ()  # of source and target, where it translates
     path: Path | None = None  # where it was loaded from
+    _segmentation: Segmentation = PLAIN  # of a model without a tokenizer
     source_len: int | None = None  # tokens of a source that are read, where it was taught so
     pools: tuple[str, ...] = ("mean", "max")  # how ``encode`` may make one vector of a text's tokens
     sentence: SentenceEncoder | None = None  # of a sentence model: how its modules make a vector of a text
@@ -99,12 +105,33 @@ class Model:
         """How ``prepare`` cuts text for it to be trained further; pieces are cut by its own tokenizer."""
         return TokensConfig()
 
+    @property
+    def segmentation(self) -> Segmentation:
+        """How words are found that no space parts, as in the corpus that it was trained on."""
+        return self._segmentation if self.tokenizer is None else self.tokenizer.segmentation
+
+    @property
+    def tokenizer(self) -> AnyTokens | None:
+        """What cuts texts into tokens; none for a model that spells words or counts them."""
+        found = getattr(self, "pieces", None) or getattr(self, "tokens", None)
+        return found if isinstance(found, Pieces | WordTokens) else None
+
+    unknown_limit: float = UNKNOWN_PIECES  # the share of unknown tokens from which on a warning is given
+
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        """How much of a sample of these texts is unknown to its tokenizer; 0 for a model that spells every word."""
+        return 0.0 if self.tokenizer is None else self.tokenizer.unknown_share(texts)
+
+    def unknown_warning(self, texts: Sequence[str]) -> str | None:
+        """A sentence where more than ``unknown_limit`` of these texts is unknown."""
+        return unknown_warning(self.unknown_share(texts), self.unknown_limit)
+
     # -- what there is to know
 
     @property
     def abilities(self) -> list[str]:
         """What can be asked of it, in the order of ``ABILITIES``."""
-        mine = self._abilities()
+        mine = self._abilities() | ({"tokens"} if self.tokenizer is not None else set())
         return [ability for ability in ABILITIES if ability in mine]
 
     def _abilities(self) -> set[str]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,6 +25,7 @@ from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.rows import Specials, specials_of
 from firth.nn.blocks import initialize
 from firth.tokenizers.pieces import Pieces
+from firth.training.ranks import process_count
 
 if TYPE_CHECKING:
     from firth.core.registry import RunConfig
@@ -35,12 +35,6 @@ if TYPE_CHECKING:
 HELDOUT_SEED = 1_000_003
 PairScorer = Callable[[Path, Any, int], dict[str, Any]]
 """(folder of the model, held-out pairs, at most so many) to scores."""
-
-
-def require_one_process(reason: str) -> None:
-    """Refuses to train with several processes, which cannot share what a model carries from batch to batch."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise FirthError(reason)
 
 
 def least_memory(config: RunConfig) -> int:
@@ -75,7 +69,12 @@ class Pretraining:
     objective: Objective
     weights: Mapping[str, float]
     rate_factors: Mapping[str, float] = {}
+    lanes: Mapping[
+        str, int
+    ] = {}  # buffers that keep a state of each lane of text, and which of their dimensions counts lanes
+    batch_is_fixed: bool = False  # other batch sizes read the text in other places
     reads_pairs: bool = False  # a corpus of sentence pairs, not one of text
+    base: Path | None = None  # the model that a run began with
     score_pairs: PairScorer | None = None  # scores of a task on held-out pairs, in place of BLEU
     published: tuple[str, ...] = (  # the finished model's files, for checksums; not all need be there
         "config.json",
@@ -83,6 +82,7 @@ class Pretraining:
         "tokenizer.json",
         "tokenizer_config.json",
         "vocab.txt",
+        "segmentation.json",
     )
     uses: tuple[str, ...] = (  # the next commands, for the report
         'fill {name} "A sentence with a [MASK] in it."',
@@ -187,8 +187,22 @@ class Pretraining:
     def rows_per_step(self) -> int:
         return self.config.training.batch_size * self.config.training.gradient_accumulation
 
+    @classmethod
+    def divides_lanes(cls, config: RunConfig) -> bool:
+        """Whether each process reads its own lanes of one batch, which carry a state, and not batches of its own."""
+        return False
+
+    @property
+    def divides_batches(self) -> bool:
+        return self.divides_lanes(self.config)
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows of a batch; one whose lanes are shared out is as large as those of all processes."""
+        return self.config.training.batch_size * (process_count() if self.divides_batches else 1)
+
     def batch(self, number: int) -> Batch:
-        size = self.config.training.batch_size
+        size = self.batch_rows
         return self.objective.batch(self.corpus.train, self.rows, self.config.training.seed, number * size, size)
 
     def loss(self, batch: Batch) -> Losses:
@@ -204,7 +218,7 @@ class Pretraining:
         return self._score(self.corpus.heldout, self.heldout_rows)
 
     def _score(self, split: Split, rows: SizedRows) -> dict[str, float]:
-        size = self.config.training.batch_size
+        size = self.batch_rows
         left = min(len(rows), self.config.training.evaluation_batches * size)
         totals: dict[str, float] = {}
         counts: dict[str, float] = {}

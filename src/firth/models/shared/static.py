@@ -4,7 +4,7 @@ B batch, T tokens, D width, V words.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,11 +22,14 @@ from firth.core.types import Encoding, Inputs, Layers, Network, TextReader
 from firth.models.shared.model import Found, Model, TextLayers, require_pool
 from firth.nn.layers import TokenNetwork
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.word_tokens import white_spans
-from firth.tokenizers.words import split_words
+from firth.tokenizers.segmentation import PLAIN, Segmentation
+from firth.tokenizers.unknown import READ, UNKNOWN_WORDS, sample_texts, word_share
+from firth.tokenizers.word_tokens import AnyTokens, WordTokens, white_spans
 from firth.vectors.formats import load_vectors
 from firth.vectors.trainer import load_run
 from firth.vectors.word_vectors import WordVectors
+
+_UNKNOWN = 1  # the number of words without a row
 
 
 class Lookup(TokenNetwork):
@@ -61,10 +64,12 @@ class Lookup(TokenNetwork):
         return torch.where(late[:, :, None], rows, hidden)
 
 
-def words_of(text: str | list[str], whitespace_only: bool = False) -> tuple[list[str], NDArray[np.int64]]:
+def words_of(
+    text: str | list[str], whitespace_only: bool = False, segmentation: Segmentation = PLAIN
+) -> tuple[list[str], NDArray[np.int64]]:
     """The words of a text (or those given) with their characters in it; given ones as if a space stood between."""
     if not isinstance(text, list):
-        spans = white_spans(text) if whitespace_only else split_words(text)
+        spans = white_spans(text) if whitespace_only else segmentation.split(text)
         return [text[start:end] for start, end in spans], np.asarray(spans, np.int64).reshape(-1, 2)
     ends = np.cumsum([len(word) + 1 for word in text]) - 1 if text else np.zeros(0, np.int64)
     starts = ends - np.asarray([len(word) for word in text], np.int64)
@@ -76,9 +81,18 @@ class StaticModel(Model):
 
     kind = "static vectors"
     spec_name = "word2vec"
+    unknown_limit = UNKNOWN_WORDS
 
-    def __init__(self, vectors: WordVectors, whitespace_only: bool = False, pieces: Pieces | None = None) -> None:
-        """``whitespace_only`` or ``pieces``: texts are parted as those that the vectors were learned from."""
+    def __init__(
+        self,
+        vectors: WordVectors,
+        whitespace_only: bool = False,
+        pieces: Pieces | None = None,
+        segmentation: Segmentation = PLAIN,
+    ) -> None:
+        """``whitespace_only``, ``pieces``, ``segmentation``: texts are parted as those that the vectors were learned from."""
+        self._segmentation = segmentation
+        self._words: WordTokens | None = None
         self.vectors, self.whitespace_only, self.pieces = vectors, whitespace_only, pieces
         self.dim = vectors.dim
 
@@ -87,7 +101,7 @@ class StaticModel(Model):
         if self.pieces is not None:
             found = self.pieces.encode(text, add_special=False, read_special=False)
             return found.tokens, found.offsets, found.words
-        words, offsets = words_of(text, self.whitespace_only)
+        words, offsets = words_of(text, self.whitespace_only, self.segmentation)
         return words, offsets, np.arange(len(words))
 
     @property
@@ -100,6 +114,19 @@ class StaticModel(Model):
 
     def _abilities(self) -> set[str]:
         return super()._abilities() | {"nearest", "analogy"}
+
+    @property
+    def tokenizer(self) -> AnyTokens:
+        """Its words as tokens, numbered as its vectors are, after two marks."""
+        if self.pieces is not None:
+            return self.pieces
+        if self._words is None:
+            self._words = WordTokens(list(self.vectors.words), False, self.whitespace_only, self._segmentation)
+        return self._words
+
+    @property
+    def segmentation(self) -> Segmentation:
+        return self._segmentation if self.pieces is None else self.pieces.segmentation
 
     def _row(self, word: str) -> NDArray[np.float32] | None:
         """The word's vector as it is written, else in lower case, else made of its n-grams."""
@@ -132,16 +159,17 @@ class StaticModel(Model):
                 if form in numbers:
                     return numbers[form]
             if known.subwords is None:
-                return 1
+                return _UNKNOWN
             numbers[word] = module.add(known[word])
             return numbers[word]
 
         def tokenize(text: str | list[str]) -> Encoding:
             words, offsets, places = self._cut(text)
             ids = np.asarray([number_of(word) for word in words], np.int64)
+            READ.add(ids, _UNKNOWN, UNKNOWN_WORDS)
             return Encoding(ids, offsets, places, words, np.zeros(len(words), np.int64))
 
-        return TextReader(self.kind, module, tokenize, self.dim, num_layers=1, max_len=None)
+        return TextReader(self.kind, module, tokenize, self.dim, num_layers=1, max_len=None, unk_id=_UNKNOWN)
 
     def _encode_texts(self, texts: list[str], layer: int, pool: str) -> NDArray[np.float32]:
         """The mean (or largest) of the vectors of the known words of each text."""
@@ -155,6 +183,12 @@ class StaticModel(Model):
             if rows:
                 found[place] = np.mean(rows, axis=0) if pool == "mean" else np.max(rows, axis=0)
         return found
+
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        if self.vectors.subwords is not None:
+            return 0.0
+        words = [word for text in sample_texts(texts) for word in self._cut(text)[0]]
+        return word_share(words, lambda word: word in self.vectors or word.lower() in self.vectors)
 
     def nearest(self, word: str, top: int = 10) -> list[Found]:
         return self.vectors.nearest(word, top)
@@ -207,10 +241,11 @@ class ScratchModel(Model):
 
         def tokenize(text: str | list[str]) -> Encoding:
             words, offsets = words_of(text)
-            ids = np.asarray([numbers.get(word.lower(), 1) for word in words], np.int64)
+            ids = np.asarray([numbers.get(word.lower(), _UNKNOWN) for word in words], np.int64)
+            READ.add(ids, _UNKNOWN, UNKNOWN_WORDS)
             return Encoding(ids, offsets, np.arange(len(words)), words, np.zeros(len(words), np.int64))
 
-        return TextReader(self.kind, Lookup(table), tokenize, self.dim, num_layers=1, max_len=None)
+        return TextReader(self.kind, Lookup(table), tokenize, self.dim, num_layers=1, max_len=None, unk_id=_UNKNOWN)
 
     def save(self, folder: Path) -> None:
         write_json(folder / _FILE, {"dim": self.dim, "seed": self.seed, "words": self.words})
@@ -228,7 +263,8 @@ def load_static(path: Path) -> StaticModel:
     if not path.is_dir():
         return StaticModel(load_vectors(path))
     pieces = Pieces.load(path) if (path / "tokenizer.json").is_file() else None
-    return StaticModel(load_run(path), Run.open(path).record.word_split == "whitespace", pieces)
+    whitespace_only = Run.open(path).record.word_split == "whitespace"
+    return StaticModel(load_run(path), whitespace_only, pieces, Segmentation.load(path))
 
 
 _SHIFT = 32

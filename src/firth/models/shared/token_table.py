@@ -128,6 +128,7 @@ class TokenTableModel(Model):
             max_len=None,
             pad_id=pieces.pad_id or 0,
             tokenize_all=self.token_ids,
+            unk_id=pieces.unk_id,
         )
 
     def word_vectors(self) -> WordVectors:

@@ -263,6 +263,7 @@ class TranslationModel(Translator):
             max_len=self.room,
             frame=Frame(after=(pieces.eos_id,)),
             pad_id=pieces.pad_id or 0,
+            unk_id=pieces.unk_id,
         )
 
     def _padded(self, rows: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -64,7 +64,9 @@ def table_of_words(static: StaticModel, texts: Sequence[str], normalize: bool = 
     else:
         words, counts = list(vectors.words), vectors.counts
         if vectors.subwords is not None:
-            met = Counter(word for text in texts for word in words_of(text, static.whitespace_only)[0])
+            met = Counter(
+                word for text in texts for word in words_of(text, static.whitespace_only, static.segmentation)[0]
+            )
             late = [word for word in met if word not in vectors and word.strip()]
             words += late
             rows = np.concatenate(

@@ -24,12 +24,13 @@ from firth.core.registry import RunConfig
 from firth.core.types import Batch, Losses, Objective
 from firth.corpus.format import Corpus, Split, need_text, require_same_tokens
 from firth.corpus.streams import Streams, TokenStream, cut_equally
-from firth.models.shared.pretraining import Pretraining, require_one_process
+from firth.models.shared.pretraining import Pretraining
 from firth.models.shared.rows import Specials, picked_columns, specials_of
 from firth.models.xlnet.config import PermutedOrderConfig, TwoStreamConfig
 from firth.models.xlnet.format import load_xlnet, save_xlnet
 from firth.models.xlnet.network import TwoStream
 from firth.tokenizers.pieces import Pieces, with_class_last
+from firth.training.ranks import process_count
 
 _DOCUMENTS, _SPAN, _ORDER = 3, 30, 31  # what a random number is for
 _CLS_SEGMENT = 2  # as published: [CLS] is of a segment of its own
@@ -153,10 +154,11 @@ class XlnetPretraining(Pretraining):
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
         assert isinstance(config.model, TwoStreamConfig)
         assert isinstance(config.objective, PermutedOrderConfig)
-        if config.objective.memory_len:
-            require_one_process("a memory lives in one process: set memory_len=0 to train with several")
         specials = specials_of(corpus.pieces, corpus.folder)
-        return TwoStream(config.model), PermutedOrder(config.objective, config.model, specials, self.rows_per_step)
+        if config.objective.memory_len:
+            self.lanes = {"objective.memory": 1}
+        num_lanes = self.rows_per_step * process_count()  # each process reads the same ones in every step
+        return TwoStream(config.model), PermutedOrder(config.objective, config.model, specials, num_lanes)
 
     def initialize(self, generator: torch.Generator) -> None:
         super().initialize(generator)

@@ -74,7 +74,7 @@ export class Tool {
     try {
       const answer = await ask(route, body, asked.signal);
       this.answered = true;
-      this.output.replaceChildren();
+      this.output.replaceChildren(...(answer.warning ? [make("p", { class: "note warning" }, answer.warning)] : []));
       const part = this.spec.show(answer, values, this);
       this.output.append(copyBar(route, body, this.spec.library?.(values, this.model)));
       if (part) this.output.append(part);

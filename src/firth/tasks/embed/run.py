@@ -26,6 +26,7 @@ from firth.tasks.embed.negatives import mine_negatives
 from firth.tasks.embed.training import EmbedTraining, SentenceDecoder, SentenceNetwork, training_examples
 from firth.tasks.run import Source, model_checksums
 from firth.training.loop import Loop
+from firth.training.ranks import Ranks, rank_folder
 
 _RATES = ((192, 5e-4), (256, 2e-4), (383, 1e-4))  # up to a width; the published rate above
 _RATE, _TABLE_RATE = 3e-5, 1e-2
@@ -158,7 +159,15 @@ def usual_settings(config: EmbedConfig, base: Model, num_examples: int) -> Embed
 def start_embed(
     config: EmbedConfig, source: Source, out: Path, overwrite: bool = False, progress: Progress | None = None
 ) -> Run:
-    """A new run; the same command begins one again that was interrupted. Everything is looked at before a run is removed."""
+    """A new run; the same command begins one again that was interrupted. Everything is looked at before a run is removed.
+    Of several processes each takes batches of its own, with their own negatives."""
+    with rank_folder(out) as folder:
+        run = _start_embed(config, source, folder, overwrite, progress)
+        Ranks().wait()
+    return run if folder == out else Run(out, run.record)
+
+
+def _start_embed(config: EmbedConfig, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Run:
     if not Path(source.base).exists():
         raise FirthError(
             f"embed needs a base that has learned from text: name a run or a model with --base, not {source.base}"

@@ -26,6 +26,7 @@ from firth.nn.sentences import pool_sequences
 from firth.tasks.embed.config import EmbedConfig
 from firth.tasks.embed.losses import cosent_loss, cosine_loss, over_widths, ranking_loss, softmax_loss
 from firth.tasks.embed.scoring import score_examples
+from firth.training.ranks import process_count
 
 _EMBED = 0xE3BD
 
@@ -153,7 +154,7 @@ class EmbedTraining:
 
     @property
     def steps(self) -> int:
-        return len(self.order)
+        return -(-len(self.order) // process_count())
 
     # -- batches
 

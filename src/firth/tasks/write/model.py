@@ -116,7 +116,7 @@ class WritingModel(Model):
     def example(self, text: str | Sequence[str]) -> WritingExample:
         """What a user gives as an example of this task."""
         if self.config.form == "tag":
-            return tag_example(text, self.config.characters)
+            return tag_example(text, self.config.characters, self.base.segmentation)
         parts = [text] if isinstance(text, str) else list(text)
         if not all(isinstance(part, str) for part in parts) or len(parts) != 1 + self.config.pairs:
             wanted = "two strings, text and second text," if self.config.pairs else "a string"

@@ -122,13 +122,19 @@ def test_adaptive_and_sampled_outputs(corpus_folder: Path, tmp_path: Path) -> No
         small("lstm-lm", "bidirectional=true")
 
 
-def test_processes_cannot_share_a_state(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_share_out_the_lanes(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a state that is carried each process has its own lanes: together they read the batch of one process."""
+    config = configure(small("lstm-lm", "batch_size=4"), corpus)
+    whole = find_pretraining(config)(config, corpus).batch(3)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    config = configure(small("lstm-lm"), corpus)
-    with pytest.raises(FirthError, match="train in one process"):
-        find_pretraining(config)(config, corpus)
-    config = configure(small("lstm-lm", "carry_state=false"), corpus)
-    find_pretraining(config)(config, corpus)
+    config = configure(small("lstm-lm", "batch_size=2"), corpus)
+    parts = []
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        parts.append(find_pretraining(config)(config, corpus).batch(3))
+    for name in ("ids", "labels"):
+        assert np.array_equal(np.concatenate([part.arrays[name] for part in parts]), whole.arrays[name])
+    assert sum(part.num_tokens for part in parts) == whole.num_tokens
 
 
 def test_report_shows_how_far_gradients_reach(word_run: Path) -> None:

@@ -12,6 +12,7 @@ import { runs } from "./runs.js";
 import { search } from "./search.js";
 import { similar } from "./similar.js";
 import { tag } from "./tag.js";
+import { tokens } from "./tokens.js";
 import { translate } from "./translate.js";
 import { words } from "./words.js";
 
@@ -28,6 +29,7 @@ export const TABS = [
   tag,
   answer,
   image,
+  tokens,
   layers,
   runs,
 ];

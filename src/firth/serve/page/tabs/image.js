@@ -11,6 +11,7 @@ const SIZE = 420; // pixels along the edge of the large picture
 const DARKEST = 0.85; // where nothing is looked at
 
 const most = (weights) => Math.max(...weights.map((row) => Math.max(...row)));
+const least = (weights) => Math.min(...weights.map((row) => Math.min(...row)));
 
 /** The image as the model reads it, a square, dark where it is not looked at. */
 function paint(canvas, bitmap, weights) {
@@ -20,7 +21,7 @@ function paint(canvas, bitmap, weights) {
   pen.imageSmoothingEnabled = bitmap.width > 128; // tiny images show their pixels
   pen.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
   if (!weights) return;
-  const share = strength(most(weights));
+  const share = strength(most(weights), least(weights)); // a rollout is nearly even
   const [high, wide] = [canvas.height / weights.length, canvas.width / weights[0].length];
   pen.fillStyle = "black";
   weights.forEach((row, down) =>

@@ -22,6 +22,7 @@ export const en = {
   "tab.tag": "Tag",
   "tab.answer": "Answer",
   "tab.image": "Image",
+  "tab.tokens": "Tokens",
   "tab.layers": "Layers",
   "tab.runs": "Runs",
 
@@ -142,6 +143,18 @@ export const en = {
   "image.map": "The image, dark where the class token does not look",
   "image.rollout": "Rolled out over all layers",
   "image.how": "Light patches are looked at. Choose a head of a layer, or all layers together (attention rollout).",
+
+  "tokens.lead": "How a model cuts a text, and what it does not know.",
+  "tokens.text": "Text",
+  "tokens.go": "Cut",
+  "tokens.hint": "The tokens appear here, those of a word in one colour.",
+  "tokens.token": "Token",
+  "tokens.id": "Number",
+  "tokens.place": "Characters",
+  "tokens.word": "Word",
+  "tokens.unknown": "unknown",
+  "tokens.counts": "{tokens} tokens of {words} words; {unknown} unknown, {lost} characters lost",
+  "tokens.back": "What the tokens spell: {back}",
 
   "tag.lead": "Names and other stretches, found and coloured by a fine-tuned model.",
   "tag.input": "Text",

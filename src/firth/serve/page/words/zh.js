@@ -22,6 +22,7 @@ export const zh = {
   "tab.tag": "标注",
   "tab.answer": "问答",
   "tab.image": "图像",
+  "tab.tokens": "词元",
   "tab.layers": "层",
   "tab.runs": "训练记录",
 
@@ -141,6 +142,18 @@ export const zh = {
   "image.map": "图像，分类标记没有看的地方变暗",
   "image.rollout": "所有层累积（rollout）",
   "image.how": "亮的图块是被看的地方。可以选择某一层的某个头，或所有层的累积（attention rollout）。",
+
+  "tokens.lead": "模型怎样切分一段文本，哪些内容它不认识。",
+  "tokens.text": "文本",
+  "tokens.go": "切分",
+  "tokens.hint": "词元会显示在这里，同一个词的词元颜色相同。",
+  "tokens.token": "词元",
+  "tokens.id": "编号",
+  "tokens.place": "字符位置",
+  "tokens.word": "词",
+  "tokens.unknown": "未知",
+  "tokens.counts": "{words} 个词，{tokens} 个词元；其中 {unknown} 个未知，丢失 {lost} 个字符",
+  "tokens.back": "由词元还原的文本：{back}",
 
   "tag.lead": "微调后的模型找出名称等片段，并标上颜色。",
   "tag.input": "文本",
