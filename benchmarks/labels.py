@@ -1,20 +1,25 @@
 """Few labels: what Firth gives by default, against what people use, on the same labelled texts.
 
     python benchmarks/labels.py --data NAME:TRAIN:TEST ... --out cells.json [--labels 50 200 1000] [--seeds 5] [--test 1000]
-        [--systems firth tfidf minilm setfit transformers fasttext] [--setfit-python PYTHON]
+        [--systems firth tfidf minilm setfit transformers fasttext] [--setfit-python PYTHON] [--again firth] [--minutes 14]
 
 TRAIN and TEST are files that ``firth finetune classify`` reads, of texts or of pairs. A cell is one system on one set with so
 many labels, drawn with one seed; it runs in a process of its own, and is kept in the file ``--out``, so that the same command
-goes on where it was stopped, and prints the table of all cells that are there.
+goes on where it was stopped, and prints the table of all cells that are there. ``--minutes`` begins no cell after so long (exit
+code 75 while some are left), so that a machine can be shared. ``--again firth`` measures the cells of one system anew, once:
+those of another version of Firth; the cells of the others stay.
 
 firth         firth finetune classify --base MINILM, nothing else said
+frozen        the same with candidates=counts,linear: only what takes seconds
 tfidf         scikit-learn: TF-IDF of words and pairs of words (Chinese: 1 to 3 characters), logistic regression, C by 5 folds
 minilm        the mean of MiniLM's last layer, of length 1, and logistic regression, C by 5 folds
-setfit        SetFit's own defaults on the same MiniLM, one epoch; texts only. It needs ``pip install setfit``, perhaps elsewhere
+setfit        SetFit's own defaults on the same MiniLM, one epoch of pairs, at most 250 batches of 16 (its default has no limit: 200
+              labels would give 1,250); texts only. It needs ``pip install setfit``, perhaps in an environment of its own
 transformers  AutoModelForSequenceClassification, AdamW 5e-5, 10 epochs, batches of 16, warm-up of a tenth, linear decay
 fasttext      supervised, word n-grams of 2, 25 epochs, rate 0.5; Chinese by rjieba's words; pairs as one text
 
-Two texts are compared as |u - v| and u * v by tfidf and minilm. Seconds are those of training; predicting is not in them.
+Two texts are compared as |u - v| and u * v by tfidf and minilm. Seconds (and those of the processor alone) are those of training
+with its imports; predicting is not in them.
 """
 
 import argparse
@@ -32,7 +37,8 @@ from typing import Any
 
 import numpy as np
 
-SYSTEMS = ("firth", "tfidf", "minilm", "setfit", "transformers", "fasttext")
+MOST_PAIRS = 4000
+SYSTEMS = ("firth", "frozen", "tfidf", "minilm", "setfit", "transformers", "fasttext")
 Rows = list[dict[str, str]]
 Predict = Callable[[Rows], list[str]]
 
@@ -40,14 +46,18 @@ Predict = Callable[[Rows], list[str]]
 # -- one cell in this process: train on rows, give a function that predicts
 
 
-def run_firth(train: Rows, base: str, seed: int) -> tuple[Predict, str]:
+def run_frozen(train: Rows, base: str, seed: int) -> tuple[Predict, str]:
+    return run_firth(train, base, seed, candidates=("counts", "linear"))
+
+
+def run_firth(train: Rows, base: str, seed: int, **settings: object) -> tuple[Predict, str]:
     import firth
     from firth.core.run import Run
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "train.jsonl"
         path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in train), encoding="utf-8")
-        model = firth.finetune("classify", base=base, train=path, out=Path(folder) / "run", seed=seed)
+        model = firth.finetune("classify", base=base, train=path, out=Path(folder) / "run", seed=seed, **settings)
         task = Run.open(Path(folder) / "run").record.task
     assert task is not None
     assert task.chosen is not None
@@ -127,6 +137,12 @@ def run_minilm(train: Rows, base: str, seed: int) -> tuple[Predict, str]:
     return lambda rows: list(model.predict(compared(vectors, rows))), f"C {model.best_params_['C']:g}"
 
 
+def num_pairs(labels: list[str]) -> int:
+    """That SetFit learns from in one epoch by default: the kind with fewer pairs is repeated until both are equal."""
+    same = sum(first == second for place, first in enumerate(labels) for second in labels[:place])
+    return 2 * max(same, len(labels) * (len(labels) - 1) // 2 - same)
+
+
 def run_setfit(train: Rows, base: str, seed: int) -> tuple[Predict, str]:
     from datasets import Dataset
     from setfit import SetFitModel, Trainer, TrainingArguments
@@ -137,7 +153,14 @@ def run_setfit(train: Rows, base: str, seed: int) -> tuple[Predict, str]:
     )
     model = SetFitModel.from_pretrained(base)
     with tempfile.TemporaryDirectory() as folder:
-        arguments = TrainingArguments(output_dir=folder, num_epochs=1, seed=seed, report_to="none", save_strategy="no")
+        arguments = TrainingArguments(
+            output_dir=folder,
+            num_epochs=1,
+            max_steps=min(MOST_PAIRS, num_pairs([row["label"] for row in train])) // 16,
+            seed=seed,
+            report_to="none",
+            save_strategy="no",
+        )
         Trainer(model=model, args=arguments, train_dataset=data).train()
     return lambda rows: [labels[int(one)] for one in model.predict([row["text"] for row in rows])], ""
 
@@ -218,16 +241,16 @@ def run_cell(job: dict[str, Any]) -> dict[str, Any]:
         [{"text": one.text, "label": str(one.label)} | ({"second": one.second} if one.second else {}) for one in some]
         for some in (train, scored)
     )
-    started = time.perf_counter()
+    started, cpu = time.perf_counter(), time.process_time()
     predict, note = globals()[f"run_{job['system']}"](known, job["base"], job["seed"])
-    seconds = time.perf_counter() - started
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     found = predict(asked)
     from sklearn.metrics import accuracy_score, f1_score
 
     true = [row["label"] for row in asked]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     scores = {"accuracy": accuracy_score(true, found), "macro_f1": f1_score(true, found, average="macro")}
-    return {**scores, "seconds": seconds, "peak_mb": peak, "note": note}
+    return {**scores, "seconds": seconds, "cpu_s": cpu, "peak_mb": peak, "note": note}
 
 
 # -- all cells
@@ -263,17 +286,21 @@ def show(cells: dict[str, dict[str, Any]]) -> None:
     for key, cell in cells.items():
         name, labels, system, _ = key.split("/")
         groups.setdefault((name, int(labels), system), []).append(cell)
-    print(f"{'set':12} {'labels':>6} {'system':12} {'accuracy':>15} {'macro F1':>8} {'seconds':>8} {'MB':>6}  seeds")
+    print(
+        f"{'set':12} {'labels':>6} {'system':12} {'accuracy':>15} {'macro F1':>8} {'seconds':>8} {'cpu s':>7} {'MB':>6}  seeds"
+    )
     for (name, labels, system), some in sorted(
         groups.items(), key=lambda one: (one[0][0], one[0][1], SYSTEMS.index(one[0][2]))
     ):
         scores = [cell["accuracy"] for cell in some]
         error = statistics.stdev(scores) / len(scores) ** 0.5 if len(scores) > 1 else 0.0
-        means = {key: statistics.mean(cell[key] for cell in some) for key in ("macro_f1", "seconds", "peak_mb")}
-        notes = " ".join(cell["note"].partition(" ")[0] for cell in some) if system == "firth" else ""
+        means = {
+            key: statistics.mean(cell[key] for cell in some) for key in ("macro_f1", "seconds", "cpu_s", "peak_mb")
+        }
+        notes = ", ".join(cell["note"].partition(" (")[0] for cell in some) if system in ("firth", "frozen") else ""
         print(
             f"{name:12} {labels:6} {system:12} {statistics.mean(scores):7.3f} ± {error:.3f} {means['macro_f1']:8.3f} "
-            f"{means['seconds']:8.1f} {means['peak_mb']:6.0f}  {len(some)}  {notes}"
+            f"{means['seconds']:8.1f} {means['cpu_s']:7.1f} {means['peak_mb']:6.0f}  {len(some)}  {notes}"
         )
 
 
@@ -284,9 +311,11 @@ def main() -> None:
     parser.add_argument("--labels", nargs="+", type=int, default=[50, 200, 1000])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--test", type=int, default=1000)
-    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=[one for one in SYSTEMS if one != "frozen"])
     parser.add_argument("--setfit-python", default=sys.executable)
     parser.add_argument("--base", default="")
+    parser.add_argument("--again", choices=SYSTEMS)
+    parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.cell:
@@ -297,13 +326,18 @@ def main() -> None:
 
         given.base = str(minilm())
     cells: dict[str, dict[str, Any]] = json.loads(given.out.read_text()) if given.out.is_file() else {}
-    for job in cells_of(given):
-        key = f"{job['set']}/{job['labels']}/{job['system']}/{job['seed']}"
-        if key not in cells:
+    jobs = {f"{job['set']}/{job['labels']}/{job['system']}/{job['seed']}": job for job in cells_of(given)}
+    if given.again:
+        cells = {key: cell for key, cell in cells.items() if key not in jobs or jobs[key]["system"] != given.again}
+    until = time.monotonic() + 60 * given.minutes
+    for key, job in jobs.items():
+        if key not in cells and time.monotonic() < until:
             cells[key] = measure(job, given)
             given.out.write_text(json.dumps(cells, indent=1))
             print(key, cells[key], flush=True)
     show(cells)
+    if any(key not in cells for key in jobs):
+        sys.exit(75)
 
 
 if __name__ == "__main__":

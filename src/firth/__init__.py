@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from firth.api.searching import topics as topics
     from firth.api.tasks import finetune as finetune
     from firth.api.tasks import predict as predict
+    from firth.api.tasks import suggest as suggest
     from firth.api.training import plan as plan
     from firth.api.training import pretrain as pretrain
     from firth.api.training import recipes as recipes
@@ -50,7 +51,7 @@ _MODULES = {  # where each public name is defined; it is loaded when it is asked
     "api.evaluating": ("compare", "evaluate", "probe"),
     "api.exporting": ("export",),
     "api.searching": ("duplicates", "index", "search", "topics"),
-    "api.tasks": ("finetune", "predict"),
+    "api.tasks": ("finetune", "predict", "suggest"),
     "api.training": ("plan", "pretrain", "recipes"),
     "api.using": ("explain", "generate", "load", "occurrences"),
     "core.errors": ("FirthError",),

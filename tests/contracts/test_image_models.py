@@ -220,3 +220,17 @@ def test_onnx(name: str, images: Path, bases: Path, tmp_path: Path) -> None:
     assert firth.load(tmp_path / "unlabelled").abilities == ["encode"]
     with pytest.raises(FirthError, match="learned no labels"):
         firth.export(bases / "swin", tmp_path / "scored", to="onnx", data=images / "in")
+
+
+def test_search_by_image(images: Path, bases: Path, tmp_path: Path) -> None:
+    """An index of paths, a line each; the question is an image, and it finds itself. A server must not open paths."""
+    files = sorted((images / "in").rglob("*.png"))[:12]
+    (tmp_path / "list.txt").write_text("".join(f"{path}\n" for path in files))
+    firth.index(tmp_path / "list.txt", tmp_path / "index", model=bases / "vit", layout="line")
+    found = firth.search(tmp_path / "index", str(files[5]), top=3)
+    assert found[0].text == str(files[5])
+    assert found[0].score > found[1].score
+    with pytest.raises(FirthError, match="use firth search, not a server"):
+        firth.load(tmp_path / "index").search(str(files[5]))
+    with pytest.raises(FirthError, match="no such file"):
+        firth.search(tmp_path / "index", "hello")

@@ -32,7 +32,7 @@ STORIES = {
     ),
 }
 NAMES = "Marlow|Ito|Okafor|Lindqvist|Haddad|Moreau|Novak|Castillo|Brandt|Singh".split("|")
-COUNTS = {"economy": 80, "sport": 30, "science": 10}  # eight to one
+COUNTS = {"economy": 282, "sport": 113, "science": 10}  # 405 texts; without weights the third was never predicted
 
 
 def stories(counts: dict[str, int], seed: int) -> list[tuple[str, str]]:

@@ -37,7 +37,9 @@ def evaluate(
     text: str | None = None,
     second: str | None = None,
     label: str | None = None,
+    label_separator: str | None = None,
     encoding: str | None = None,
+    min_confidence: float | None = None,
     examples: AnyPath | None = None,
     template: str | None = None,
     similarity: AnyPath | Sequence[AnyPath] = (),
@@ -63,6 +65,9 @@ def evaluate(
             texts: scored pairs (Spearman; average precision of 0 and 1), pairs of a question and its passage (nDCG@10, recall,
             MRR), or texts with a class (V-measure of clusters).
         text, second, label: Its columns; by default those of the training file.
+        label_separator: What stands between several labels of a text; by default as for the training file.
+        min_confidence: For classes: also the share of texts whose label is that probable (``coverage``), and the accuracy on
+            these.
         encoding: Of that file, by default that of the training file; or of ``minimal_pairs``, by default UTF-8.
         examples: For decoders on ``data``: labelled texts for a few-shot prompt; nothing is trained.
         template: The format of an example in the prompt; has ``{text}`` and ``{label}``.
@@ -108,9 +113,10 @@ def evaluate(
     if data is not None:
         from firth.tasks.data import Reading
 
-        return _evaluate_labelled(
-            run, Path(data), Reading(text, second, label, encoding=encoding), optional_path(examples), template
-        )
+        reading = Reading(text, second, label, encoding=encoding, separator=label_separator)
+        return _evaluate_labelled(run, Path(data), reading, optional_path(examples), template, min_confidence)
+    if min_confidence is not None:
+        raise FirthError("--min-confidence is for a labelled file: name it with --data FILE")
     if similarity or analogies:
         from firth.evaluation.words import evaluate_words
 
@@ -159,7 +165,12 @@ def _check_one_kind(
 
 
 def _evaluate_labelled(
-    run: AnyPath, data: Path, reading: Reading, examples: Path | None, template: str | None
+    run: AnyPath,
+    data: Path,
+    reading: Reading,
+    examples: Path | None,
+    template: str | None,
+    min_confidence: float | None,
 ) -> PlainData:
     from firth.tasks.model import TaskModel
     from firth.tasks.predict import evaluate_prompt, evaluate_task
@@ -169,7 +180,9 @@ def _evaluate_labelled(
     if examples is not None:
         return evaluate_prompt(model, examples, data, template, reading)
     if isinstance(model, TaskModel | WritingModel):
-        return evaluate_task(model, Path(run), data, reading)
+        return evaluate_task(model, Path(run), data, reading, min_confidence)
+    if min_confidence is not None:
+        raise FirthError(f"{run}: --min-confidence is for a task that gives classes: leave it out")
     if "encode" not in model.abilities:
         raise FirthError(f"{run}: {model.kind} has neither a task nor vectors of texts that {data} could be scored by")
     from firth.evaluation.sentences import evaluate_sentences

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.api.using import AnyPath, as_paths, load, load_trained_task
+from firth.api.using import AnyPath, PlainData, as_paths, load, load_trained_task
 from firth.core.errors import FirthError
 
 if TYPE_CHECKING:
@@ -140,6 +140,17 @@ def open_for_search(index: AnyPath | Model | SearchIndex) -> SearchIndex:
     if not isinstance(index, IndexModel):
         raise FirthError(f"{index.path or index.kind}: not a search index; make one with: firth index")
     return index.index
+
+
+def index_facts(folder: Path) -> PlainData:
+    """What an index holds, after its files were compared with their checksums."""
+    record = open_for_search(folder).record
+    facts: PlainData = {"documents": record.num_documents, "passages": record.num_passages, "parts": len(record.parts)}
+    facts |= record.config.model_dump()
+    model = (
+        {} if record.model is None else {"model": record.model.path, "dim": record.model.dim, "weight": record.weight}
+    )
+    return {**facts, **(model or {"model": "none: words only"})}
 
 
 def _answered(found: list[Hit], question: str, task: Model) -> list[Hit]:

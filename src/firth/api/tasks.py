@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, overload
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from firth.models.shared.model import Model
     from firth.tasks.run import Source
     from firth.tasks.score_table import Scored
+    from firth.tasks.suggest import Suggestion
 
 Texts: TypeAlias = str | Sequence[str | Sequence[str]]
 """Texts, pairs of texts, or sentences as lists of words."""
@@ -47,11 +48,12 @@ def finetune(
     extra_vectors: AnyPath | None = None,
     teacher: AnyPath | None = None,
     seeds: int | None = None,
-    sweep: bool = False,
+    sweep: bool | Mapping[str, Sequence[object]] = False,
     shares: Sequence[float] = (),
     text: str | None = None,
     second: str | None = None,
     label: str | None = None,
+    label_separator: str | None = None,
     encoding: str | None = None,
     skip_bad: bool = False,
     repair_tags: bool = False,
@@ -79,9 +81,11 @@ def finetune(
         extra_vectors: Frozen word vectors as additional input; with ``"fasttext"`` the initial word vectors.
         teacher: A run of the same task for knowledge distillation into the new model.
         seeds: The number of trainings with different seeds; the best is kept. By default 1, with ``shares`` 3.
-        sweep: Whether to try BERT's published grid of settings.
+        sweep: Try every combination of a grid of settings, such as ``{"learning_rate": (1e-3, 3e-4), "epochs": (5, 20)}``;
+            ``True`` for the usual grid of the base: BERT's published one, of small bases around their usual rate and epochs.
         shares: Train on these shares of the examples as well (``(0.1, 1)``); the model is the best of the largest.
         text, second, label: The columns of the files, by name or by number from 1.
+        label_separator: Of several labels per text, what stands between them, such as ``";"``; by default they are JSON lists.
         encoding: Of the files; by default UTF-8, or what a byte order mark says.
         skip_bad: Whether to skip answers that are not at their place in the passage.
         repair_tags: Whether to repair tag sequences that violate their scheme.
@@ -107,7 +111,7 @@ def finetune(
     from firth.tasks.data import Reading
     from firth.tasks.run import Source
 
-    reading = Reading(text, second, label, skip_bad, repair_tags, encoding)
+    reading = Reading(text, second, label, skip_bad, repair_tags, encoding, label_separator)
     source = Source(
         str(base), Path(train), optional_path(dev), reading, optional_path(extra_vectors), optional_path(teacher)
     )
@@ -121,7 +125,7 @@ def start_task(
     source: Source,
     out: Path,
     seeds: int | None = None,
-    sweep: bool = False,
+    sweep: bool | Mapping[str, Sequence[object]] = False,
     shares: Sequence[float] = (),
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -151,9 +155,25 @@ def start_task(
     from firth.tasks.config import task_config
     from firth.tasks.run import start_finetune
 
-    config = task_config(task).update(given)
+    config = task_config(task)
+    if sweep is True:
+        given, typed = _split_grid(given)
+        sweep = typed or True
+    config = config.update(given)
     teacher = None if source.teacher is None else load(source.teacher)
     return start_finetune(config, set(given), source, out, count, sweep, shares, overwrite, progress, teacher)
+
+
+def _split_grid(given: Settings) -> tuple[Settings, dict[str, list[object]]]:
+    """Typed settings with several values, ``epochs=5,20``, apart from those with one."""
+    from firth.core.config import TypedText
+
+    grid: dict[str, list[object]] = {
+        name: [TypedText(part.strip()) for part in value.split(",") if part.strip()]
+        for name, value in given.items()
+        if isinstance(value, TypedText) and "," in value and not value.startswith(("[", "{", '"'))
+    }
+    return {name: value for name, value in given.items() if name not in grid}, grid
 
 
 def _start_embed(given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Run:
@@ -182,6 +202,7 @@ def predict(
     text: str | None = None,
     second: str | None = None,
     encoding: str | None = None,
+    min_confidence: float | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
     engine: str = "local",
@@ -199,6 +220,7 @@ def predict(
     text: str | None = None,
     second: str | None = None,
     encoding: str | None = None,
+    min_confidence: float | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
     engine: str = "local",
@@ -216,6 +238,7 @@ def predict(
     text: str | None = None,
     second: str | None = None,
     encoding: str | None = None,
+    min_confidence: float | None = None,
     examples: None = None,
     template: None = None,
     engine: str = "local",
@@ -232,6 +255,7 @@ def predict(
     text: str | None = None,
     second: str | None = None,
     encoding: str | None = None,
+    min_confidence: float | None = None,
     examples: AnyPath | Sequence[tuple[str, str]] | None = None,
     template: str | None = None,
     engine: str = "local",
@@ -247,6 +271,7 @@ def predict(
             with label and probabilities as new columns.
         text, second: The columns of a file; by default those of the training file.
         encoding: Of the file; by default that of the training file.
+        min_confidence: Leave out a label that is less probable (``None``, an empty cell); the probabilities stay.
         examples: For decoders: labelled texts (a file, or pairs of text and label) for a few-shot prompt; nothing is trained.
         template: The format of an example in the prompt; has ``{text}`` and ``{label}``.
         engine: ``local``, or ``ray`` for a file on a cluster, where the run lies at the same path on every node.
@@ -271,8 +296,11 @@ def predict(
         raise FirthError("a cluster predicts for files: name one, without --examples")
     if examples is not None:
         return _predict_by_prompt(model, texts, file, text, examples, template)
+    from firth.tasks.scores import check_confidence, withheld
+
+    check_confidence(min_confidence)
     if texts is not None:
-        return loaded(model).predict(texts)
+        return [withheld(found, min_confidence) for found in loaded(model).predict(texts)]
     if not isinstance(model, str | Path):
         raise FirthError("to read a file, name the run by its path, which has the columns of the file; or give texts")
     from firth.tasks.predict import predict_source
@@ -283,8 +311,9 @@ def predict(
         return iter(load(model).predict([str(file)]))
     cluster = Cluster(address) if remote else None
     if out is not None:
-        return _score_table(Path(model), str(file), Path(out), (text, second), encoding, cluster)
-    return predict_source(load_trained_task(Path(model)), Path(model), str(file), text, second, encoding, cluster)
+        return _score_table(Path(model), str(file), Path(out), (text, second), encoding, cluster, min_confidence)
+    task = load_trained_task(Path(model))
+    return predict_source(task, Path(model), str(file), text, second, encoding, cluster, min_confidence)
 
 
 def _predict_by_prompt(
@@ -321,6 +350,7 @@ def _score_table(
     columns: tuple[str | None, str | None],
     encoding: str | None,
     cluster: Cluster | None,
+    min_confidence: float | None,
 ) -> Scored:
     from firth.data.labelled import Columns
     from firth.tasks.model import TaskModel
@@ -329,4 +359,49 @@ def _score_table(
     task = load_trained_task(run)
     if not isinstance(task, TaskModel):
         raise FirthError(f"{run}: a table is scored by classify and score; leave out --out")
-    return score_table(task, run, file, out, Columns(*columns), encoding, cluster)
+    return score_table(task, run, file, out, Columns(*columns), encoding, cluster, min_confidence)
+
+
+def suggest(
+    run: AnyPath,
+    pool: AnyPath,
+    *,
+    num: int = 50,
+    out: AnyPath | None = None,
+    text: str | None = None,
+    second: str | None = None,
+    encoding: str | None = None,
+) -> list[Suggestion]:
+    """Chooses texts of a pool that are worth labelling next: the classifier is unsure of them, and they differ from each other.
+
+    Args:
+        run: A run of ``firth.finetune("classify", ...)``.
+        pool: A file of texts without labels; it may be larger than memory.
+        num: How many texts.
+        out: Write them as a table (.tsv, .csv, .jsonl, .parquet) with an empty column ``label`` to be filled in.
+        text, second: The columns of the file; by default those of the training file.
+        encoding: Of the file; by default that of the training file.
+
+    Returns:
+        The texts, the most useful first, with what the model predicts and how unsure it is.
+
+    Example::
+
+        firth.suggest("runs/mood", "unlabelled.txt", num=20, out="to_label.tsv")
+    """
+    from firth.data.tables import output_format
+    from firth.tasks.model import TaskModel
+    from firth.tasks.suggest import suggest as choose
+    from firth.tasks.suggest import write_suggestions
+
+    if num < 1:
+        raise FirthError(f"num: {num} texts cannot be suggested; ask for at least one")
+    if out is not None:
+        output_format(Path(out))
+    task = load_trained_task(Path(run))
+    if not isinstance(task, TaskModel):
+        raise FirthError(f"{run}: texts are suggested for classify; name such a run")
+    found = choose(task, Path(run), str(pool), num, text, second, encoding)
+    if out is not None:
+        write_suggestions(found, Path(out))
+    return found

@@ -238,8 +238,11 @@ def _training_rows(task: TaskRecord) -> Rows:
         rows.append(("over trainings", f"{found.mean:.4f} ± {found.deviation:.4f} ({found.count})"))
         for result in task.results:
             if result.share == task.chosen.share:
-                settings = result.settings.model_dump().items()
-                shown = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in settings)
+                settings = result.settings.model_dump() | result.point
+                shown = ", ".join(
+                    f"{name.replace('_', ' ')} {f'{value:g}' if isinstance(value, float) else value}"
+                    for name, value in settings.items()
+                )
                 rows.append((f"  seed {result.seed}", f"{result.score:.4f}  {shown}"))
     return rows + [
         (f"  {100 * point.share:g} % ({point.examples:,})", f"{point.mean:.4f} ± {point.deviation:.4f}")
@@ -293,6 +296,12 @@ def describe(path: Path) -> tuple[str, Rows, PlainData]:
         if info.kind == "pairs":
             return "a corpus of sentence pairs, files whole", pairs_rows(info), info.model_dump()
         return f"a corpus of {info.tokens.kind}, files whole", corpus_rows(info), info.model_dump()
+    if (path / "index.json").is_file():
+        from firth.api.searching import index_facts
+
+        facts = index_facts(path)
+        rows = [(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in facts.items()]
+        return "a search index, files whole", rows, facts
     run = Run.find(path)
     if run is not None:
         record = run.record

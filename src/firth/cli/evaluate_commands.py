@@ -12,6 +12,8 @@ from firth.cli.main import (
     Encoding,
     Json,
     Label,
+    LabelSeparator,
+    MinConfidence,
     Second,
     Settings,
     Shares,
@@ -77,7 +79,9 @@ def evaluate(
     text: Text = None,
     second: Second = None,
     label: Label = None,
+    label_separator: LabelSeparator = None,
     encoding: Encoding = None,
+    min_confidence: MinConfidence = None,
     examples: ShownExamples = None,
     template: Template = None,
     similarity: Similarity = None,
@@ -109,7 +113,9 @@ def evaluate(
             text=text,
             second=second,
             label=label,
+            label_separator=label_separator,
             encoding=encoding,
+            min_confidence=min_confidence,
             examples=examples,
             template=written(template),
             similarity=similarity or (),
@@ -150,10 +156,15 @@ def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None
     rows = [
         (name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
         for name, value in found.items()
-        if name not in ("interval", "by_label")
+        if name not in ("interval", "by_label", "by_confidence")
     ]
     if interval is not None:
         rows.append((f"{interval['metric']}, 95 %", f"{interval['low']:.4f} to {interval['high']:.4f}"))
+    rows += [
+        (f"p at least {one['min_confidence']:g}", f"{one['coverage']:.1%} of texts, accuracy {one['accuracy']:.4f}")
+        for one in found.get("by_confidence", [])
+        if one["min_confidence"]
+    ]
     by_label = {label: LabelScore.model_validate(one) for label, one in found.get("by_label", {}).items()}
     table(rows + label_rows(by_label))
     for warning in label_warnings(by_label):

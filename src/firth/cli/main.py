@@ -66,7 +66,9 @@ def _settings(debug: Debug = False, version: Version = False) -> None:
 
 
 def say(text: str = "") -> None:
-    sys.stdout.write(text + "\n")
+    """Of several processes of one training the first prints."""
+    if os.environ.get("WORLD_SIZE", "1") == "1" or os.environ.get("RANK", "0") == "0":
+        sys.stdout.write(text + "\n")
 
 
 def say_json(value: object, indent: int | None = 2) -> None:
@@ -132,6 +134,12 @@ Text = Annotated[
 ]
 Second = Annotated[str | None, typer.Option(help="The column that holds the second text of a pair.")]
 Label = Annotated[str | None, typer.Option(help="The column that holds the label, score or tag.")]
+LabelSeparator = Annotated[
+    str | None, typer.Option(help="What stands between several labels of a text, such as ';'.  [default: JSON lists]")
+]
+MinConfidence = Annotated[
+    float | None, typer.Option(help="For classes: no label for texts whose label is less probable than this.")
+]
 Encoding = Annotated[
     str | None,
     typer.Option(help="The encoding of the files, for example gb18030.  [default: UTF-8 or the byte order mark]"),

@@ -15,6 +15,8 @@ from firth.cli.main import (
     Engine,
     Json,
     Label,
+    LabelSeparator,
+    MinConfidence,
     Out,
     Overwrite,
     Second,
@@ -55,7 +57,13 @@ Seeds = Annotated[
         min=1, help="The number of trainings with different seeds; the best is kept.  [default: 1; 3 for shares]"
     ),
 ]
-Sweep = Annotated[bool, typer.Option("--sweep", help="Try BERT's published grid of settings; the best is kept.")]
+Sweep = Annotated[
+    bool,
+    typer.Option(
+        "--sweep",
+        help="Try a grid of settings: those with several values (epochs=5,20), else the usual one for the base.",
+    ),
+]
 AdaptEpochs = Annotated[
     float | None, typer.Option(help="First continue pre-training on the task's text for so many epochs.")
 ]
@@ -68,6 +76,10 @@ Budget = Annotated[
 ]
 Folds = Annotated[
     int | None, typer.Option(min=2, help="Without --dev: judge by cross-validation in so many folds, with the spread.")
+]
+Suspects = Annotated[
+    Path | None,
+    typer.Option(help="With --check: write the examples whose label is probably wrong (.tsv, .csv, .jsonl, .parquet)."),
 ]
 RepairTags = Annotated[bool, typer.Option("--repair-tags", help="Repair tag sequences that violate their scheme.")]
 TaskRun = Annotated[
@@ -112,8 +124,10 @@ def finetune(
     text: Text = None,
     second: Second = None,
     label: Label = None,
+    label_separator: LabelSeparator = None,
     encoding: Encoding = None,
     check: Check = False,
+    suspects: Suspects = None,
     skip_bad: SkipBad = False,
     repair_tags: RepairTags = False,
     overwrite: Overwrite = False,
@@ -127,16 +141,19 @@ def finetune(
     from firth.api.using import collect, of_images
     from firth.cli.describe import progress_display
     from firth.core.config import parse_settings
+    from firth.core.errors import FirthError
     from firth.tasks.data import Reading
     from firth.tasks.run import Source
 
     train = _required(train, "finetune needs labelled examples: name a file with --train")
-    reading = Reading(text, second, label, skip_bad, repair_tags, encoding)
+    reading = Reading(text, second, label, skip_bad, repair_tags, encoding, label_separator)
     given = parse_settings(settings or ())
+    if suspects is not None and not check:
+        raise FirthError("--suspects says what --check finds: add --check")
     if of_images(train, base):
         _check_images(Source(base, train, dev, reading), check, as_json)
     elif check or task in ("embed", "write"):
-        _check_files(task, train, dev, reading, given, check, as_json)
+        _check_files(task, train, dev, reading, given, check, suspects, as_json)
     if check:
         return
     out = _required(out, "finetune needs a place for the run: name a folder with --out")
@@ -162,13 +179,14 @@ def _check_files(
     reading: "Reading",
     settings: Mapping[str, object],
     only: bool,
+    suspects: Path | None,
     as_json: bool,
 ) -> None:
     """Prints what is in the labelled files."""
     from firth.cli.main import say, say_json
     from firth.tasks.suspects import check_files
 
-    found = check_files(task, train, dev, reading, settings, closely=only)
+    found = check_files(task, train, dev, reading, settings, only, suspects)
     if as_json and only:
         say_json({"check": found.lines, "refused": found.refused})
     for line in [] if as_json else found.lines:
@@ -223,6 +241,7 @@ def predict(
     second: Second = None,
     encoding: Encoding = None,
     out: TableOut = None,
+    min_confidence: MinConfidence = None,
     names: Names = None,
     examples: ShownExamples = None,
     template: Template = None,
@@ -242,14 +261,16 @@ def predict(
     if out is not None and (names is not None or examples is not None or template is not None):
         raise FirthError("--out writes a table: leave out --names, --examples and --template")
     if out is not None:
-        _write_table(run, file, out, (text, second, encoding), as_json, engine, address)
+        _write_table(run, file, out, (text, second, encoding), min_confidence, as_json, engine, address)
         return
     if names is not None:
         _write_names(run, file, text, names, as_json)
         return
     said = written(template)
     if is_text(file):
-        for found in tasks.predict(run, [_given_text(file)], examples=examples, template=said):
+        for found in tasks.predict(
+            run, [_given_text(file)], min_confidence=min_confidence, examples=examples, template=said
+        ):
             say_json(found, indent=None)
         return
     for found in tasks.predict(
@@ -258,6 +279,7 @@ def predict(
         text=text,
         second=second,
         encoding=encoding,
+        min_confidence=min_confidence,
         examples=examples,
         template=said,
         engine=engine,
@@ -277,6 +299,7 @@ def _write_table(
     file: str,
     out: Path,
     reading: tuple[str | None, str | None, str | None],
+    min_confidence: float | None,
     as_json: bool,
     engine: str,
     address: str | None,
@@ -286,7 +309,15 @@ def _write_table(
 
     text, second, encoding = reading
     found = tasks.predict(
-        run, file=file, out=out, text=text, second=second, encoding=encoding, engine=engine, address=address
+        run,
+        file=file,
+        out=out,
+        text=text,
+        second=second,
+        encoding=encoding,
+        min_confidence=min_confidence,
+        engine=engine,
+        address=address,
     )
     if as_json:
         say_json({"out": str(out), "rows": found.rows, "columns": list(found.columns)})
@@ -308,3 +339,36 @@ def _write_names(run: Path, file: str, text: str | None, out: Path, as_json: boo
         say_json({"out": str(out), "names": len(found), "times": times})
     else:
         say(f"{out}: {len(found):,} names, found {times:,} times")
+
+
+@app.command(rich_help_panel=USE)
+def suggest(
+    run: TaskRun,
+    pool: Annotated[str, typer.Argument(help="A file of texts without labels (a text per line, or a table).")],
+    num: Annotated[int, typer.Option(min=1, help="How many texts.")] = 50,
+    out: Annotated[
+        Path | None, typer.Option(help="Write a table to be filled in (.tsv, .csv, .jsonl, .parquet).")
+    ] = None,
+    text: Text = None,
+    second: Second = None,
+    encoding: Encoding = None,
+    as_json: Json = False,
+) -> None:
+    """Choose texts that are worth labelling next: those that a classifier is unsure of and that differ from each other.
+
+    Example: firth suggest runs/mood unlabelled.txt --num 20 --out to_label.tsv
+    """
+    from dataclasses import asdict
+
+    from firth.api import tasks
+    from firth.cli.main import say, say_json
+
+    found = tasks.suggest(run, pool, num=num, out=out, text=text, second=second, encoding=encoding)
+    if as_json:
+        say_json([asdict(one) for one in found])
+    elif out is not None:
+        say(f"{out}: {len(found):,} texts; fill in the column label, then add them to the training file")
+    else:
+        for one in found:
+            guessed = one.predicted if isinstance(one.predicted, str) else ", ".join(one.predicted) or "none"
+            say(f"{one.uncertainty:.2f}  {guessed} ({one.probability:.2f})  {one.text[:120]}")

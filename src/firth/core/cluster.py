@@ -7,6 +7,7 @@ lost is run again; so many are under way that no worker waits, and no more, so t
 from __future__ import annotations
 
 import logging
+import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -39,6 +40,8 @@ class Cluster:
             raise FirthError("--engine ray needs the package ray: pip install 'firth[cluster]'") from None
         self.ray: Any = ray
         if not ray.is_initialized():
+            if address is not None:
+                _require_answer(address)
             own: dict[str, Any] = {"num_cpus": num_cpus, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
             try:
                 ray.init(
@@ -87,6 +90,23 @@ class Cluster:
             raise FirthError(
                 f"a worker of the Ray cluster was lost {1 + _RETRIES} times ({type(error).__name__}); see ray status, then run the same command again"
             ) from None
+
+
+def _require_answer(address: str) -> None:
+    """Refuses an address where nothing listens; Ray itself would try for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not port.isdigit():
+        if address == "auto":
+            return
+        raise FirthError(
+            f"--address {address}: not an address of a cluster; write HOST:PORT, or auto on one of its machines"
+        )
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise FirthError(
+            f"--address {address}: no Ray cluster answers there ({error}); start one with: ray start --head"
+        ) from None
 
 
 @cache

@@ -161,6 +161,7 @@ class TaskResult(Record):
     share: float
     examples: int
     settings: CellSettings
+    point: dict[str, JsonValue] = Field(default_factory=dict)  # of a sweep: the settings that it tried
     metric: str
     scores: dict[str, float]  # the best on the dev examples
     interval: ScoreInterval | None  # of the metric on the dev examples
@@ -193,6 +194,7 @@ class TaskRecord(Record):
 
     cells: int  # trainings: settings × shares × seeds
     sweep: bool = False
+    grid: tuple[dict[str, JsonValue], ...] = ()  # the settings that a sweep tries
     shares: tuple[float, ...] = ()
     extra_vectors: str | None = None
     teacher: str | None = None

@@ -213,7 +213,8 @@ class Prediction(TypedDict, total=False):
     text: str  # what was read, where it comes from a file
     second: str
     question: str
-    label: str | None  # classify; none: a label that was written but does not exist
+    label: str | None  # classify; none: a label that was written but does not exist, or one that is not sure enough
+    labels: list[str]  # classify, where a text may have several
     probabilities: dict[str, float]
     score: float  # score, answer
     words: list[str]  # tag

@@ -47,7 +47,7 @@ from firth.tokenizers.vocabulary import train_pieces
 
 _BLOCK_BYTES = 1_000_000
 _HASHES = 2.0**64
-_SCRIPT_CHARS = 300_000  # of the text, by which its scripts are known
+_SCRIPT_CHARS = 100_000  # of the text, by which its scripts are known
 Sentences = list[list[tuple[int, int]] | None]
 
 

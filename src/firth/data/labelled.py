@@ -8,6 +8,7 @@ The first classes are the examples that readers yield and tasks consume. ``where
 mostly ``file:line``; offsets count characters (code points) of the original text.
 """
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -22,12 +23,14 @@ from firth.tokenizers.words import whole_characters
 
 @dataclass(frozen=True)
 class TextExample:
-    """One text or a text pair, with its class label or its score (a number)."""
+    """One text or a text pair, with its class label or its score (a number). Where a text may have several labels, or none,
+    they are in ``labels``, and ``label`` is the same as a JSON list."""
 
     text: str
     second: str | None = None
     label: str | float | None = None
     where: str = ""
+    labels: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,9 @@ PAIRS = (
     ("question", "sentence"),
 )
 SINGLES = ("text", "sentence", "review", "content", "comment", "sentence1", "text_a", "premise", "question")
-LABELS = "label gold_label score quality is_duplicate similarity sentiment class category target rating stars".split()
+LABELS = (
+    "label labels gold_label score quality is_duplicate similarity sentiment class category target rating stars".split()
+)
 SCORES = ("score", "similarity")
 _NAMED = {name for pair in PAIRS for name in pair} | set(SINGLES)
 
@@ -280,9 +285,11 @@ def read_texts(
     scores: bool | None = None,
     encoding: str = "utf-8",
     labelled: bool = True,
+    separator: str | None = None,
 ) -> list[TextExample]:
     """All examples of a file, folder or glob. ``scores`` says whether labels are numbers. None detects it: the label
-    column is called score or similarity, or all labels are numbers and some are not integers."""
+    column is called score or similarity, or all labels are numbers and some are not integers. Several labels of a text are
+    a JSON list, or names with a ``separator`` between them."""
     found: list[TextExample] = []
     named = False
     for source in find_sources([path]):
@@ -290,8 +297,10 @@ def read_texts(
             found += _prefixed(source, encoding)
             continue
         table, chosen = _opened(source, columns, encoding, labelled)
-        found += _examples(table, chosen)
+        found += _examples(table, chosen, separator)
         named = named or chosen.label_name in SCORES
+    if any(example.labels is not None for example in found):
+        return [_listed(example) for example in found]
     if scores is None:
         scores = named or _fractions(example.label for example in found if example.label is not None)
     return [_with_score(example) for example in found] if scores else found
@@ -331,7 +340,7 @@ def _opened(source: Source, columns: Columns | None, encoding: str, labelled: bo
     return table, choose_columns(table, columns or Columns(), labelled)
 
 
-def _examples(table: Table, chosen: Chosen) -> Iterator[TextExample]:
+def _examples(table: Table, chosen: Chosen, separator: str | None = None) -> Iterator[TextExample]:
     needed = chosen.needed()
     for number, (line, fields) in enumerate(table.rows):
         if number == 0 and chosen.header:
@@ -341,11 +350,13 @@ def _examples(table: Table, chosen: Chosen) -> Iterator[TextExample]:
             raise FirthError(
                 f"{where}: {len(fields)} fields where {chosen.num_fields or needed} are expected; fix this line"
             )
-        label = _label(None if chosen.label is None else fields[chosen.label])
+        value = None if chosen.label is None else fields[chosen.label]
+        labels = _several(value, separator, where)
+        label = _label(value) if labels is None else json.dumps(labels, ensure_ascii=False)
         if label == "-" and chosen.second is not None:
             continue  # SNLI, MNLI, OCNLI: no agreement between annotators; the published evaluations skip these
         second = None if chosen.second is None else _text(fields[chosen.second], where)
-        yield TextExample(_text(fields[chosen.text], where), second, label, where)
+        yield TextExample(_text(fields[chosen.text], where), second, label, where, labels)
 
 
 def _text(value: object, where: str) -> str:
@@ -364,6 +375,33 @@ def _label(value: object) -> str | None:
         return None
     written = str(value).strip()
     return written or None
+
+
+def _several(value: object, separator: str | None, where: str) -> tuple[str, ...] | None:
+    """The labels of a list, or with a separator between them, each once; None where there is one label."""
+    if separator is not None and (value is None or isinstance(value, str)):
+        value = [name for name in (value or "").split(separator) if name.strip()]
+    elif isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None  # a name such as [spam]; among lists it is refused later
+    if not isinstance(value, list):
+        return None
+    names = [str(name).strip() for name in value if isinstance(name, str | int) and str(name).strip()]
+    if len(names) != len(value):
+        raise FirthError(f'{where}: a list of labels must hold names, as in ["news", "sport"]; fix this line')
+    return tuple(dict.fromkeys(names))
+
+
+def _listed(example: TextExample) -> TextExample:
+    """Where some texts have lists of labels all must have."""
+    if example.labels is None and example.label is not None:
+        raise FirthError(
+            f"{example.where}: '{example.label}' is no list of labels, and other lines have one; write [\"{example.label}\"], "
+            "or name what stands between labels with --label-separator"
+        )
+    return example
 
 
 def _fractions(labels: Iterable[str | float]) -> bool:

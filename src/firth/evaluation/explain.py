@@ -109,7 +109,7 @@ def _chosen_label(found: Prediction, label: str | None) -> str | None:
             raise FirthError("this task gives a score, not labels: leave out --label")
         return None
     if label is None:
-        return found["label"]
+        return next(iter(found["probabilities"])) if "labels" in found else found["label"]
     if label not in found["probabilities"]:
         raise FirthError(f"unknown label '{label}': {nearest(label, list(found['probabilities']))}")
     return label
@@ -153,6 +153,8 @@ class _Unavailable(Exception):
 def _gradient(
     model: Model, text: str, second: str | None, units: Sequence[WordImportance], label: str | None
 ) -> Floats:
+    if isinstance(model, TaskModel) and model.counts is not None:
+        raise _Unavailable("counts of n-grams are added to what the network says")
     if not isinstance(model, TaskModel) or isinstance(model, CountsTask):
         raise _Unavailable("this model has no network of PyTorch")
     if second is not None:

@@ -21,7 +21,7 @@ from firth.models.shared.model import Model
 from firth.models.shared.sentences import SentenceModules
 from firth.tasks.answer import ComparingNetwork
 from firth.tasks.data import Reading
-from firth.tasks.model import TaskModel
+from firth.tasks.model import ADDED, TaskModel
 from firth.tasks.network import TaskNetwork
 from firth.tasks.predict import evaluate_task
 from firth.tasks.tag import TagNetwork
@@ -67,6 +67,9 @@ def export_onnx(
             modules.save(folder, base.dim)
         if task is not None and isinstance(task.network, TagNetwork) and task.network.crf is not None:
             save_tensors(folder / CRF_WEIGHTS, dict(task.network.crf.state_dict()))
+        if task is not None and task.counts is not None:
+            (folder / ADDED).mkdir()
+            task.counts.save(folder / ADDED, None)
         export = _export_record(source, task, int8)
         exported = Run(folder, _record(source, base, model, task, export))
         exported.save(

@@ -25,7 +25,8 @@ from firth.models.shared.sentences import MODULES, SentenceEncoder, pool_by_read
 from firth.nn.crf import CRF
 from firth.nn.layers import TokenNetwork
 from firth.tasks.config import TaskConfig
-from firth.tasks.model import TaskModel, build_task
+from firth.tasks.counts import CountsTask
+from firth.tasks.model import ADDED, TaskModel, build_task
 from firth.tasks.tag_schemes import transitions
 from firth.tokenizers.pieces import Pieces
 
@@ -247,7 +248,9 @@ def load_onnx(folder: Path) -> Model:
     windows = task.task in ("classify", "score") and task.long_text == "windows"
     session.check(names | heads, [IDS, MASK, SEGMENTS, *([OWNER] if windows else [])])
     network = OnnxNetwork(task, session, _load_crf(folder, task), export.mixes)
-    return OnnxTask(task, base, build_task(task, _reader(base)), network, export.pairs)  # type: ignore[arg-type]
+    found = OnnxTask(task, base, build_task(task, _reader(base)), network, export.pairs)  # type: ignore[arg-type]
+    found.counts = CountsTask.load(folder / ADDED) if (folder / ADDED).is_dir() else None
+    return found
 
 
 def _load_crf(folder: Path, task: TaskConfig) -> CRF | None:

@@ -115,7 +115,8 @@ def delete_documents(out: Path, names: Sequence[str]) -> Changes:
 
 
 def _model_record(path: Path, model: Model) -> ModelRecord:
-    return ModelRecord(path=str(path.resolve()), fingerprint=fingerprint(path), dim=model.vector_dim())
+    images = bool(model.describe()["images"])
+    return ModelRecord(path=str(path.resolve()), fingerprint=fingerprint(path), dim=model.vector_dim(), images=images)
 
 
 def _require_same(out: Path, old: IndexRecord, model: ModelRecord | None, config: IndexConfig) -> None:

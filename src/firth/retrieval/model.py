@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from firth.core.errors import FirthError
 from firth.models.shared.model import Model
 from firth.retrieval.search import Hit, Mode, SearchIndex, Where
 
@@ -34,7 +35,9 @@ class IndexModel(Model):
         weight: float | None = None,
         passages: bool = False,
     ) -> list[Hit]:
-        """The best passages for a question, see ``firth.search``."""
+        """The best passages for a question, see ``firth.search``. Questions to a server are never taken for paths."""
+        if self.index.record.model is not None and self.index.record.model.images:
+            raise FirthError("an index of images is asked with the path of an image: use firth search, not a server")
         return self.index.search(question, top, mode, where, weight, passages)
 
     def __repr__(self) -> str:

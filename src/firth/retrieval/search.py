@@ -174,6 +174,8 @@ class SearchIndex:
             raise FirthError(f"{self.folder}: an index without vectors; search it by words, or make one with --model")
         if weight is not None and not 0 <= weight <= 1:
             raise FirthError(f"weight {weight}: choose one between 0 (words only) and 1 (vectors only)")
+        if mode == "auto" and state.record.model is not None and state.record.model.images:
+            mode = "vectors"  # the words of a path say nothing of the image
         share = state.record.weight if weight is None else weight
         share = {"words": 0.0, "vectors": 1.0}.get(mode, share if has_vectors else 0.0)
         allowed = _allowed(state, where)

@@ -8,7 +8,6 @@ readers that are just opening them. Small parts are merged, so that there are ne
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -60,6 +59,7 @@ class ModelRecord(Config):
     path: str
     fingerprint: str
     dim: int
+    images: bool = False  # documents and questions are paths of images
 
 
 class IndexConfig(Config):
@@ -298,14 +298,15 @@ def writing(folder: Path, new: IndexRecord | None) -> Iterator[Writer]:
         with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
     with lock_folder(folder, _BUSY):
-        yield Writer(folder, read_record(folder) if new is None or is_index(folder) else new)
+        try:
+            yield Writer(folder, read_record(folder) if new is None or is_index(folder) else new)
+        finally:
+            if not is_index(folder):
+                with contextlib.suppress(OSError):  # nothing was committed: an empty folder goes again
+                    folder.rmdir()
 
 
 def usearch_is_missing() -> bool:
     from importlib.util import find_spec
 
     return find_spec("usearch") is None
-
-
-def file_size(folder: Path) -> int:
-    return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file())

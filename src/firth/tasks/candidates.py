@@ -4,6 +4,8 @@
 ``linear``: a linear model over what the frozen base says of a text.
 ``contrastive``: the base tuned on pairs of labelled texts, then a linear model.
 ``tuned``: the base trained further, from the linear model on.
+``counts + ...``: the scores of counts added to those of the best of the others, with weights found by the same predictions;
+of classes only, and only where it is better by more than 1.5 standard errors.
 
 The best on the dev examples is kept; without any, the best in stratified cross-validation: of classes the one that gives the
 true labels the highest probability once it is calibrated, because of few labels the share that is right says too little.
@@ -35,10 +37,11 @@ from firth.tasks.counts import Frozen, fit_counts, fit_frozen, head_model
 from firth.tasks.data import TaskData, strata
 from firth.tasks.distillation import Teacher
 from firth.tasks.finetune import train_model
-from firth.tasks.linear import NUM_FOLDS, Floats, balanced_weights, stratified_folds
+from firth.tasks.linear import NUM_FOLDS, Floats, Ints, balanced_weights, stratified_folds
 from firth.tasks.model import TaskModel
 from firth.tasks.network import Head
-from firth.tasks.scores import error_of, fit_factor, log_probs, rescaled
+from firth.tasks.scores import added, error_of, fit_factor, fit_weights, log_probs, normalised, rescaled
+from firth.tasks.several import ClassifySeveral, find_thresholds, mean_log_chance
 from firth.tasks.training import Task
 
 Predictions = list[Prediction]
@@ -48,8 +51,11 @@ _LEARNING = 3.3  # so many times as long as reading a text takes learning from i
 _FASTER = 2.0  # than tuning learns pulling texts together
 _FEWEST_FOLDS = 3  # in which it is judged
 _CALIBRATED = 20  # examples: fewer say nothing of probabilities
+_ERRORS = (
+    1.5  # standard errors by which counts must help; one is too few where new texts differ from those to learn from
+)
 _LEAST = 2  # epochs of tuning that are worth while
-_FOLDS = ((200, NUM_FOLDS), (1000, 3))  # up to so many examples tuning is judged in so many folds; in one beyond
+_THIRDS = 1000  # up to so many examples what takes long is judged in three folds; beyond, in one of the five
 
 
 @dataclass
@@ -88,7 +94,11 @@ def fit_best(
 ) -> Fitted:
     """The best of ``config.candidates``; tuning alone is not judged without dev examples."""
     if config.candidates == ("tuned",) and not config.folds:
-        return _train(config, take_base(config), data, folder, progress, extra_vectors, teacher)
+        fitted = _train(config, take_base(config), data, folder, progress, extra_vectors, teacher)
+        if config.several and data.dev:
+            _use_thresholds(fitted, dict(enumerate(fitted.predictions)), data.dev)
+            fitted.by_label = fitted.model.task.by_label(data.dev, fitted.predictions)
+        return fitted
     return _Choice(config, take_base, data, folder, progress, extra_vectors, teacher).best()
 
 
@@ -124,6 +134,11 @@ class _Choice:
         self.folder, self.progress, self.more = folder, progress, (extra_vectors, teacher)
         self.num_folds = min(config.folds or NUM_FOLDS, len(data.train))
         self.folds_N = stratified_folds(strata(data.train), self.num_folds, config.seed)
+        few = (
+            not config.folds and len(data.train) <= _THIRDS
+        )  # three trainings judge all examples, five take twice as long
+        self.long_folds = min(3, self.num_folds) if few else self.num_folds
+        self.long_N = stratified_folds(strata(data.train), self.long_folds, config.seed) if few else self.folds_N
         self.judged: Sequence[Any] = data.dev or data.train
         self.begun, self.budget_s = time.perf_counter(), parse_duration(config.budget)
         self.task: Task | None = None  # how predictions are scored: that of any candidate
@@ -144,6 +159,12 @@ class _Choice:
         scores = self._scores(tried)
         ranks = self._ranks(tried, scores)
         best = max(range(len(tried)), key=lambda place: (ranks[place], -place))
+        both = self._add_counts(tried, ranks, best) if scores[best] < _ENOUGH else None
+        if both is not None:
+            tried.append(both)
+            scores.append(self._scores([tried[best], both])[1])
+            if not self.data.dev or scores[-1] >= scores[best]:
+                best = len(tried) - 1
         fitted = tried[best].finish()
         results = [
             CandidateResult(
@@ -157,6 +178,9 @@ class _Choice:
             for place, (one, score) in enumerate(zip(tried, scores, strict=True))
         ]
         assert self.task is not None
+        if self.config.several:
+            _use_thresholds(fitted, tried[best].found, self.judged)
+            tried[best].found = self._cut(tried[best].found)
         judged = sorted(tried[best].found)
         fitted.by_label = self.task.by_label(
             [self.judged[number] for number in judged], [tried[best].found[number] for number in judged]
@@ -176,8 +200,15 @@ class _Choice:
         """Of each on the examples that all have judged."""
         shared = sorted(set(range(len(self.judged))).intersection(*(one.found for one in tried)))
         return [
-            self._score([self.judged[number] for number in shared], [one.found[n] for n in shared]) for one in tried
+            self._score([self.judged[number] for number in shared], [found[n] for n in shared])
+            for found in (self._cut(one.found) if self.config.several else one.found for one in tried)
         ]
+
+    def _cut(self, found: Mapping[int, Prediction]) -> Mapping[int, Prediction]:
+        """Several labels with the thresholds that suit these predictions best; each candidate is scored with its own."""
+        assert isinstance(self.task, ClassifySeveral)
+        thresholds = self.config.thresholds or _thresholds(self.task, found, self.judged)
+        return dict(zip(found, self.task.cut(list(found.values()), thresholds), strict=True))
 
     def _ranks(self, tried: Sequence[_Tried], scores: list[float]) -> list[float]:
         """By what the best is known: the scores on dev examples, which are there to decide; in cross-validation of
@@ -185,6 +216,11 @@ class _Choice:
         if self.data.dev or self.config.task != "classify":
             return scores
         shared = sorted(set(range(len(self.judged))).intersection(*(one.found for one in tried)))
+        if isinstance(self.task, ClassifySeveral):
+            true_NK = self.task.indicators([self.judged[number] for number in shared])
+            return [
+                mean_log_chance(self.task.chances([one.found[number] for number in shared]), true_NK) for one in tried
+            ]
         ranks = [self._fit_factor({number: one.found[number] for number in shared})[1] for one in tried]
         for one, rank in zip(tried, ranks, strict=True):
             one.note = "; ".join(filter(None, (one.note, f"log-likelihood {rank:.3f}")))
@@ -192,17 +228,62 @@ class _Choice:
 
     def _fit_factor(self, found: Mapping[int, Prediction]) -> tuple[float, float]:
         """The factor that calibrates, and the mean log-probability with it; rare classes count as in training."""
-        logs_NK = log_probs(list(found.values()), self.config.labels)
-        targets_N = np.asarray([self.config.labels.index(str(self.judged[number].label)) for number in found], np.int64)
+        return fit_factor(log_probs(list(found.values()), self.config.labels), *self._targets(list(found)))
+
+    def _targets(self, numbers: Sequence[int]) -> tuple[Ints, Floats]:
+        """The classes of judged examples, and their weights."""
+        targets_N = np.asarray([self.config.labels.index(str(self.judged[one].label)) for one in numbers], np.int64)
         weights_K = np.ones(len(self.config.labels))
         if self.config.class_weights:
             weights_K = balanced_weights(targets_N, len(weights_K))
-        return fit_factor(logs_NK, targets_N, weights_K[targets_N])
+        return targets_N, weights_K[targets_N]
+
+    def _add_counts(self, tried: Sequence[_Tried], ranks: Sequence[float], best: int) -> _Tried | None:
+        """Counts and the best of the others together, if that is better than the best by more than chance."""
+        counts = next((one for one in tried if one.name == "counts"), None)
+        others = [place for place, one in enumerate(tried) if one is not counts]
+        plain = self.config.task == "classify" and not self.config.several
+        if counts is None or not others or not plain:
+            return None
+        other = tried[max(others, key=lambda place: (ranks[place], -place))]
+        shared = sorted(set(counts.found) & set(other.found))
+        if len(shared) < _CALIBRATED:
+            return None
+        targets_N, weights_N = self._targets(shared)
+        sides = [[one.found[number] for number in shared] for one in (other, counts)]
+        logs_MNK = np.stack([log_probs(side, self.config.labels) for side in sides])
+        weights_M = fit_weights(logs_MNK, targets_N, weights_N)
+        alone_NK = log_probs([tried[best].found[number] for number in shared], self.config.labels)
+        factor = fit_factor(alone_NK, targets_N, weights_N)[0]
+        rows = np.arange(len(shared))
+        gains_N = weights_N * (
+            normalised(np.tensordot(weights_M, logs_MNK, 1))[rows, targets_N]
+            - normalised(factor * alone_NK)[rows, targets_N]
+        )
+        if not _better(gains_N):
+            return None
+        weights = (float(weights_M[0]), float(weights_M[1]))
+        found = dict(zip(shared, added(sides, weights), strict=True))
+
+        def finish() -> Fitted:
+            fitted, part = other.finish(), counts.finish().model
+            fitted.model.rescale(weights[0])
+            part.rescale(weights[1])
+            fitted.model.counts = part
+            if self.data.dev:
+                assert self.task is not None
+                fitted.predictions = [found[number] for number in sorted(found)]
+                fitted.scores = self.task.score(self.data.dev, [], fitted.predictions)
+            return fitted
+
+        note = f"weights {weights[1]:.2f} and {weights[0]:.2f}, gain {gains_N.mean():.3f}"
+        return _Tried(f"counts + {other.name}", found, finish, note)
 
     def _calibrate(self, fitted: Fitted, chosen: _Tried) -> None:
         """By what it says of examples that it has not learned from; not where rare classes count more, since what is said
         then is not meant as a share."""
-        if self.config.task != "classify" or self.config.class_weights or len(chosen.found) < _CALIBRATED:
+        plain = self.config.task == "classify" and not self.config.several
+        if not plain or self.config.class_weights or len(chosen.found) < _CALIBRATED:
             return
         factor = self._fit_factor(chosen.found)[0]
         fitted.model.rescale(factor)
@@ -219,8 +300,10 @@ class _Choice:
         """Over the folds that it was judged in."""
         folds: dict[int, list[int]] = {}
         for number in [] if self.data.dev else sorted(one.found):
-            folds.setdefault(int(self.folds_N[number]), []).append(number)
-        scores = [self._score([self.judged[n] for n in some], [one.found[n] for n in some]) for some in folds.values()]
+            places_N = self.long_N if one.name in ("contrastive", "tuned") else self.folds_N
+            folds.setdefault(int(places_N[number]), []).append(number)
+        found = self._cut(one.found) if self.config.several else one.found
+        scores = [self._score([self.judged[n] for n in some], [found[n] for n in some]) for some in folds.values()]
         return statistics.stdev(scores) if len(scores) > 1 else None
 
     def _score(self, examples: Sequence[Any], found: Predictions) -> float:
@@ -279,7 +362,7 @@ class _Choice:
 
     def _judge_fold(self, config: TaskConfig, fold: int, from_head: bool) -> dict[int, Prediction]:
         """Trained on all other folds, what it says of this one."""
-        head = self.frozen.head_of(self.folds_N != fold) if self.frozen is not None and from_head else None
+        head = self.frozen.head_of(self.long_N != fold) if self.frozen is not None and from_head else None
 
         def train(data: TaskData, folder: Path) -> TaskModel:
             return _train(config, self.take_base(config), data, folder, self.progress, *self.more, head).model
@@ -287,8 +370,8 @@ class _Choice:
         return self._outside(fold, train)
 
     def _outside(self, fold: int, train: Callable[[TaskData, Path], TaskModel]) -> dict[int, Prediction]:
-        outside = np.flatnonzero(self.folds_N == fold).tolist()
-        inside = np.flatnonzero(self.folds_N != fold).tolist()
+        outside = np.flatnonzero(self.long_N == fold).tolist()
+        inside = np.flatnonzero(self.long_N != fold).tolist()
         data = replace(self.data, train=[self.data.train[number] for number in inside])
         with tempfile.TemporaryDirectory() as folder:
             model = train(data, Path(folder))
@@ -320,8 +403,7 @@ class _Choice:
 
     def _pulls(self) -> tuple[int, int]:
         """Batches and folds that fit into half of the time: first fewer folds, then fewer batches; none if they do not."""
-        most = next((folds for size, folds in _FOLDS if len(self.data.train) <= size), 1)
-        folds = 0 if self.data.dev else self.num_folds if self.config.folds else min(most, self.num_folds)
+        folds = 0 if self.data.dev else self.num_folds if self.config.folds else self._most_folds()
         wanted = min(MOST, max(FEWEST, self.config.epochs * len(self.data.train) // TEXTS))
         batch_s = self._epoch_s() * TEXTS / len(self.data.train)
         if self.config.folds or not batch_s:
@@ -338,7 +420,8 @@ class _Choice:
 
     def _why_not(self, name: str, tried: Sequence[_Tried]) -> str:
         """Why nothing is tuned; empty if it is."""
-        if name == "contrastive" and (self.frozen is None or self.data.pairs or self.config.task != "classify"):
+        plain = self.config.task == "classify" and not self.config.several
+        if name == "contrastive" and (self.frozen is None or self.data.pairs or not plain):
             return "not tried: it is for classes of single texts, after linear"
         if not tried:
             return ""
@@ -352,6 +435,10 @@ class _Choice:
             return f"not tuned: an epoch takes {show_duration(self._epoch_s())}, too long for a budget of {self.config.budget}"
         return ""
 
+    def _most_folds(self) -> int:
+        """In which what takes long is judged."""
+        return self.long_folds if len(self.data.train) <= _THIRDS else 1
+
     def _epoch_s(self) -> float:
         return 0.0 if self.frozen is None else _LEARNING * self.frozen.read_s
 
@@ -360,20 +447,40 @@ class _Choice:
         config = self.config
         if self.frozen is not None and config.body == "none" and config.layers == "last":
             chosen = self.frozen.config
-            config = config.replace(pool=chosen.pool, layers=chosen.layers, pair_reading=chosen.pair_reading)
+            config = config.replace(pool=chosen.pool, layers=chosen.layers)
+            config = config.replace(pair_reading=chosen.pair_reading, pair_cosines=chosen.pair_cosines)
         if self.config.folds:
             return config, self.num_folds  # as asked for, however long it takes
-        most = next((folds for size, folds in _FOLDS if len(self.data.train) <= size), 1)
         epoch_s = max(self._epoch_s(), 1e-9)
         if self.data.dev:
             trainings, folds = 1 + len(self.data.dev) / len(self.data.train) / _LEARNING, 0
         else:
-            share = 1 - 1 / self.num_folds
+            share = 1 - 1 / self.long_folds
             affordable = int((self._left() / (epoch_s * config.epochs) - 1) / share)
-            folds = max(1, min(most, affordable, self.num_folds))
+            folds = max(1, min(self._most_folds(), affordable))
             trainings = 1 + folds * share
         epochs = min(config.epochs, int(self._left() / (epoch_s * trainings)))
         return config.replace(epochs=max(1, epochs)), folds
+
+
+def _better(gains_N: Floats) -> bool:
+    """By more than chance."""
+    return bool(gains_N.mean() > _ERRORS * gains_N.std() / len(gains_N) ** 0.5)
+
+
+def _thresholds(task: ClassifySeveral, found: Mapping[int, Prediction], judged: Sequence[Any]) -> tuple[float, ...]:
+    return find_thresholds(task.chances(list(found.values())), task.indicators([judged[number] for number in found]))
+
+
+def _use_thresholds(fitted: Fitted, found: Mapping[int, Prediction], judged: Sequence[Any]) -> None:
+    """Those of the settings, or those that suit what was predicted of examples that were not learned from."""
+    task = fitted.model.task
+    assert isinstance(task, ClassifySeveral)
+    thresholds = fitted.model.config.thresholds or _thresholds(task, found, judged)
+    fitted.model.set_thresholds(thresholds)
+    if fitted.predictions:
+        fitted.predictions = task.cut(fitted.predictions, thresholds)
+        fitted.scores = task.score(judged, [], fitted.predictions)
 
 
 def _predictions(task: Task, examples: Sequence[Any], outputs: Floats) -> Predictions:

@@ -88,6 +88,8 @@ def check_examples(
 
 def _labels(example: AnyExample) -> list[str]:
     if isinstance(example, TextExample):
+        if example.labels is not None:
+            return list(example.labels)
         return [] if example.label is None else [str(example.label)]
     if isinstance(example, TagExample):
         return example.tags or []
@@ -118,7 +120,7 @@ def _counted(what: str, places: list[str], grave: bool = False, remedy: str = ""
 def _of_each(parts: dict[str, Sequence[AnyExample]], scheme: str | None) -> list[Problem]:
     """What can be wrong with an example by itself."""
     tests: list[tuple[str, bool, Callable[[AnyExample], bool]]] = [
-        ("has no label", True, lambda example: not _labels(example)),
+        ("has no label", True, _unlabelled),
         ("words and tags differ in number", True, _unpaired),
         ("empty text", False, _empty),
     ]
@@ -141,6 +143,11 @@ def _empty(example: AnyExample) -> bool:
     if isinstance(example, TextExample):
         return not example.text.strip() or (example.second is not None and not example.second.strip())
     return not (example.words if isinstance(example, TagExample) else example.passage.strip())
+
+
+def _unlabelled(example: AnyExample) -> bool:
+    """A text that may have several labels may have none of them."""
+    return not _labels(example) and getattr(example, "labels", None) is None
 
 
 def _unpaired(example: AnyExample) -> bool:
@@ -168,7 +175,8 @@ def _of_labels(parts: dict[str, Sequence[AnyExample]], counts: dict[str, Counter
             # A tag that is never learned costs a point; a class that is never learned is a mistake in the files.
             remedy = "label some for training, or mend the name"
             found += _counted(f"the label '{name}' is not in the training data", places, kind == "classify", remedy)
-    if kind in ("classify", "score") and len(counts["train"]) == 1:
+    kinds = {example.label for example in parts["train"] if isinstance(example, TextExample)}
+    if kind in ("classify", "score") and len(kinds) == 1 and kinds != {None}:
         first = parts["train"][0].where or "train"
         same, remedy = "all examples have the same label: nothing can be learned", "add examples of another"
         found.append(Problem(same, len(parts["train"]), first, True, True, remedy))
@@ -184,7 +192,8 @@ def _of_counts(train: Sequence[AnyExample], counts: Counter[str]) -> list[Proble
         first = next(one.where or "train" for one in train if few[0] in _labels(one))
         remedy = f"label more ({names}), or join it with another"
         found.append(Problem(f"labels with fewer than {_FEW} examples", len(few), first, remedy=remedy))
-    if counts and max(counts.values()) >= UNBALANCED * min(counts.values()):
+    several = getattr(train[0], "labels", None) is not None  # each is learned by itself
+    if counts and not several and max(counts.values()) >= UNBALANCED * min(counts.values()):
         rare = min(counts, key=lambda name: (counts[name], name))
         first = next(one.where or "train" for one in train if rare in _labels(one))
         remedy = "classes are weighted and macro F1 decides, unless class_weights=false"

@@ -104,8 +104,11 @@ class Classify:
         counts, num_tokens = {"task": len(items)}, int(arrays["doc_ids"].sum())
         if any(item.target is None for item in items):
             return Batch(arrays, counts, num_tokens)
-        labels = np.asarray([item.target for item in items], np.float32 if self.regresses else np.int64)
-        return Batch({**arrays, "labels": labels}, counts, num_tokens)
+        return Batch({**arrays, "labels": self._targets(items)}, counts, num_tokens)
+
+    def _targets(self, items: Sequence[Item]) -> NDArray[np.float32] | NDArray[np.int64]:
+        found = [item.target for item in items]
+        return np.asarray(found, np.float32) if self.regresses else np.asarray(found, np.int64)
 
     # -- learning
 
@@ -122,7 +125,10 @@ class Classify:
     def outputs(self, network: TaskNetwork, batch: Batch) -> list[NDArray[np.float32]]:
         """One array an example: probabilities, or the score."""
         scores = network.text_scores(batch.tensors, batch.counts["task"])
-        return list((scores if self.regresses else scores.softmax(-1)).cpu().numpy())
+        return list((scores if self.regresses else self.probabilities(scores)).cpu().numpy())
+
+    def probabilities(self, scores: torch.Tensor) -> torch.Tensor:
+        return scores.softmax(-1)
 
     def prediction(self, example: TextExample, item: Item, output: NDArray[np.float32]) -> Prediction:
         if self.regresses:

@@ -17,6 +17,10 @@ class TaskConfig(Config):
 
     task: TaskKind = "classify"
     labels: tuple[str, ...] = ()  # in the order of the head's rows; found in the training data
+    several: bool = False  # a text may have several labels, or none; found in the training data
+    thresholds: tuple[
+        Annotated[float, Field(gt=0, lt=1)], ...
+    ] = ()  # of several labels; none: found on dev or in folds
 
     # what is tried; the best is kept
     candidates: tuple[CandidateName, ...] = ()  # none: by the base, and "tuned" alone if a setting of training is given
@@ -36,6 +40,7 @@ class TaskConfig(Config):
     crf: bool = False
     scheme: str | None = None  # of tags: bio, bioes, bmes; none for parts of speech
     pair_reading: Literal["together", "apart"] = "together"  # of two texts by a base that can read them in one row
+    pair_cosines: bool = False  # of two texts read apart: the cosine of each layer beside what else compares them
     characters: bool = False  # tags of Chinese are for single characters; found in the training data
     default_label: str = ""  # the tag of what cannot be read: O, or the most frequent; found in the training data
 

@@ -29,9 +29,21 @@ from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData
-from firth.tasks.linear import Floats, Ints, Linear, fit_logistic, fit_ridge, refit_logistic, refit_ridge, softmax
+from firth.tasks.linear import (
+    Floats,
+    Ints,
+    Linear,
+    fit_logistic,
+    fit_ridge,
+    fit_several,
+    refit_logistic,
+    refit_ridge,
+    refit_several,
+    softmax,
+)
 from firth.tasks.model import TaskModel, TaskSettings, build_model
 from firth.tasks.network import Head
+from firth.tasks.several import ClassifySeveral
 from firth.tasks.training import MAX_ROWS, MAX_TOKENS, OneExample, item_cost
 
 if TYPE_CHECKING:
@@ -51,9 +63,10 @@ class CountsTask(TaskModel):
 
     def __init__(self, config: TaskConfig, base: CountsModel, weights_KF: Floats, bias_K: Floats, pairs: bool) -> None:
         self.config, self.base, self.pairs, self.either = config, base, pairs, False
-        self.task = Classify(config, ScratchModel([], 1).reader())  # how predictions are made and scored
+        kind = ClassifySeveral if config.several else Classify
+        self.task = kind(config, ScratchModel([], 1).reader())  # how predictions are made and scored
         self.weights, self.bias = weights_KF, bias_K
-        self.extra_vectors = None
+        self.extra_vectors = self.counts = None
         self.dim, self.num_layers, self.spec_name = base.dim, 0, base.spec_name
 
     @property
@@ -77,6 +90,8 @@ class CountsTask(TaskModel):
     def outputs(self, examples: Sequence[TextExample]) -> Floats:
         """[N, K]: probabilities, or the score."""
         scores_NK = np.asarray(self.matrix(examples) @ self.weights.T) + self.bias
+        if self.config.several:
+            return np.asarray(1 / (1 + np.exp(-scores_NK)))
         return scores_NK if self.config.task == "score" else softmax(scores_NK)
 
     def predict_examples(self, examples: Sequence[AnyExample]) -> list[Prediction]:
@@ -120,6 +135,15 @@ def counts_matrix(base: CountsModel, examples: Sequence[TextExample], pairs: boo
     return base.pair_matrix(texts, [example.second or "" for example in examples]) if pairs else base.matrix(texts)
 
 
+def unit_counts(texts: Sequence[str]) -> "csr_matrix":
+    """TF-IDF of texts among each other, rows of length 1."""
+    from scipy.sparse import diags
+
+    counted = CountsModel.of_texts(texts).matrix(texts)
+    lengths_N = np.sqrt(np.asarray(counted.multiply(counted).sum(1)).reshape(-1))
+    return diags(1 / np.maximum(lengths_N, 1e-12)) @ counted
+
+
 def fit_counts(
     config: TaskConfig, examples: Sequence[TextExample], pairs: bool, folds_N: Ints
 ) -> tuple[CountsTask, Linear]:
@@ -131,20 +155,28 @@ def fit_counts(
 
 
 def fit_linear(
-    config: TaskConfig, features: "Floats | csr_matrix", examples: Sequence[TextExample], folds_N: Ints
+    config: TaskConfig,
+    features: "Floats | csr_matrix",
+    examples: Sequence[TextExample],
+    folds_N: Ints,
+    emphasis: Floats | None = None,
 ) -> Linear:
     """Of the labels or scores of the examples."""
+    targets = targets_of(config, examples)
     if config.task == "score":
-        return fit_ridge(features, targets_of(config, examples), folds_N)
-    return fit_logistic(
-        features, targets_of(config, examples).astype(np.int64), len(config.labels), folds_N, bool(config.class_weights)
-    )
+        return fit_ridge(features, targets, folds_N, emphasis=emphasis)
+    classes = targets.astype(np.int64)
+    if config.several:
+        return fit_several(features, classes, folds_N, emphasis=emphasis)
+    return fit_logistic(features, classes, len(config.labels), folds_N, bool(config.class_weights), emphasis=emphasis)
 
 
 def targets_of(config: TaskConfig, examples: Sequence[TextExample]) -> Floats:
-    """Scores, or the numbers of the labels."""
+    """Scores, the numbers of the labels, or of several labels which are true [N, K]."""
     if config.task == "score":
         return np.asarray([float(example.label or 0.0) for example in examples])
+    if config.several:
+        return np.asarray([[float(name in (one.labels or ())) for name in config.labels] for one in examples])
     number = {label: float(place) for place, label in enumerate(config.labels)}
     return np.asarray([number[str(example.label)] for example in examples])
 
@@ -157,8 +189,9 @@ class Frozen:
     linear: Linear
     features: Floats  # [N, D]
     first: int  # the features before this one have no weight
-    targets: Floats  # [N]
+    targets: Floats  # [N], of several labels [N, K]
     read_s: float  # for all of them
+    num_cosines: int = 0  # the last of the features
 
     @property
     def head(self) -> Head:
@@ -167,11 +200,14 @@ class Frozen:
     def head_of(self, inside_N: NDArray[np.bool_]) -> Head:
         """Fitted on some of the examples, as strongly as on all."""
         rows, targets = self.features[inside_N][:, self.first :], self.targets[inside_N]
+        emphasis, strength = _emphasis(rows.shape[1], self.num_cosines), self.linear.strength
         if self.config.task == "score":
-            weights, bias = refit_ridge(rows, targets, self.linear.strength)
+            weights, bias = refit_ridge(rows, targets, strength, emphasis)
+        elif self.config.several:
+            weights, bias = refit_several(rows, targets.astype(np.int64), strength, emphasis)
         else:
             classes, balanced = len(self.config.labels), bool(self.config.class_weights)
-            weights, bias = refit_logistic(rows, targets.astype(np.int64), classes, self.linear.strength, balanced)
+            weights, bias = refit_logistic(rows, targets.astype(np.int64), classes, strength, balanced, emphasis)
         return Head(_widened(weights, self.first), bias)
 
 
@@ -187,7 +223,7 @@ def fit_frozen(config: TaskConfig, base: Model, data: TaskData, folds_N: Ints) -
 def frozen_config(config: TaskConfig, pool: str, layers: str) -> TaskConfig:
     """Texts of a pair are read apart: a base that was not tuned has not learned to compare them."""
     changes = {"tune": False, "pool": pool, "body": "none", "layers": layers, "place": "input", "pair_reading": "apart"}
-    return config.replace(**changes)
+    return config.replace(**changes, pair_cosines=True)
 
 
 def _fit(config: TaskConfig, pool: str, base: Model, data: TaskData, folds_N: Ints) -> list[Frozen]:
@@ -198,25 +234,42 @@ def _fit(config: TaskConfig, pool: str, base: Model, data: TaskData, folds_N: In
     examples = all_of(TextExample, data.train)
     features = text_features(build_model(whole, base, data.pairs), examples)
     read_s = time.perf_counter() - started
-    found = [_fit_features(whole, features, examples, data.pairs, folds_N, read_s)]
+    cosines = base.reader().num_layers if data.pairs else 0
+    found = [_fit_features(whole, features, examples, cosines, folds_N, read_s)]
     if many:
-        width = base.reader().dim
-        last = np.concatenate([part[:, -width:] for part in np.split(features, 4 if data.pairs else 1, axis=1)], 1)
-        plain = frozen_config(config, pool, "last")
-        found.insert(0, _fit_features(plain, last, examples, data.pairs, folds_N, read_s))
+        plain, last = frozen_config(config, pool, "last"), _last_layer(features, base.reader().dim, cosines)
+        found.insert(0, _fit_features(plain, last, examples, min(cosines, 1), folds_N, read_s))
     return found
 
 
+def _last_layer(features: Floats, width: int, cosines: int) -> Floats:
+    """What the last layer adds to the features of all: of a text, or of each way that two are compared, and its cosine."""
+    if not cosines:
+        return features[:, -width:]
+    parts = np.split(features[:, :-cosines], 4, axis=1)
+    return np.concatenate([*(part[:, -width:] for part in parts), features[:, -1:]], 1)
+
+
 def _fit_features(
-    config: TaskConfig, features: Floats, examples: Sequence[TextExample], pairs: bool, folds_N: Ints, read_s: float
+    config: TaskConfig, features: Floats, examples: Sequence[TextExample], cosines: int, folds_N: Ints, read_s: float
 ) -> Frozen:
-    half = features.shape[1] // 2  # of a pair u, v, |u - v|, u * v: what compares is the second half
+    half = (features.shape[1] - cosines) // 2  # of a pair u, v, |u - v|, u * v: what compares is the second half
     fits = {
-        first: fit_linear(config, features[:, first:], examples, folds_N) for first in ((0, half) if pairs else (0,))
+        first: fit_linear(config, features[:, first:], examples, folds_N, _emphasis(features.shape[1] - first, cosines))
+        for first in ((0, half) if cosines else (0,))
     }
     first = max(fits, key=lambda first: fits[first].goodness)
     linear = replace(fits[first], weights=_widened(fits[first].weights, first))
-    return Frozen(config, linear, features, first, targets_of(config, examples), read_s)
+    return Frozen(config, linear, features, first, targets_of(config, examples), read_s, cosines)
+
+
+def _emphasis(num_features: int, cosines: int) -> Floats | None:
+    """The cosines together weigh as much as all other features."""
+    if not cosines:
+        return None
+    found = np.ones(num_features)
+    found[-cosines:] = (num_features / cosines) ** 0.5
+    return found
 
 
 def _widened(weights_KD: Floats, first: int) -> Floats:

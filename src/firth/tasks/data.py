@@ -33,6 +33,7 @@ class Reading:
     skip_bad: bool = False  # leave out answers that are not where they should be
     repair_tags: bool = False
     encoding: str | None = None  # None: UTF-8, or what a byte order mark says
+    separator: str | None = None  # between several labels of one text; None: they are JSON lists
 
 
 def read_examples(task: str, path: Path, reading: Reading, for_scoring: bool = False) -> list[AnyExample]:
@@ -40,7 +41,9 @@ def read_examples(task: str, path: Path, reading: Reading, for_scoring: bool = F
     name = str(path)
     if task in ("classify", "score"):
         columns = Columns(reading.text, reading.second, reading.label)
-        return list(read_texts(name, columns, scores=task == "score", encoding=reading.encoding or "utf-8"))
+        return list(
+            read_texts(name, columns, task == "score", reading.encoding or "utf-8", separator=reading.separator)
+        )
     if task == "tag":
         return list(read_tagged(name, tag_columns(reading.text, reading.label), encoding=reading.encoding or "utf-8"))
     found = read_answers(
@@ -69,6 +72,18 @@ class TaskData:
     def pairs(self) -> bool:
         return any(example.second is not None for example in all_of(TextExample, self.train))
 
+    @property
+    def several(self) -> bool:
+        """Whether a text may have several labels."""
+        return any(example.labels is not None for example in all_of(TextExample, self.train))
+
+    def refuse_several(self, who: str) -> None:
+        """An error where texts have several labels and ``who`` gives one."""
+        if self.several:
+            raise FirthError(
+                f"several labels per text, and {who} gives one: use firth finetune classify on another base"
+            )
+
     def characters(self) -> bool:
         """Whether Chinese words of the examples are single characters."""
         sizes = [len(word) for example in all_of(TagExample, self.train) for word in example.words if has_han(word)]
@@ -81,6 +96,16 @@ class TaskData:
             usual = "O" if "O" in counts else max(counts, key=counts.__getitem__, default="")
             found = {"labels": _labels(config, counts), "scheme": self.check.scheme, "default_label": usual}
             return config.replace(**found, characters=self.characters())
+        if config.task == "classify" and self.several:
+            names = {label for example in all_of(TextExample, self.train) for label in example.labels or ()}
+            if not names:
+                raise FirthError("the training examples have lists of labels, and all of them are empty: label some")
+            labels = _labels(config, names)
+            if config.thresholds and len(config.thresholds) != len(labels):
+                raise FirthError(
+                    f"thresholds: {len(config.thresholds)} for {len(labels)} labels; give one for each, or leave them out"
+                )
+            return config.replace(labels=labels, several=True, class_weights=False)
         if config.task == "classify":
             counts = Counter(str(example.label) for example in all_of(TextExample, self.train))
             weighted = config.class_weights
@@ -112,6 +137,10 @@ def read_task(task: str, train: Path, dev: Path | None, reading: Reading) -> Tas
         raise FirthError(f"{train}: no examples in it; check the file")
     if dev is not None and not second:
         raise FirthError(f"{dev}: no examples in it; check the file")
+    kinds = [any(one.labels is not None for one in all_of(TextExample, some)) for some in (first, second)]
+    if dev is not None and kinds[0] != kinds[1]:
+        lists, single = (train, dev) if kinds[0] else (dev, train)
+        raise FirthError(f"{lists}: several labels per text, where {single} has one; write both files alike")
     return build_data(task, first, second, reading.repair_tags)
 
 
@@ -201,6 +230,9 @@ def strata(examples: Sequence[AnyExample]) -> list[Hashable]:
         counts = Counter(tag for example in tagged for tag in set(example.tags or ()))
         return [min(example.tags or ("",), key=lambda tag: (counts[tag], tag)) for example in tagged]
     texts = all_of(TextExample, examples)
+    if first.labels is not None:
+        counts = Counter(label for example in texts for label in example.labels or ())
+        return [min(example.labels or ("",), key=lambda label: (counts[label], label)) for example in texts]
     if isinstance(first.label, int | float):
         scores = [float(example.label or 0.0) for example in texts]
         ranks = np.argsort(np.argsort(scores, kind="stable"), kind="stable")

@@ -287,6 +287,8 @@ class Distillation(Finetuning):
 
 def check_distillation(config: TaskConfig, teacher: Teacher, network: TaskNetwork) -> None:
     """Refuses what this student cannot learn from this teacher."""
+    if config.several:
+        raise FirthError("several labels per text are learned from the labels themselves: leave out the teacher")
     if config.crf:
         raise FirthError(
             "a student with crf=true cannot learn from a teacher's single tags: leave out crf or the teacher"

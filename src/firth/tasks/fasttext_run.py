@@ -80,6 +80,7 @@ def start_fasttext(
         raise FirthError(f"fasttext gives texts a class: use firth finetune classify, or another --base for {task}")
     source = replace(source, base=SCRATCH)  # there is no file behind it
     data = read_data("classify", source, seeds > 1 or bool(shares), progress)
+    data.refuse_several("fasttext")
     if data.pairs or any(example.second is not None for example in text_examples(data.dev)):
         raise FirthError(
             f"{source.train}: pairs of texts; fasttext reads one text, so name another --base or one column"

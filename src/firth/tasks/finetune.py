@@ -1,12 +1,15 @@
 """Fine-tuning: base, network and loop put together for one training; ``firth.tasks.run`` makes a run of it."""
 
+import itertools
+import json
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
+from pydantic import JsonValue
 
 from firth.core.errors import FirthError
 from firth.core.registry import TrainingConfig
@@ -274,3 +277,66 @@ def tuned_together(config: TaskConfig, made_from: str) -> TaskConfig:
         )
     Ranks().require_same({"code": code_hash(), "settings": config.model_dump_json(), "data": made_from})
     return config.replace(candidates=("tuned",))
+
+
+# -- a sweep
+
+GRID: dict[str, Sequence[object]] = {"batch_size": (16, 32), "learning_rate": (5e-5, 3e-5, 2e-5), "epochs": (3, 4)}
+"""The published grid (Devlin et al. 2018, A.3), for bases of its size."""
+Grid = Mapping[str, Sequence[object]]
+_PUBLISHED_DIM = 512  # width from which on the published grid is tried
+_NOT_SWEPT = ("task", "labels", "several", "seed", "folds", "budget", "candidates", "device", "metric")
+
+
+def usual_grid(config: TaskConfig, base: Model) -> Grid:
+    """The published one for bases of BERT's size; for others half, once and twice the usual rate, and once and twice the usual
+    epochs: small encoders, word vectors and few labels need more of both."""
+    if base.spec.is_transformer and base.dim >= _PUBLISHED_DIM:
+        return GRID
+    rate = config.learning_rate or 1e-3
+    return {"learning_rate": (rate / 2, rate, 2 * rate), "epochs": (config.epochs, min(1000, 2 * config.epochs))}
+
+
+def sweep_points(config: TaskConfig, base: Model, sweep: bool | Grid) -> list[dict[str, object]]:
+    """All combinations of the grid, each checked."""
+    grid = usual_grid(config, base) if isinstance(sweep, bool) else sweep
+    for name, values in grid.items():
+        if not values or name in _NOT_SWEPT:
+            reason = "has no values" if not values else "is not a setting that a sweep can try"
+            raise FirthError(f"sweep: {name} {reason}; write for example learning_rate=1e-3,3e-4 epochs=5,20")
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    return [{name: getattr(config.update(point), name) for name in point} for point in points]
+
+
+def plain_point(point: Mapping[str, object]) -> dict[str, JsonValue]:
+    """Settings as JSON has them."""
+    found: dict[str, JsonValue] = json.loads(json.dumps(dict(point)))
+    return found
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training: its settings, and the share of the examples that it learns from."""
+
+    config: TaskConfig
+    share: float = 1.0
+    point: Mapping[str, object] = field(default_factory=dict)  # the settings of a sweep
+
+
+def plan_cells(
+    plain: TaskConfig,
+    base: Model,
+    num_train: int,
+    given: Set[str],
+    seeds: int,
+    grid: Sequence[Mapping[str, object]],
+    shares: Sequence[float],
+) -> list[Cell]:
+    """Every training: settings of the grid × shares × seeds. Fewer examples have usual settings of their own."""
+    settings = {share: default_settings(plain, base, round(share * num_train), given) for share in shares or (1.0,)}
+    return [
+        Cell(settings[share].replace(**point, seed=plain.seed + number), share, point)
+        for point in grid or [{}]
+        for share in settings
+        for number in range(seeds)
+    ]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.batching import hashed
+from firth.tasks.scores import fit_factor
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -68,10 +69,11 @@ def fit_logistic(
     folds_N: Ints,
     balanced: bool = False,
     strengths: Sequence[float] = STRENGTHS,
+    emphasis: Floats | None = None,
 ) -> Linear:
-    """The strength with the most examples right outside of their fold; a little of the log-likelihood decides among
-    those that are nearly equal. Dense features are standardised."""
-    space = _Space.of(features)
+    """The strength under which what is true outside of the folds is likeliest, once that is calibrated: of few examples the
+    share that is right says less. Dense features are standardised; ``emphasis`` [D] weighs them after that."""
+    space = _Space.of(features, emphasis)
     by_strength = {strength: np.zeros((len(targets_N), num_classes)) for strength in strengths}
     for inside_N, outside_N in _splits(folds_N):
         fitting = _Logistic(space.rows[inside_N], targets_N[inside_N], num_classes, balanced, 1e-3)
@@ -85,11 +87,63 @@ def fit_logistic(
     return Linear(*space.back(*fitting.fit(best)), best, by_strength[best], goodness[best])
 
 
+def fit_several(
+    features: "Floats | csr_matrix",
+    targets_NK: Ints,
+    folds_N: Ints,
+    strengths: Sequence[float] = STRENGTHS,
+    emphasis: Floats | None = None,
+) -> Linear:
+    """Several labels of one text: a logistic regression for each, all of the strength that makes what is true likeliest."""
+    space = _Space.of(features, emphasis)
+    by_strength = {strength: np.zeros(targets_NK.shape) for strength in strengths}
+    for inside_N, outside_N in _splits(folds_N):
+        for place in range(targets_NK.shape[1]):
+            fitting = _Logistic(space.rows[inside_N], targets_NK[inside_N, place], 2, False, 1e-3)
+            for strength in strengths:
+                scores_N = _yes(space.rows[outside_N], *fitting.fit(strength))
+                by_strength[strength][outside_N, place] = 1 / (1 + np.exp(-scores_N))
+
+    def goodness(strength: float) -> float:
+        found_NK = by_strength[strength]
+        return float(np.log(np.maximum(np.where(targets_NK, found_NK, 1 - found_NK), 1e-6)).mean())
+
+    best = max(strengths, key=goodness)
+    weights, bias = _fit_each(space, targets_NK, best, 1e-8)
+    return Linear(*space.back(weights, bias), best, by_strength[best], goodness(best))
+
+
+def refit_several(
+    features_ND: Floats, targets_NK: Ints, strength: float, emphasis: Floats | None = None
+) -> tuple[Floats, Floats]:
+    space = _Space.of(features_ND, emphasis)
+    return space.back(*_fit_each(space, targets_NK, strength, 1e-3))
+
+
+def _yes(rows: "Floats | csr_matrix", weights_2D: Floats, bias_2: Floats) -> Floats:
+    """The score of yes less that of no."""
+    return np.asarray(np.clip(rows @ (weights_2D[1] - weights_2D[0]) + bias_2[1] - bias_2[0], _NEVER, -_NEVER))
+
+
+def _fit_each(space: "_Space", targets_NK: Ints, strength: float, tolerance: float) -> tuple[Floats, Floats]:
+    fits = [
+        _Logistic(space.rows, targets_NK[:, place], 2, False, tolerance).fit(strength)
+        for place in range(targets_NK.shape[1])
+    ]
+    weights, bias = (np.stack([fit[part][1] - fit[part][0] for fit in fits]) for part in (0, 1))
+    return weights, np.clip(bias, _NEVER, -_NEVER)
+
+
 def refit_logistic(
-    features_ND: Floats, targets_N: Ints, num_classes: int, strength: float, balanced: bool = False
+    features_ND: Floats,
+    targets_N: Ints,
+    num_classes: int,
+    strength: float,
+    balanced: bool = False,
+    emphasis: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """Weights and bias at a strength that was chosen before."""
-    space = _Space.of(features_ND)
+    space = _Space.of(features_ND, emphasis)
     return space.back(*_Logistic(space.rows, targets_N, num_classes, balanced, 1e-3).fit(strength))
 
 
@@ -101,11 +155,8 @@ def _splits(folds_N: Ints) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_
 
 
 def _goodness(found_NK: Floats, targets_N: Ints, weights_K: Floats) -> float:
-    """The weighted share that is right, and a little of the log-likelihood."""
-    weights_N = weights_K[targets_N]
-    right = np.average(found_NK.argmax(1) == targets_N, weights=weights_N)
-    chances = np.maximum(found_NK[np.arange(len(targets_N)), targets_N], 1e-6)
-    return float(right + 0.1 * np.average(np.log(chances), weights=weights_N))
+    """The weighted mean log-probability of the true classes, calibrated."""
+    return fit_factor(np.log(np.maximum(found_NK, 1e-12)), targets_N, weights_K[targets_N])[1]
 
 
 class _Logistic:
@@ -145,10 +196,14 @@ def softmax(scores_NK: Floats) -> Floats:
 
 
 def fit_ridge(
-    features: "Floats | csr_matrix", targets_N: Floats, folds_N: Ints, strengths: Sequence[float] = STRENGTHS
+    features: "Floats | csr_matrix",
+    targets_N: Floats,
+    folds_N: Ints,
+    strengths: Sequence[float] = STRENGTHS,
+    emphasis: Floats | None = None,
 ) -> Linear:
     """The strength with the smallest squared error outside of the folds. Dense features are standardised."""
-    space = _Space.of(features)
+    space = _Space.of(features, emphasis)
     by_strength = {strength: np.zeros((len(targets_N), 1)) for strength in strengths}
     for inside_N, outside_N in _splits(folds_N):
         for strength in strengths:
@@ -159,8 +214,10 @@ def fit_ridge(
     return Linear(*space.back(*_ridge(space.rows, targets_N, best)), best, by_strength[best], goodness[best])
 
 
-def refit_ridge(features_ND: Floats, targets_N: Floats, strength: float) -> tuple[Floats, Floats]:
-    space = _Space.of(features_ND)
+def refit_ridge(
+    features_ND: Floats, targets_N: Floats, strength: float, emphasis: Floats | None = None
+) -> tuple[Floats, Floats]:
+    space = _Space.of(features_ND, emphasis)
     return space.back(*_ridge(space.rows, targets_N, strength))
 
 
@@ -184,12 +241,24 @@ class _Space:
     middle: Floats | None = None  # of each feature [D]
 
     @classmethod
-    def of(cls, features: "Floats | csr_matrix") -> "_Space":
+    def of(cls, features: "Floats | csr_matrix", emphasis: Floats | None = None) -> "_Space":
         if isinstance(features, np.ndarray):
             middle, spread = features.mean(0), features.std(0)
-            spread = np.maximum(spread, _FLAT * np.median(spread))  # what hardly differs is not blown up
+            usual = spread if emphasis is None else spread[emphasis == 1]
+            least = (
+                _FLAT * np.median(usual) if emphasis is None else np.where(emphasis == 1, _FLAT * np.median(usual), 0)
+            )
+            spread = np.maximum(spread, least)  # what hardly differs is not blown up
             factors = np.divide(features.shape[1] ** -0.5, spread, out=np.zeros_like(spread), where=spread > 1e-9)
-            return cls((features - middle) * factors, factors, middle)
+            factors = factors if emphasis is None else factors * emphasis
+            rows = (features - middle) * factors
+            if features.shape[1] <= features.shape[0]:
+                return cls(rows, factors, middle)
+            powers, vectors = np.linalg.eigh(rows @ rows.T)
+            kept = powers > 1e-10 * max(float(powers[-1]), 1e-10)
+            roots = np.sqrt(powers[kept])
+            turned = factors[:, None] * (rows.T @ (vectors[:, kept] / roots))
+            return cls(vectors[:, kept] * roots, turned, middle)
         mean_square = float(features.multiply(features).sum(1).mean())
         scale = mean_square**-0.5 if mean_square > 0 else 1.0
         scaled = features * scale

@@ -7,6 +7,7 @@ whole into ``base/``) with the task's own weights in addition.
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +32,8 @@ from firth.tasks.checking import AnyExample
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork
+from firth.tasks.scores import added
+from firth.tasks.several import ClassifySeveral
 from firth.tasks.tag import Tag
 from firth.tasks.training import OneExample, Task, predict_items, predict_stream
 from firth.tokenizers.pieces import Pieces
@@ -46,8 +49,11 @@ _TASKS: dict[str, Callable[[TaskConfig, TextReader], Task]] = {
     "answer": AnswerQuestions,
 }
 _TAGGER = "TokenClassification"
+_SEVERAL = "multi_label_classification"
 _OF_BASE = {"encode", "layers", "map", "context", "attention"}  # what a task passes on to its base
 SETTINGS, _WEIGHTS, _BASE, _EXTRA = "task.json", "task.safetensors", "base", "extra_vectors"
+ADDED = "counts"
+_CHUNK = 256  # examples at a time
 _NOT_COPIED = shutil.ignore_patterns(
     "checkpoints", "metrics.jsonl", "report.html", "seeds", "state.safetensors", "predictions.json"
 )
@@ -60,6 +66,7 @@ class TaskSettings(Config):
     pairs: bool = False
     extra_vectors: bool = False
     form: Literal["network", "counts"] = "network"
+    adds_counts: bool = False  # a model of the form "counts" is in a folder of its own; scores are added
 
     @classmethod
     def read(cls, folder: Path) -> "TaskSettings":
@@ -70,6 +77,8 @@ class TaskSettings(Config):
 
 
 def build_task(config: TaskConfig, reader: TextReader) -> Task:
+    if config.several:
+        return ClassifySeveral(config, reader)
     apart = not reader.joins_pairs or reader.summary == "mean"  # "no answer" is for the token to say that sums up
     kind = AnswerApart if config.task == "answer" and apart else _TASKS[config.task]
     return kind(config, reader)
@@ -94,10 +103,12 @@ class TaskModel(Model):
         self.dim, self.num_layers, self.spec_name = base.dim, base.num_layers, base.spec_name
         self.sentence = base.sentence
         self.either = False  # texts or pairs: a published directory does not say which
+        self.counts: TaskModel | None = None  # a model over n-grams whose scores are added to those of the network
 
     @property
     def num_parameters(self) -> int:
-        return sum(parameter.numel() for parameter in self.network.parameters())
+        own = sum(parameter.numel() for parameter in self.network.parameters())
+        return own + (self.counts.num_parameters if self.counts is not None else 0)
 
     @property
     def num_trained(self) -> int:
@@ -135,6 +146,7 @@ class TaskModel(Model):
             "task": self.config.task,
             "pair": self.pairs,
             "labels": list(self.config.labels or ()),
+            "several": self.config.several,
             "layer_weights": mixes[0] if mixes else None,
             "mixes": mixes,
         }
@@ -158,6 +170,13 @@ class TaskModel(Model):
         with torch.no_grad():
             for parameter in self.network.out.parameters():
                 parameter.mul_(factor)
+        if self.counts is not None:
+            self.counts.rescale(factor)
+
+    def set_thresholds(self, thresholds: Sequence[float]) -> None:
+        """Of several labels; they are kept with the settings."""
+        assert isinstance(self.task, ClassifySeveral)
+        self.config = self.task.config = self.config.replace(thresholds=tuple(thresholds))
 
     # -- predicting
 
@@ -186,11 +205,17 @@ class TaskModel(Model):
 
     def predict_examples(self, examples: Sequence[AnyExample]) -> list[Prediction]:
         items = [self.task.item(example, number) for number, example in enumerate(examples)]
-        return predict_items(self.task, self.network, examples, items, self.config.device)
+        found = predict_items(self.task, self.network, examples, items, self.config.device)
+        return found if self.counts is None else added((found, self.counts.predict_examples(examples)), (1.0, 1.0))
 
     def stream(self, examples: Iterable[OneExample]) -> Iterator[tuple[OneExample, Prediction]]:
         """Pairs of example and prediction, in constant memory."""
-        return predict_stream(self.task, self.network, examples, self.config.device)
+        if self.counts is None:
+            yield from predict_stream(self.task, self.network, examples, self.config.device)
+            return
+        rest = iter(examples)
+        while some := list(islice(rest, _CHUNK)):
+            yield from zip(some, self.predict_examples(some), strict=True)
 
     def example(self, text: str | Sequence[str]) -> AnyExample:
         """What a user gives as an example of this task."""
@@ -236,7 +261,10 @@ class TaskModel(Model):
                 folder / _WEIGHTS, {name: tensor for name, tensor in state.items() if self.network.keeps(name)}
             )
         settings = TaskSettings(config=self.config, pairs=self.pairs, extra_vectors=self.extra_vectors is not None)
-        settings.write(folder)
+        settings.replace(adds_counts=self.counts is not None).write(folder)
+        if self.counts is not None:
+            (folder / ADDED).mkdir(exist_ok=True)
+            self.counts.save(folder / ADDED, None)
 
     def _heads(self) -> dict[str, dict[str, torch.Tensor]]:
         """The task's own weights, by the names of published parts."""
@@ -264,6 +292,8 @@ class TaskModel(Model):
             more["label2id"] = {label: place for place, label in enumerate(self.config.labels)}
         if self.config.task == "score":
             more |= {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
+        if self.config.several:
+            more["problem_type"] = _SEVERAL
         more["classifier_dropout"] = self.config.dropout_prob
         assert isinstance(base.config, EncoderConfig)
         weights = dict(self.network.reader_module.state_dict())
@@ -376,10 +406,8 @@ def _published_config(folder: Path, heads: Mapping[str, Mapping[str, torch.Tenso
         from firth.tasks.tag_schemes import detect_scheme
 
         return TaskConfig(task="tag", labels=labels, scheme=detect_scheme([labels]) and "bio")
-    if data.get("problem_type") == "multi_label_classification":
-        raise FirthError(
-            f"{folder / 'config.json'}: several labels per text (problem_type), which Firth does not know; it gives a text one label"
-        )
+    if data.get("problem_type") == _SEVERAL:
+        return TaskConfig(task="classify", labels=labels, several=True)
     if data.get("problem_type") == "regression" and count > 1:
         raise FirthError(
             f"{folder / 'config.json'}: {count} scores per text (problem_type), which Firth does not know; it gives a text one score"

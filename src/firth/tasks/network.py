@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from firth.core.errors import FirthError
@@ -91,8 +92,16 @@ class TaskNetwork(nn.Module):
         return self.reader.summary if summarised else "mean"
 
     def join_pairs_apart(self, num_outputs: int) -> None:
-        """Two texts read apart are compared as u, v, |u - v|, u * v (Conneau et al. 2017)."""
-        self.out = nn.Linear(4 * self.dim, num_outputs)
+        """Two texts read apart are compared as u, v, |u - v|, u * v (Conneau et al. 2017), and if so set by the cosine of each
+        layer."""
+        self.out = nn.Linear(4 * self.dim + self.num_cosines, num_outputs)
+
+    @property
+    def num_cosines(self) -> int:
+        """One for each layer of the representation that is read."""
+        if not self.config.pair_cosines:
+            return 0
+        return self.reader.num_layers if self.config.layers == "all" and self.body is None else 1
 
     def start(self, generator: torch.Generator) -> None:
         """Small random weights for what is new."""
@@ -193,7 +202,7 @@ class TaskNetwork(nn.Module):
     # -- one vector per text
 
     def texts(self, tensors: Tensors, num_texts: int, window_pool: str) -> torch.Tensor:
-        """[N, D or 4D]: rows pooled, windows of one text put together, pairs compared."""
+        """[N, D or 4D and the cosines]: rows pooled, windows of one text put together, pairs compared."""
         pooled_BD = by_parts(self._pooled, tensors, self.config.max_batch_tokens)
         owner_B, part_B = tensors["owner"], tensors["part"]
         if len(pooled_BD) == num_texts:
@@ -202,7 +211,11 @@ class TaskNetwork(nn.Module):
         if not bool((part_B == 1).any()):
             return first
         second = pool_owned(pooled_BD[part_B == 1], owner_B[part_B == 1], num_texts, window_pool)
-        return torch.cat((first, second, (first - second).abs(), first * second), 1)
+        compared = [first, second, (first - second).abs(), first * second]
+        if self.num_cosines:
+            by_layer = (num_texts, self.num_cosines, -1)
+            compared.append(functional.cosine_similarity(first.reshape(by_layer), second.reshape(by_layer), dim=-1))
+        return torch.cat(compared, 1)
 
     def _pooled(self, tensors: Tensors) -> torch.Tensor:
         if self.pool == "cls":

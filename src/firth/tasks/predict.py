@@ -25,11 +25,22 @@ from firth.data.tagged import stream_tagged, tag_layout
 from firth.models.shared.encoder_format import load_encoder
 from firth.models.shared.model import Model, PromptedLabel
 from firth.tasks.checking import AnyExample, all_of
+from firth.tasks.config import TaskConfig
 from firth.tasks.counts import CountsTask
 from firth.tasks.data import Reading, build_data, read_examples, tag_columns
 from firth.tasks.fasttext import FastTextTask, is_fasttext
-from firth.tasks.model import SETTINGS, TaskModel, TaskSettings, load_published, tag_example
-from firth.tasks.scores import accuracy, classify_scores, confusion_interval, error_of
+from firth.tasks.model import ADDED, SETTINGS, TaskModel, TaskSettings, load_published, tag_example
+from firth.tasks.scores import (
+    accuracy,
+    calibration_error,
+    chances_of,
+    check_confidence,
+    classify_scores,
+    confusion_interval,
+    coverage,
+    coverage_curve,
+    withheld,
+)
 from firth.tasks.training import CHUNK, OneExample
 from firth.tasks.write.data import WritingExample, read_writing
 from firth.tasks.write.model import SETTINGS as WRITING
@@ -59,7 +70,12 @@ def _has_head(path: Path) -> bool:
 def load_task(path: Path) -> TaskModel | WritingModel:
     """A run of ``firth finetune``, a published directory with the head of a task, or a classifier of fastText."""
     if (path / SETTINGS).is_file():
-        return CountsTask.load(path) if TaskSettings.read(path).form == "counts" else TaskModel.load(path)
+        settings = TaskSettings.read(path)
+        if settings.form == "counts":
+            return CountsTask.load(path)
+        model = TaskModel.load(path)
+        model.counts = CountsTask.load(path / ADDED) if settings.adds_counts else None
+        return model
     if (path / WRITING).is_file():
         return WritingModel.load(path)
     return FastTextTask.load(path) if is_fasttext(path) else load_published(path)
@@ -86,9 +102,15 @@ def check_pair(example: TextExample, pairs: bool) -> None:
         )
 
 
-def evaluate_task(model: TaskModel | WritingModel, run: Path, data: Path, reading: Reading) -> dict[str, object]:
+def evaluate_task(
+    model: TaskModel | WritingModel, run: Path, data: Path, reading: Reading, min_confidence: float | None = None
+) -> dict[str, object]:
     """All scores of the model of ``run``, and the interval in which the main one lies 95 times in 100. What ``reading``
-    does not say is read as it was to learn."""
+    does not say is read as it was to learn. With ``min_confidence`` also the share of texts whose label is that probable,
+    and the accuracy on these."""
+    check_confidence(min_confidence)
+    if min_confidence is not None and (model.config.labels == () or getattr(model.config, "several", True)):
+        raise FirthError(f"{run}: --min-confidence is for classes, one of which a text has: leave it out for this task")
     given = {name: value for name, value in vars(reading).items() if value}
     reading = replace(stored_reading(run), **given)
     if isinstance(model, WritingModel):
@@ -109,29 +131,48 @@ def evaluate_task(model: TaskModel | WritingModel, run: Path, data: Path, readin
     if model.config.scheme == "bio":
         examples = build_data(model.config.task, examples, []).train
     if model.config.task == "classify":
+        examples = [*_labelled_alike(model.config, all_of(TextExample, examples), data)]
         check_labels(model.config.labels, all_of(TextExample, examples), data)
     predictions = model.predict_examples(examples)
     items = [model.task.item(example, number) for number, example in enumerate(examples)]
     name, (low, high) = model.task.interval(examples, predictions)
     scores = model.task.score(examples, items, predictions)
     by_label = model.task.by_label(examples, predictions)
-    if model.config.task == "classify":
+    more: dict[str, object] = {}
+    if model.config.task == "classify" and not model.config.several:
         truth = [str(example.label) for example in all_of(TextExample, examples)]
-        scores = {**scores, "calibration_error": error_of(predictions, truth)}
+        chances_N, right_N = chances_of(predictions, truth)
+        scores = {**scores, "calibration_error": calibration_error(chances_N, right_N)}
+        more["by_confidence"] = coverage_curve(chances_N, right_N)
+        if min_confidence is not None:
+            scores["coverage"], scores["covered_accuracy"] = coverage(chances_N, right_N, min_confidence)
     return {
         "examples": len(examples),
         **scores,
         "interval": {"metric": name, "low": low, "high": high},
         **({"by_label": {label: score.model_dump() for label, score in by_label.items()}} if by_label else {}),
+        **more,
     }
 
 
 def check_labels(known: Sequence[str], examples: Sequence[TextExample], data: Path, knows: str = "this model") -> None:
     for example in examples:
-        if str(example.label) not in known:
+        labels = [str(example.label)] if example.labels is None else example.labels
+        unknown = next((label for label in labels if label not in known), None)
+        if unknown is not None:
             raise FirthError(
-                f"{example.where or data}: the label '{example.label}' is unknown to {knows} ({', '.join(known[:8])}); fix the file or train again"
+                f"{example.where or data}: the label '{unknown}' is unknown to {knows} ({', '.join(known[:8])}); fix the file or train again"
             )
+
+
+def _labelled_alike(config: TaskConfig, examples: Sequence[TextExample], data: Path) -> list[TextExample]:
+    """One label of a text is a list of one for a model of several; the other way round is an error."""
+    lists = next((example for example in examples if example.labels is not None), None)
+    if config.several and lists is None:
+        return [replace(example, labels=(str(example.label),)) for example in examples]
+    if not config.several and lists is not None:
+        raise FirthError(f"{lists.where or data}: several labels per text, and this model gives one; give another file")
+    return list(examples)
 
 
 Shown = Sequence[tuple[str, str]]
@@ -187,10 +228,11 @@ def predict_source(
     second: str | None,
     encoding: str | None = None,
     cluster: Cluster | None = None,
+    min_confidence: float | None = None,
 ) -> Iterator[Prediction]:
     """``{"text": ..., prediction}`` for every example; in plain text files every line is one, a tab parts two. Columns of
     tables are those that the task was trained with, unless some are named. On a cluster the run lies at the same path on
-    every node."""
+    every node. A label that is less probable than ``min_confidence`` is left out (None)."""
     stored = stored_reading(run)
     if text is None and second is None:
         text, second = stored.text, stored.second
@@ -199,11 +241,11 @@ def predict_source(
         if cluster is not None:
             raise FirthError(f"{run}: a task that writes runs on one machine: leave out --engine ray")
         for asked, written in model.stream(_examples_to_write(model, source, reading)):
-            yield {**_shown(asked), **written}
+            yield {**_shown(asked), **withheld(written, min_confidence)}
         return
     examples = _examples(model, source, reading)
     for example, found in stream_on(cluster, run, examples) if cluster else model.stream(examples):
-        yield {**_shown(example), **found}
+        yield {**_shown(example), **withheld(found, min_confidence)}
 
 
 def stream_on(cluster: Cluster, run: Path, examples: Iterator[OneExample]) -> Iterator[tuple[OneExample, Prediction]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
-from firth.core.run import Run, RunRecord, TaskRecord, TunedBase
+from firth.core.run import CellSettings, Run, RunRecord, TaskRecord, TunedBase
 from firth.core.types import Prediction
 from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.reports.page import cards, line_chart, page, settings_table
@@ -16,7 +16,7 @@ from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData
 from firth.tasks.finetune import share_chart
-from firth.tasks.scores import confusion, never_guessed
+from firth.tasks.scores import calibration_error, chances_of, confusion, coverage_curve, never_guessed, reliability
 from firth.training.checkpoints import read_history
 
 _WORST = 25
@@ -39,6 +39,7 @@ def write_task_report(run: Run, config: TaskConfig, data: TaskData, predictions:
         _mixes(task),
         _labels(task),
         _confusion(config, data, predictions),
+        _confidence(config, data, predictions),
         _errors(config.task, data, predictions),
         f"<h2>Use it</h2><pre>firth predict {name} texts.txt\nfirth evaluate {name} --data test.tsv</pre>",
         settings_table(record),
@@ -149,13 +150,16 @@ def _seeds(task: TaskRecord) -> str:
             f"{result.settings.batch_size:g}",
             f"{result.settings.learning_rate:g}",
             f"{result.settings.epochs:g}",
+            ", ".join(
+                f"{name}={value}" for name, value in result.point.items() if name not in CellSettings.model_fields
+            ),
             f"{result.score:.4f}",
             f"{result.train_s:.1f} s",
         ]
         for result in task.results
     ]
     return "<h2>Every training</h2>" + _table(
-        ["seed", "examples", "batch", "learning rate", "epochs", task.metric, "time"], rows
+        ["seed", "examples", "batch", "learning rate", "epochs", "", task.metric, "time"], rows
     )
 
 
@@ -172,7 +176,7 @@ def _mixes(task: TaskRecord) -> str:
 
 def _confusion(config: TaskConfig, data: TaskData, predictions: Sequence[Prediction]) -> str:
     labels = config.labels
-    if config.task != "classify" or len(labels) > _MOST_CLASSES:
+    if config.task != "classify" or config.several or len(labels) > _MOST_CLASSES:
         return ""
     number = {label: place for place, label in enumerate(labels)}
     counts = confusion(
@@ -182,6 +186,33 @@ def _confusion(config: TaskConfig, data: TaskData, predictions: Sequence[Predict
     )
     rows = [[label, *(str(count) for count in counts[place].tolist())] for place, label in enumerate(labels)]
     return "<h2>Confusions (rows: true, columns: guessed)</h2>" + _table(["", *labels], rows)
+
+
+def _confidence(config: TaskConfig, data: TaskData, predictions: Sequence[Prediction]) -> str:
+    """Whether probabilities mean what they say, and what is gained by giving no label to the doubtful texts."""
+    if config.task != "classify" or config.several or not predictions:
+        return ""
+    truth = [str(example.label) for example in all_of(TextExample, data.dev)]
+    chances_N, right_N = chances_of(predictions, truth)
+    bins = reliability(chances_N, right_N)
+    lowest = min(0.5, *(min(chance, right) for chance, right, _ in bins))
+    drawn = line_chart(
+        {"dev examples": [(chance, right) for chance, right, _ in bins], "ideal": [(lowest, lowest), (1.0, 1.0)]},
+        "probability of the predicted label",
+        "share that is right",
+    )
+    rows = [[f"{chance:.3f}", f"{right:.3f}", f"{count:,}"] for chance, right, count in bins]
+    kept = [
+        [f"{one['min_confidence']:g}", f"{one['coverage']:.1%}", f"{one['accuracy']:.4f}"]
+        for one in coverage_curve(chances_N, right_N)
+    ]
+    said = f"Expected calibration error {calibration_error(chances_N, right_N):.3f} on the dev examples."
+    return (
+        f"<h2>Reliability</h2><p>{said}</p><figure>{drawn}</figure>"
+        + _table(["mean probability", "share that is right", "examples"], rows)
+        + "<h2>With --min-confidence</h2>"
+        + _table(["at least", "texts with a label", "accuracy on them"], kept)
+    )
 
 
 def _errors(task: str, data: TaskData, predictions: Sequence[Prediction]) -> str:
@@ -197,11 +228,25 @@ _Error = tuple[float, str, str, str]
 
 
 def _class_errors(examples: Sequence[AnyExample], predictions: Sequence[Prediction]) -> list[_Error]:
+    if predictions and "labels" in predictions[0]:
+        return _several_errors(examples, predictions)
     return [
         (found["probabilities"][label], str(example.label), label, _short(_both(example)))
         for example, found in zip(all_of(TextExample, examples), predictions, strict=True)
         if (label := str(found["label"])) != str(example.label)
     ]
+
+
+def _several_errors(examples: Sequence[AnyExample], predictions: Sequence[Prediction]) -> list[_Error]:
+    """By the labels that are wrong or missing, then by how sure it was of the first."""
+    rows = []
+    for example, found in zip(all_of(TextExample, examples), predictions, strict=True):
+        true, guessed = set(example.labels or ()), set(found["labels"])
+        if true != guessed:
+            surest = max(abs(found["probabilities"][label] - (label in true)) for label in true ^ guessed)
+            first, second = (", ".join(sorted(some)) or "none" for some in (true, guessed))
+            rows.append((len(true ^ guessed) + surest, first, second, _short(_both(example))))
+    return rows
 
 
 def _score_errors(examples: Sequence[AnyExample], predictions: Sequence[Prediction]) -> list[_Error]:

@@ -6,7 +6,7 @@ import os
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,21 +41,26 @@ from firth.tasks.checking import check_lines
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, check_shares, read_task, texts_of
 from firth.tasks.distillation import Teacher, build_teacher
-from firth.tasks.finetune import MADE, default_settings, load_base, points_of, try_settings, tuned_together, with_share
+from firth.tasks.finetune import (
+    MADE,
+    Cell,
+    Grid,
+    default_settings,
+    load_base,
+    plain_point,
+    plan_cells,
+    points_of,
+    sweep_points,
+    try_settings,
+    tuned_together,
+    with_share,
+)
 from firth.tasks.model import TaskModel, TaskSettings, load_extra_vectors
 from firth.tasks.predict import is_task, load_task
 from firth.tasks.report import write_task_report
 from firth.training.ranks import Ranks, process_count, rank_folder
 
 RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.json", "metrics.jsonl"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One training: its settings, and the share of the examples that it learns from."""
-
-    config: TaskConfig
-    share: float = 1.0
 
 
 @dataclass
@@ -125,6 +130,7 @@ def _result(cell: Cell, fitted: Fitted, data: TaskData, seconds: float) -> TaskR
     return TaskResult(
         seed=cell.config.seed,
         share=cell.share,
+        point=plain_point(cell.point),
         examples=len(data.train),
         settings=CellSettings(
             batch_size=config.batch_size, learning_rate=config.learning_rate or 0.0, epochs=config.epochs
@@ -237,13 +243,6 @@ def _scores_before(base: Path, plan: RunConfig, corpus_path: Path) -> dict[str, 
     return trainable.evaluate()
 
 
-GRID = [
-    {"batch_size": rows, "learning_rate": rate, "epochs": epochs}
-    for rows in (16, 32)
-    for rate in (5e-5, 3e-5, 2e-5)
-    for epochs in (3, 4)
-]
-"""The published grid (Devlin et al. 2018, A.3)."""
 _SEEDS, _TUNED = "seeds", "tuned_base"
 
 
@@ -279,7 +278,7 @@ def task_record(
     base: Model,
     made_from: MadeFrom,
     cells: int,
-    sweep: bool = False,
+    grid: Sequence[Mapping[str, object]] = (),
     shares: Sequence[float] = (),
 ) -> RunRecord:
     """Of a task that is about to be trained ``cells`` times."""
@@ -294,7 +293,8 @@ def task_record(
         made_from=made_from,
         task=TaskRecord(
             cells=cells,
-            sweep=sweep,
+            sweep=bool(grid),
+            grid=tuple(plain_point(point) for point in grid),
             shares=tuple(shares),
             extra_vectors=_absolute(source.extra_vectors),
             teacher=_absolute(source.teacher),
@@ -312,14 +312,15 @@ def start_finetune(
     source: Source,
     out: Path,
     seeds: int = 1,
-    sweep: bool = False,
+    sweep: bool | Grid = False,
     shares: Sequence[float] = (),
     overwrite: bool = False,
     progress: Progress | None = None,
     teacher: Model | None = None,
 ) -> Run:
     """A new run; a run of the same settings that was interrupted goes on with the seeds that are left. ``shares`` of the
-    examples are learned from apart, to see how the score grows; the model that is kept has learned from the largest.
+    examples are learned from apart, to see how the score grows; the model that is kept has learned from the largest. ``sweep``
+    tries all combinations of a grid of settings, or of the usual one for the base.
 
     Everything is looked at before a run that exists is removed."""
     if process_count() > 1:
@@ -328,7 +329,7 @@ def start_finetune(
         raise FirthError(
             "folds judge classes, scores and tags, and only where no dev file does: leave out folds or --dev"
         )
-    data = read_data(config.task, source, seeds > 1 or sweep or bool(shares), progress)
+    data = read_data(config.task, source, seeds > 1 or bool(sweep) or bool(shares), progress)
     if (sweep or source.extra_vectors is not None or source.teacher is not None) and not config.candidates:
         config = config.replace(candidates=("tuned",))
     if sweep and shares:
@@ -339,14 +340,15 @@ def start_finetune(
     base = load_base(source.base, data, plain)
     context = TaskContext(source.base, data, extra, base)
     shares = check_shares(shares)
-    cells = _plan_cells(plain, base, len(data.train), given, seeds, sweep, shares)
     config = default_settings(plain, base, len(data.train), given)
+    grid = sweep_points(config, base, sweep) if sweep else []
+    cells = plan_cells(plain, base, len(data.train), given, seeds, grid, shares)
     if config.adapt_epochs:
         plan_adaptation(source.base, config)
     if source.teacher is not None and teacher is not None:
         context.teacher = build_teacher(teacher, source.teacher, config, base, data.pairs)
     try_settings(config, base, data, extra, context.teacher)
-    record = task_record(config, source, base, source.fingerprints(), len(cells), sweep, shares)
+    record = task_record(config, source, base, source.fingerprints(), len(cells), grid, shares)
     del base  # the context hands it out; a tuned one may go before the next is read
     with rank_folder(out) as folder:
         run = _train(open_or_create(folder, record, overwrite), config, cells, context, progress)
@@ -362,25 +364,6 @@ def read_data(task: str, source: Source, judged: bool, progress: Progress | None
     if judged and not data.dev:
         raise FirthError("several seeds, shares or a sweep are judged on a dev file: name one with --dev")
     return data
-
-
-def _plan_cells(
-    plain: TaskConfig,
-    base: Model,
-    num_train: int,
-    given: Set[str],
-    seeds: int,
-    sweep: bool,
-    shares: Sequence[float],
-) -> list[Cell]:
-    """Every training: settings of the grid × shares × seeds. Fewer examples have usual settings of their own."""
-    settings = {share: default_settings(plain, base, round(share * num_train), given) for share in shares or (1.0,)}
-    return [
-        Cell(settings[share].replace(**point, seed=plain.seed + number), share)
-        for point in (GRID if sweep else [{}])
-        for share in settings
-        for number in range(seeds)
-    ]
 
 
 def open_or_create(out: Path, wanted: RunRecord, overwrite: bool) -> Run:
@@ -441,7 +424,9 @@ def finish_run(run: Run, results: Sequence[TaskResult], context: TaskContext) ->
     chosen, data = run.folder / _SEEDS / str(best), context.data
     move_model(chosen, run.folder)
     config = TaskSettings.read(run.folder).config
-    asked = TaskConfig.build(run.record.config, run.path).replace(null_threshold=config.null_threshold)
+    asked = TaskConfig.build(run.record.config, run.path).replace(
+        null_threshold=config.null_threshold, thresholds=config.thresholds
+    )
     run.change(
         config=asked.model_dump(mode="json"),
         metrics={name: value for name, value in results[best].scores.items() if name != "null_threshold"},

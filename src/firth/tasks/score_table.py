@@ -12,6 +12,7 @@ from firth.data.sources import find_sources
 from firth.data.tables import Table, open_table, output_format, table_writer
 from firth.tasks.model import TaskModel
 from firth.tasks.predict import check_pair, stored_reading, stream_on
+from firth.tasks.scores import withheld
 from firth.tokenizers.words import whole_characters
 
 PREFIX = "predicted_"
@@ -34,11 +35,13 @@ def score_table(
     columns: Columns,
     encoding: str | None = None,
     cluster: Cluster | None = None,
+    min_confidence: float | None = None,
 ) -> Scored:
     """Writes the table ``source`` to ``out`` with the predictions of the model of ``run`` as new columns.
 
     Which columns hold the texts is what the task was trained with, unless ``columns`` says it. Memory does not grow with
-    the table. Tags and answers are for texts, not for tables.
+    the table. Tags and answers are for texts, not for tables. A label that is less probable than ``min_confidence`` is an
+    empty cell.
     """
     if model.config.task not in ("classify", "score"):
         raise FirthError(f"{run}: a table is scored by classify and score, not {model.config.task}; leave out --out")
@@ -68,7 +71,7 @@ def score_table(
                 yield example
 
         for _, found in stream_on(cluster, run, examples()) if cluster else model.stream(examples()):
-            write([*rows.pop(0), *_values(model, found)])
+            write([*rows.pop(0), *_values(model, withheld(found, min_confidence))])
             count += 1
     return Scored(count, tuple(added))
 
@@ -126,12 +129,16 @@ def _added(model: TaskModel) -> list[str]:
     if model.config.task == "score":
         return [PREFIX + "score", UNKNOWN]
     labels = (f"probability_{label}" for label in model.config.labels)
+    if model.config.several:
+        return [PREFIX + "labels", *labels, UNKNOWN]
     return [PREFIX + "label", PREFIX + "probability", *labels, UNKNOWN]
 
 
 def _values(model: TaskModel, found: Prediction) -> list[object]:
     if model.config.task == "score":
         return [found["score"], found["unknown"]]
-    probabilities, label = found["probabilities"], str(found["label"])
+    probabilities = found["probabilities"]
     shares = (round(probabilities[one], 6) for one in model.config.labels)
-    return [label, round(probabilities[label], 6), *shares, found["unknown"]]
+    if model.config.several:
+        return [found["labels"], *shares, found["unknown"]]
+    return [found["label"], round(max(probabilities.values()), 6), *shares, found["unknown"]]

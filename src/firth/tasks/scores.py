@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from firth.core.batching import generator
+from firth.core.errors import FirthError
 from firth.core.run import LabelScore
 from firth.core.types import Prediction
 
@@ -258,6 +259,39 @@ def fit_factor(logs_NK: Floats, targets_N: Ints, weights_N: Floats | None = None
     return float(np.exp(found.x)), likelihood(float(found.x)) / float(weights.sum())
 
 
+def fit_weights(logs_MNK: Floats, targets_N: Ints, weights_N: Floats | None = None) -> Floats:
+    """[M]: the weights of M models whose log-probabilities are added under which the examples are likeliest (stacking,
+    Wolpert 1992). They are positive; a weak pull to equal shares holds them."""
+    from scipy.optimize import minimize
+
+    rows, num = np.arange(len(targets_N)), len(logs_MNK)
+    weights = np.ones(len(targets_N)) if weights_N is None else weights_N
+
+    def loss(powers_M: Floats) -> float:
+        added_NK = normalised(np.tensordot(np.exp(powers_M), logs_MNK, 1))
+        pull = float(((powers_M + np.log(num)) ** 2).sum())
+        return _HOLD * pull - float((added_NK[rows, targets_N] * weights).sum())
+
+    found = minimize(loss, np.full(num, -np.log(num)), method="L-BFGS-B", bounds=[_POWERS] * num)
+    return np.asarray(np.exp(found.x))
+
+
+def added(predictions: Sequence[Sequence[Prediction]], weights: Sequence[float]) -> list[Prediction]:
+    """What several models say of the same examples, their weighted log-probabilities added."""
+    found: list[Prediction] = []
+    for some in zip(*predictions, strict=True):
+        first: Prediction = some[0]
+        labels = list(first["probabilities"])
+        logs_K = np.zeros(len(labels))
+        for weight, one in zip(weights, some, strict=True):
+            logs_K += weight * log_probs([one], labels)[0]
+        chances_K = np.exp(normalised(logs_K[None])[0])
+        order = np.argsort(-chances_K, kind="stable").tolist()
+        by_label = {labels[place]: float(chances_K[place]) for place in order}
+        found.append({**first, "label": labels[order[0]], "probabilities": by_label})
+    return found
+
+
 def rescaled(predictions: Sequence[Prediction], factor: float) -> list[Prediction]:
     """The same predictions with the scores of the model times a factor: labels stay, probabilities change."""
     found: list[Prediction] = []
@@ -279,8 +313,54 @@ def calibration_error(chances_N: Floats, right_N: NDArray[np.bool_], bins: int =
     return float(np.abs(sums).sum() / len(chances_N))
 
 
+LEAST_CHANCES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+
+
+def check_confidence(least: float | None) -> None:
+    if least is not None and not 0 < least < 1:
+        raise FirthError(f"min_confidence: {least:g} is not between 0 and 1; give a probability such as 0.8")
+
+
+def withheld(found: Prediction, least: float | None) -> Prediction:
+    """Without the label where the model is less sure of it than ``least``; the probabilities stay."""
+    if least is None:
+        return found
+    label = found.get("label")
+    if not isinstance(label, str):
+        raise FirthError("--min-confidence is for classes, one of which a text has: leave it out for this task")
+    return found if found["probabilities"][label] >= least else {**found, "label": None}
+
+
+def chances_of(predictions: Sequence[Prediction], truth: Sequence[str]) -> tuple[Floats, NDArray[np.bool_]]:
+    """The probability of each predicted label, and whether it is right."""
+    chances = np.asarray([max(found["probabilities"].values()) for found in predictions])
+    return chances, np.asarray(
+        [found["label"] == label for found, label in zip(predictions, truth, strict=True)], np.bool_
+    )
+
+
+def coverage(chances_N: Floats, right_N: NDArray[np.bool_], least: float) -> tuple[float, float]:
+    """The share of examples with at least that probability, and the share of these that is right (selective
+    classification, El-Yaniv and Wiener 2010); 0 where there are none."""
+    kept_N = chances_N >= least
+    return float(kept_N.mean()) if len(kept_N) else 0.0, float(right_N[kept_N].mean()) if kept_N.any() else 0.0
+
+
+def coverage_curve(chances_N: Floats, right_N: NDArray[np.bool_]) -> list[dict[str, float]]:
+    """Coverage and accuracy by the least probability."""
+    rows = [(least, *coverage(chances_N, right_N, least)) for least in LEAST_CHANCES]
+    return [{"min_confidence": least, "coverage": share, "accuracy": right} for least, share, right in rows if share]
+
+
+def reliability(chances_N: Floats, right_N: NDArray[np.bool_], bins: int = 10) -> list[tuple[float, float, int]]:
+    """For each bin of equal width that holds examples: their mean probability, the share that is right, their number."""
+    places_N = np.minimum((chances_N * bins).astype(np.int64), bins - 1)
+    return [
+        (float(chances_N[places_N == one].mean()), float(right_N[places_N == one].mean()), int((places_N == one).sum()))
+        for one in np.unique(places_N).tolist()
+    ]
+
+
 def error_of(predictions: Sequence[Prediction], truth: Sequence[str]) -> float:
     """The calibration error of predictions with probabilities."""
-    chances = np.asarray([max(found["probabilities"].values()) for found in predictions])
-    right = np.asarray([found["label"] == label for found, label in zip(predictions, truth, strict=True)])
-    return calibration_error(chances, right)
+    return calibration_error(*chances_of(predictions, truth))

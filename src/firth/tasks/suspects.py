@@ -13,7 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from firth.core.errors import FirthError
 from firth.data.labelled import TextExample
+from firth.data.tables import output_format, table_writer
 from firth.tasks.checking import Problem, all_of, check_lines
 from firth.tasks.config import TaskConfig, task_config, writing_config
 from firth.tasks.counts import fit_counts
@@ -83,24 +85,44 @@ class Checked:
 
 
 def check_files(
-    task: str, train: Path, dev: Path | None, reading: Reading, settings: Mapping[str, object], closely: bool = False
+    task: str,
+    train: Path,
+    dev: Path | None,
+    reading: Reading,
+    settings: Mapping[str, object],
+    closely: bool = False,
+    suspects: Path | None = None,
 ) -> Checked:
     """Labels, counts, lengths and problems, as lines for a terminal; of writing, the first example. ``closely``: labels
-    that are probably wrong as well, which takes a training."""
+    that are probably wrong as well, which takes a training; all of them go to the file ``suspects``."""
+    if suspects is not None and task != "classify":
+        raise FirthError(f"--suspects is for the labels of classify, not {task}: leave it out")
     if task == "embed":
         return Checked(describe_data(train, EmbedConfig().update(settings), reading, dev))
     if task == "write":
         return Checked(describe_writing(writing_config(settings)[0], train, dev, reading))
     data = read_task(task_config(task).task, train, dev, reading)
     check, refused = data.check, any(problem.grave for problem in data.check.problems)
-    if closely and task == "classify" and not refused:
-        check = replace(check, problems=[*check.problems, *_wrong_labels(data)])
+    if closely and task == "classify" and not refused and not data.several:
+        found = find_suspects(all_of(TextExample, data.train))
+        check = replace(check, problems=[*check.problems, *_wrong_labels(data, found)])
+        if suspects is not None:
+            write_suspects(found, all_of(TextExample, data.train), suspects)
     return Checked(check_lines(check), refused)
 
 
-def _wrong_labels(data: TaskData) -> list[Problem]:
+def write_suspects(found: Sequence[Suspect], examples: Sequence[TextExample], out: Path) -> None:
+    """A table of all of them, the surest first."""
+    output_format(out)
+    names = ["where", "label", "likely", "label_probability", "likely_probability", "text", "second"]
+    with table_writer(out, names, {}) as write:
+        for one in found:
+            example, chances = examples[one.number], (round(one.label_prob, 4), round(one.likely_prob, 4))
+            write([example.where, one.label, one.likely, *chances, example.text, example.second])
+
+
+def _wrong_labels(data: TaskData, found: Sequence[Suspect]) -> list[Problem]:
     """The surest ones by name."""
-    found = find_suspects(all_of(TextExample, data.train))
     if not found:
         return []
     shown = [

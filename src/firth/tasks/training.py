@@ -243,6 +243,9 @@ class Finetuning:
             if threshold is not None:
                 vars(self.task)["threshold"] = threshold
                 predictions = [_withheld(found, threshold) for found in predictions]
+        recut = getattr(self.task, "recut", None)
+        if recut is not None:
+            predictions = recut(self.dev, predictions)
         scores = self.task.score(self.dev, self.dev_items, predictions)
         choices = [name for name in scores if name not in SMALL_IS_GOOD]
         if self.task.metric not in choices:

@@ -213,15 +213,18 @@ def choose_segmentation(
         raise FirthError(f"unknown segmenter '{segmenter}': choose {', '.join(SEGMENTERS[:-1])} or {SEGMENTERS[-1]}")
     texts = list(sample)
     text = "\n".join(texts)
+    if text.isascii():
+        return Segmentation(dictionary=tuple(dict.fromkeys(dictionary))), []
     chinese = "".join(char for one in texts if is_chinese(one) for char in _HAN.findall(one))
     letters = max(len(_LETTERS.findall(text)), 1)
     kana, ideographs = len(_JAPANESE.findall(text)), len(_HAN.findall(text))
     kanji = kana >= _LEAST_SHARE * letters and len(chinese) <= _CHINESE_SHARE * ideographs
+    there_are = ways_without_spaces(text)
     written = {
         script
         for script in _BY_ICU
-        if (kana if script == "Japanese" else len(regex.findall(rf"\p{{{script}}}", text))) >= _LEAST_SHARE * letters
-        and script in ways_without_spaces(text)
+        if script in there_are
+        and (kana if script == "Japanese" else len(regex.findall(rf"\p{{{script}}}", text))) >= _LEAST_SHARE * letters
     }
     advice: list[str] = []
     there = {} if segmenter == "none" else installed_segmenters()

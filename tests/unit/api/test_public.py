@@ -18,7 +18,7 @@ from pair_text import sentence_pairs
 from task_text import texts
 
 NAMES = (
-    "Classifier FirthError Model Tagger compare duplicates encode evaluate explain export finetune generate index load occurrences plan "
+    "Classifier FirthError Model Tagger compare duplicates encode evaluate explain export finetune generate index load new_words occurrences plan "
     "predict prepare prepare_images prepare_pairs pretrain probe recipes register search tokens topics"
 ).split()
 

@@ -12,7 +12,7 @@ import pytest
 
 import firth
 from firth.api import encoding
-from firth.core.cluster import Cluster, check_engine
+from firth.core.cluster import Cluster, _require_answer, check_engine
 from firth.core.errors import FirthError
 from firth.corpus import prepare as preparing
 
@@ -68,6 +68,10 @@ def test_backpressure(cluster: Cluster, tmp_path: Path) -> None:
 def test_mistakes(cluster: Cluster) -> None:
     with pytest.raises(FirthError, match="line 7: fix it"):
         cluster.call(_fail, 7)
+    with pytest.raises(FirthError, match="no Ray cluster answers there"):
+        _require_answer("127.0.0.1:1")
+    with pytest.raises(FirthError, match="write HOST:PORT"):
+        _require_answer("somewhere")
     with pytest.raises(FirthError, match="unknown engine 'spark': choose local or ray"):
         check_engine("spark", None)
     with pytest.raises(FirthError, match="write --engine ray with it"):

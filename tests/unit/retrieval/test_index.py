@@ -155,6 +155,7 @@ def test_bad_conditions_and_questions(rows: Path, tmp_path: Path) -> None:
         firth.index(rows, tmp_path / "index", id="key", passage_size=50)
     with pytest.raises(FirthError, match="no id in column 'kye'"):
         firth.index(rows, tmp_path / "other", id="kye")
+    assert not (tmp_path / "other").exists()
     with pytest.raises(FirthError, match="not a search index"):
         firth.search(tmp_path, "doctor")
 

@@ -11,6 +11,7 @@ import pytest
 import firth
 from firth.core.errors import FirthError
 from firth.core.run import CandidateResult, Run, TaskResult
+from firth.core.types import Prediction
 from firth.models.shared.model import Model
 from firth.tasks import candidates as candidates_file
 from firth.tasks.candidates import fit_best
@@ -20,7 +21,7 @@ from firth.tasks.data import build_data
 from firth.tasks.finetune import default_settings, train_model
 from firth.tasks.linear import softmax, stratified_folds
 from firth.tasks.model import TaskModel
-from firth.tasks.scores import rescaled
+from firth.tasks.scores import added, fit_weights, normalised, rescaled
 from task_text import files, pairs, texts, write, write_vectors
 
 
@@ -143,6 +144,7 @@ def test_what_is_chosen_is_saved(
     monkeypatch.setattr(
         candidates_file._Choice, "_ranks", lambda self, some, scores: [0.5 + (one.name == best) / 4 for one in some]
     )
+    monkeypatch.setattr(candidates_file._Choice, "_add_counts", lambda *_: None)
     paths = files(tmp_path, "classify", 20, 8)
     if not dev:
         del paths["dev"]
@@ -259,3 +261,62 @@ def test_random_labels_are_not_believed(vectors: Path, tmp_path: Path) -> None:
     firth.finetune("classify", base=vectors, train=write(tmp_path / "t", some), out=tmp_path / "run", budget="20s")
     for one in tried(tmp_path / "run").values():
         assert one.score is None or one.score < 0.72
+
+
+def test_weights_of_added_models_are_the_likeliest() -> None:
+    """Against a grid; a model that knows nothing gets hardly any weight."""
+    random = np.random.default_rng(0)
+    targets = random.integers(3, size=300)
+    good, noise = random.normal(size=(300, 3)), 2 * random.normal(size=(300, 3))
+    good[np.arange(300), targets] += 2.0
+    logs = np.stack([normalised(good), normalised(noise)])
+    weights = fit_weights(logs, targets)
+
+    def loss(first: float, second: float) -> float:
+        likely = normalised(first * logs[0] + second * logs[1])[np.arange(300), targets].sum()
+        return float(sum((np.log(one) + np.log(2)) ** 2 for one in (first, second)) - likely)
+
+    best = min(loss(first, second) for first in np.geomspace(0.05, 5, 60) for second in np.geomspace(0.05, 5, 60))
+    assert loss(*weights.tolist()) <= best + 1e-3
+    assert weights[1] < 0.1 < 0.5 < weights[0]
+
+
+def test_added_predictions_by_hand() -> None:
+    one: Prediction = {"label": "a", "probabilities": {"a": 0.6, "b": 0.4}}
+    other: Prediction = {"label": "b", "probabilities": {"b": 0.8, "a": 0.2}}
+    (found,) = added(([one], [other]), (1.0, 1.0))
+    assert found["label"] == "b"
+    assert found["probabilities"]["b"] == pytest.approx(0.4 * 0.8 / (0.4 * 0.8 + 0.6 * 0.2))
+
+
+@pytest.mark.parametrize("dev", [True, False])
+def test_counts_are_added_where_both_know_something(
+    dev: bool, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model that is kept says what both say together; it is the same after loading and after an export."""
+    monkeypatch.setattr(candidates_file, "_ENOUGH", 2.0)
+    monkeypatch.setattr(candidates_file, "_better", lambda gains: True)
+    paths = files(tmp_path, "classify", 40, 40)
+    asked = [str(example.text) for example in texts(10, seed=1)]
+    if not dev:
+        del paths["dev"]
+    trained = firth.finetune(
+        "classify", base=run_folder, **paths, out=tmp_path / "run", candidates=("counts", "linear")
+    )  # type: ignore[arg-type]
+    assert [name for name, one in tried(tmp_path / "run").items() if one.chosen] == ["counts + linear"]
+    assert isinstance(trained, TaskModel)
+    assert trained.counts is not None
+    together = trained.predict(asked)
+    counted, trained.counts = trained.counts.predict(asked), None
+    alone = trained.predict(asked)
+    for one, first, second in zip(together, alone, counted, strict=True):
+        product = {label: chance * second["probabilities"][label] for label, chance in first["probabilities"].items()}
+        wanted = {label: value / sum(product.values()) for label, value in product.items()}
+        assert one["probabilities"] == pytest.approx(wanted, abs=1e-6)
+    found = firth.explain(tmp_path / "run", asked[0])
+    assert "counts of n-grams are added" in found.note
+    if not dev:
+        pytest.importorskip("onnx")
+        firth.export(tmp_path / "run", out=tmp_path / "exported", to="onnx")
+        for one, other in zip(together, firth.predict(tmp_path / "exported", asked), strict=True):
+            assert other["probabilities"] == pytest.approx(one["probabilities"], abs=1e-4)

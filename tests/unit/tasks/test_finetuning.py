@@ -9,13 +9,15 @@ import torch
 
 import firth
 from conftest import Train  # type: ignore[attr-defined]
+from firth.cli.main import main
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import read_json
 from firth.core.run import Run
 from firth.core.types import TextReader
-from firth.tasks import run as task_run
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
+from firth.tasks.finetune import sweep_points
+from firth.tasks.model import load_base_model
 from firth.tasks.training import Finetuning, layer_rates
 from firth.training.loop import Loop
 from task_text import files, tagged, texts
@@ -190,9 +192,47 @@ def test_one_process_a_run(run_folder: Path, tmp_path: Path, monkeypatch: pytest
     assert Run.open(tmp_path / "run").record.status == "started"
 
 
-def test_the_published_grid() -> None:
-    assert len(task_run.GRID) == 12
-    assert {tuple(point) for point in task_run.GRID} == {("batch_size", "learning_rate", "epochs")}
+def test_the_usual_grid_suits_the_base(run_folder: Path) -> None:
+    base = load_base_model(run_folder)
+    config = TaskConfig(learning_rate=1e-3, epochs=5)
+    small = sweep_points(config, base, True)
+    assert {(point["learning_rate"], point["epochs"]) for point in small} == {
+        (rate, epochs) for rate in (5e-4, 1e-3, 2e-3) for epochs in (5, 10)
+    }
+    base.dim = 768
+    assert len(sweep_points(config, base, True)) == 12  # Devlin et al. 2018, A.3
+    with pytest.raises(FirthError, match="seed is not a setting"):
+        sweep_points(config, base, {"seed": (1, 2)})
+    with pytest.raises(FirthError, match="learning_rate"):
+        sweep_points(config, base, {"learning_rate": (-1.0,)})
+
+
+def test_a_sweep_of_ones_own(tmp_path: Path) -> None:
+    """As typed, and as a mapping: every combination is trained and stored, and another grid is another run."""
+    paths = files(tmp_path, "classify", 12, 6)
+    words = [
+        "finetune",
+        "classify",
+        "--train",
+        str(paths["train"]),
+        "--dev",
+        str(paths["dev"]),
+        "--out",
+        str(tmp_path / "a"),
+    ]
+    main([*words, "--sweep", "learning_rate=1e-2,3e-3", "epochs=1,2", "body=none"])
+    task = Run.open(tmp_path / "a").record.task
+    assert task is not None
+    wanted = [{"learning_rate": rate, "epochs": epochs} for rate in (1e-2, 3e-3) for epochs in (1, 2)]
+    assert list(task.grid) == [result.point for result in task.results] == wanted
+    assert [result.settings.epochs for result in task.results] == [1, 2, 1, 2]
+    grid = {"learning_rate": (1e-2, 3e-3), "epochs": (1, 2)}
+    firth.finetune("classify", **paths, out=tmp_path / "b", sweep=grid, body="none")  # type: ignore[arg-type]
+    again = Run.open(tmp_path / "b").record.task
+    assert again is not None
+    assert [result.score for result in again.results] == [result.score for result in task.results]
+    with pytest.raises(FirthError, match="exists already"):
+        firth.finetune("classify", **paths, out=tmp_path / "b", sweep={**grid, "epochs": (1, 3)}, body="none")  # type: ignore[arg-type]
 
 
 def test_a_task_as_base(run_folder: Path, tmp_path: Path) -> None:

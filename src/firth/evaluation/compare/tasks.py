@@ -26,10 +26,10 @@ from firth.models.shared.model import Model
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, build_data, check_shares, nested_order, read_examples, read_task, strata
+from firth.tasks.finetune import Cell as Training
 from firth.tasks.finetune import default_settings, load_base, usual_candidates
 from firth.tasks.model import TaskModel, build_model
 from firth.tasks.run import HISTORY, PREDICTIONS, RESULT, Source, TaskContext, finish_run, task_record, train_cell
-from firth.tasks.run import Cell as Training
 from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
 
@@ -298,6 +298,7 @@ def read_labels(options: CompareConfig, note: Note) -> Labels:
     set is sampled."""
     data = read_task(options.task, options.train, options.dev, options.reading)
     data.check.refuse()
+    data.refuse_several("compare")
     _say_problems(data, note)
     scored = data.dev
     if options.test is not None:

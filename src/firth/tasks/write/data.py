@@ -264,6 +264,7 @@ def read_writing(
                 raise FirthError(f"{path}: no pairs of texts in it; check the file")
         return WritingData(config, first, second)
     data = read_task(config.form, train, dev, reading)
+    data.refuse_several("a task as text")
     data.check.refuse(learning=learning)
     learned, tested = (
         [example for example in some if not isinstance(example, AnswerExample)] for some in (data.train, data.dev)

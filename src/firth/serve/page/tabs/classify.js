@@ -16,7 +16,7 @@ export function showPrediction({ predictions: [found] }, values, tool) {
   const rows = Object.entries(found.probabilities).map(([label, value]) => ({ label, value, shown: percent(value) }));
   rows.sort((one, other) => other.value - one.value);
   tool.output.append(
-    make("p", { class: "statement" }, make("strong", {}, found.label)),
+    make("p", { class: "statement" }, make("strong", {}, found.labels ? found.labels.join(", ") || "–" : found.label)),
     bars(rows, { label: "classify.labels" }),
   );
 }
