@@ -283,7 +283,6 @@ def _reader(base: OnnxModel) -> TextReader:
         max_len=base.config.max_positions,
         frame=frame,
         pad_id=pieces.pad_id or 0,
-        unk_id=pieces.unk_id,
         summary="cls" if frame.before else "mean",
         joins_pairs=bool(frame.between),
         tokenize_all=pieces.batch_ids,
