@@ -185,9 +185,11 @@ _BATCH_NAMES = {IDS: "ids", MASK: "doc_ids", SEGMENTS: "segments", OWNER: "owner
 class OnnxNetwork(nn.Module):
     """The graph in the place of a ``TaskNetwork``: batches in, scores out."""
 
-    def __init__(self, config: TaskConfig, session: Session, crf: CRF | None, mixes: Mapping[str, LayerMix]) -> None:
+    def __init__(
+        self, config: TaskConfig, session: Session, crf: CRF | None, mixes: Mapping[str, LayerMix], reader: TextReader
+    ) -> None:
         super().__init__()
-        self.config, self.session, self.crf, self._mixes = config, session, crf, mixes
+        self.config, self.session, self.crf, self._mixes, self.reader = config, session, crf, mixes, reader
 
     def learned_mixes(self) -> dict[str, LayerMix]:
         """By place: the weight of each layer, and γ, as the original learned them."""
@@ -247,8 +249,9 @@ def load_onnx(folder: Path) -> Model:
     heads = {STARTS: 0, ENDS: 0} if task.task == "answer" else {LOGITS: max(1, len(task.labels))}
     windows = task.task in ("classify", "score") and task.long_text == "windows"
     session.check(names | heads, [IDS, MASK, SEGMENTS, *([OWNER] if windows else [])])
-    network = OnnxNetwork(task, session, _load_crf(folder, task), export.mixes)
-    found = OnnxTask(task, base, build_task(task, _reader(base)), network, export.pairs)  # type: ignore[arg-type]
+    reader = _reader(base)
+    network = OnnxNetwork(task, session, _load_crf(folder, task), export.mixes, reader)
+    found = OnnxTask(task, base, build_task(task, reader), network, export.pairs)  # type: ignore[arg-type]
     found.counts = CountsTask.load(folder / ADDED) if (folder / ADDED).is_dir() else None
     return found
 

@@ -33,7 +33,7 @@ def test_batches_change_nothing(task: str, train: Train, monkeypatch: pytest.Mon
 
 
 def test_a_stream_is_read_as_it_comes(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predicting, "_CHUNK", 3)
+    monkeypatch.setattr(predicting, "CHUNK", 3)
     model, _ = train("classify", texts(12), epochs=1)
     read: list[int] = []
 
