@@ -96,15 +96,15 @@ def test_the_reference_knows_every_command_setting_and_name() -> None:
 def test_the_site_builds_strictly_and_asks_nobody(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs_static_i18n")
     pytest.importorskip("mkdocstrings")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     build = {**os.environ, "FIRTH_DOCS_STAGE": str(tmp_path / "pages"), "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False, env=build)
     assert done.returncode == 0, done.stdout + done.stderr
     for page in ("index.html", "zh/index.html", "reference/cli.html", "zh/story/08-bert.html"):
-        text = (tmp_path / page).read_text(encoding="utf-8")
+        text = (tmp_path / "site" / page).read_text(encoding="utf-8")
         loaded = re.findall(
             r'<(?:script|img|iframe)[^>]+src="(https?:[^"]+)|<link[^>]+(?:stylesheet|preconnect)[^>]+href="(https?:[^"]+)',
             text,
         )
         assert not loaded, f"{page} loads {loaded}"
-    assert "掩码" in (tmp_path / "zh" / "story" / "08-bert.html").read_text(encoding="utf-8")
+    assert "掩码" in (tmp_path / "site" / "zh" / "story" / "08-bert.html").read_text(encoding="utf-8")

@@ -277,11 +277,6 @@ def test_run_in_use(stopped_run: Path, capsys: Capture) -> None:
         )
 
 
-def test_another_number_of_processes(stopped_run: Path, capsys: Capture) -> None:
-    change_json(stopped_run / "firth.json", processes=4)
-    refused(["pretrain", "--resume", "run"], capsys, "run: begun with 4 processes, not 1", "go on with as many")
-
-
 def test_unfinished_run_is_not_loaded(stopped_run: Path, capsys: Capture) -> None:
     refused(["fill", "run", "a [MASK]"], capsys, "run: this run is not finished", "firth pretrain --resume run")
 

@@ -119,7 +119,6 @@ def test_a_tagger_that_was_saved_with_a_pooler(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ({"problem_type": "multi_label_classification"}, "several labels per text"),
         ({"problem_type": "regression"}, "scores per text .* it gives a text one score"),
         ({"architectures": ["BertForQuestionAnswering"]}, "a BertForQuestionAnswering whose head is missing"),
         ({"is_decoder": True}, "reads from left to right"),

@@ -147,7 +147,7 @@ TextEncoding = Annotated[str, typer.Option(help="The encoding of the files.")]
 
 @app.command(rich_help_panel=USE)
 def topics(
-    documents: Texts,
+    inputs: Texts,
     model: Vectors,
     min_size: Annotated[
         int | None, typer.Option(min=2, help="The fewest documents of a topic.  [default: a hundredth of all]")
@@ -163,11 +163,11 @@ def topics(
 
     Example: firth topics reviews.csv --model runs/sentences --out topics.html
     """
-    import firth
+    from firth.api import searching
     from firth.cli.main import say, say_json
 
-    found = firth.topics(
-        documents, model, min_size=min_size, words=words, column=column, layout=layout, encoding=encoding, out=out
+    found = searching.topics(
+        inputs, model, min_size=min_size, words=words, column=column, layout=layout, encoding=encoding, out=out
     )
     if as_json:
         say_json([asdict(topic) for topic in found.topics])
@@ -183,7 +183,7 @@ def topics(
 
 @app.command(rich_help_panel=USE)
 def duplicates(
-    documents: Texts,
+    inputs: Texts,
     model: Vectors,
     least: Annotated[float, typer.Option(help="The cosine from which on documents count as nearly the same.")] = 0.95,
     column: TextColumn = "text",
@@ -195,10 +195,10 @@ def duplicates(
 
     Example: firth duplicates reviews.csv --model runs/sentences --least 0.9
     """
-    import firth
+    from firth.api import searching
     from firth.cli.main import say, say_json
 
-    found = firth.duplicates(documents, model, least=least, column=column, layout=layout, encoding=encoding)
+    found = searching.duplicates(inputs, model, least=least, column=column, layout=layout, encoding=encoding)
     if as_json:
         say_json([{"earlier": first, "later": second, "cosine": cosine} for first, second, cosine in found])
         return

@@ -19,7 +19,7 @@ from task_text import texts
 
 NAMES = (
     "Classifier FirthError Model Tagger compare duplicates encode evaluate explain export finetune generate index load new_words occurrences plan "
-    "predict prepare prepare_images prepare_pairs pretrain probe recipes register search tokens topics"
+    "predict prepare prepare_images prepare_pairs pretrain probe recipes register search suggest tokens topics"
 ).split()
 
 

@@ -176,7 +176,7 @@ def test_every_setting_that_is_shown_can_be_given(capsys: Capture) -> None:
 
 def test_the_words_are_those_of_python() -> None:
     """An option is named as the argument of the function."""
-    own = {"as_json", "adapt_epochs", "check", "names", "column", "run", "model", "text", "inputs", "top"}
+    own = {"as_json", "adapt_epochs", "check", "names", "column", "run", "model", "text", "inputs", "top", "suspects"}
     for command in application().registered_commands:
         assert command.callback is not None
         function = getattr(firth, command.callback.__name__, None)

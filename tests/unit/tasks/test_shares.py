@@ -172,7 +172,7 @@ def test_shares_have_the_settings_for_so_many(tmp_path: Path, monkeypatch: pytes
     def by_number(config: TaskConfig, base: Any, num_train: int, given: Any) -> TaskConfig:
         return default_settings(config, base, num_train, given).replace(epochs=3 if num_train == 5 else 1)
 
-    monkeypatch.setattr("firth.tasks.run.default_settings", by_number)
+    monkeypatch.setattr("firth.tasks.finetune.default_settings", by_number)
     data = files(tmp_path, "classify", 20, 6)
     firth.finetune(
         "classify",
