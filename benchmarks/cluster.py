@@ -117,7 +117,7 @@ def prepare(arguments: argparse.Namespace) -> None:
         firth.prepare(arguments.files, root / "first", workers=1)  # for the tokenizer, and to warm the disk's cache
         for engine, workers in (("local", 1), ("local", 2), ("ray", 1), ("ray", 2), ("ray", 4)):
             if engine == "ray":
-                from firth.core.cluster import Cluster
+                from firth.core.storage import Cluster
 
                 Cluster(num_cpus=workers)  # its start is not counted
             out, began = root / f"{engine}-{workers}", time.perf_counter()

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.api.using import AnyPath, loaded
-from firth.core.cluster import Cluster, check_engine
 from firth.core.errors import FirthError
+from firth.core.storage import Cluster, check_engine
 
 if TYPE_CHECKING:
     import numpy as np

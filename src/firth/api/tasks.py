@@ -17,8 +17,8 @@ from firth.api.using import (
     optional_path,
     reads_images,
 )
-from firth.core.cluster import Cluster, check_engine
 from firth.core.errors import FirthError
+from firth.core.storage import Cluster, check_engine
 from firth.core.types import Prediction, Progress
 
 if TYPE_CHECKING:

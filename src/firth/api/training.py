@@ -104,7 +104,15 @@ def start_pretraining(
         raise FirthError("pretrain needs a recipe, a corpus and a place to put the run (out); or resume=RUN")
     if address_of(out) is not None:
         raise FirthError(f"{address_of(out)}: a run is trained in a folder; choose one and copy it there at the end")
-    return _start(recipe, given, corpus, out, None if base is None else local_path(base), overwrite, progress)
+    return _start(
+        recipe,
+        given,
+        corpus,
+        out,
+        None if base is None else local_path(base),
+        overwrite,
+        progress,
+    )
 
 
 def _start(

@@ -24,6 +24,7 @@ AnyPath: TypeAlias = str | Path
 Settings: TypeAlias = Mapping[str, object]
 PlainData: TypeAlias = dict[str, Any]
 """Scores and facts as they are written to JSON."""
+INDEX = "index.json"  # of a folder that firth index made
 WRITING = "write.json"  # in a pre-training run of pairs: it was fine-tuned by firth finetune write
 
 
@@ -53,9 +54,8 @@ def _load(path: Path) -> Model:
     """An exported model, a task, or a model, as the record of the run says; a directory without one may hold a task in
     its head."""
     from firth.core.run import Run
-    from firth.retrieval.store import is_index
 
-    if is_index(path):
+    if (path / INDEX).is_file():
         from firth.retrieval.model import IndexModel
 
         return IndexModel(path, load)

@@ -1,4 +1,6 @@
-"""Files and folders by address (``s3://bucket/news``, ``gs://``, ``memory://``): read through a local cache, written so that what is
+"""What is not on this machine: files by address, and work on a Ray cluster (``Cluster``).
+
+Files and folders by address (``s3://bucket/news``, ``gs://``, ``memory://``): read through a local cache, written so that what is
 half there is never taken for whole.
 
 Any store that fsspec knows will do; credentials come from the environment, as the store's own package reads them. The cache
@@ -11,13 +13,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import re
 import shutil
+import socket
 import tempfile
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from firth.core.errors import FirthError
 
@@ -56,7 +62,7 @@ def _open(address: str) -> tuple[Any, str]:
 
 
 @contextlib.contextmanager
-def _told(address: str) -> Iterator[None]:
+def _errors_of(address: str) -> Iterator[None]:
     try:
         yield
     except FirthError:
@@ -76,7 +82,7 @@ def cache_folder() -> Path:
 def expand(address: str) -> list[str]:
     """The addresses of the files that an address stands for: a file, a folder or a glob, in sorted order."""
     store, path = _open(address)
-    with _told(address):
+    with _errors_of(address):
         if store.isfile(path):
             return [address]
         found = store.glob(path) if any(char in path for char in "*?[") else store.find(path)
@@ -93,7 +99,7 @@ def local_path(path: str | Path) -> Path:
     if address is None:
         return Path(path)
     store, root = _open(address)
-    with _told(address):
+    with _errors_of(address):
         files = [root] if store.isfile(root) else sorted(store.find(root))
         inside = {name: PurePosixPath(name).relative_to(root) if name != root else None for name in files}
         files = [name for name in files if (at := inside[name]) is None or at.parts[0] not in _NEVER_FETCHED]
@@ -133,14 +139,14 @@ def written_to(out: Path, overwrite: bool) -> Iterator[Path]:
         yield out
         return
     store, root = _open(address)
-    with _told(address):
+    with _errors_of(address):
         if store.exists(root) and store.find(root) and not overwrite:
             raise FirthError(f"{address}: exists already; choose another --out or replace it with --overwrite")
     cache_folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=".sending-") as folder:
         made = Path(folder) / PurePosixPath(root).name
         yield made
-        with _told(address):
+        with _errors_of(address):
             send(made, store, root)
 
 
@@ -158,3 +164,102 @@ def send(folder: Path, store: Any, root: str) -> None:
     for name in store.find(root):
         if name.lstrip("/") not in kept:
             store.rm_file(name)
+
+
+Found = TypeVar("Found")
+_RETRIES = 3
+_AHEAD = 2  # jobs under way for each core
+ENGINES = ("local", "ray")
+
+
+def check_engine(engine: str, address: str | None) -> bool:
+    """Whether work goes to a cluster."""
+    if engine not in ENGINES:
+        raise FirthError(f"unknown engine '{engine}': choose local or ray")
+    if address is not None and engine != "ray":
+        raise FirthError("--address names a Ray cluster: write --engine ray with it")
+    return engine == "ray"
+
+
+class Cluster:
+    """A running Ray cluster; without an address one is started on this machine for as long as this process runs."""
+
+    def __init__(self, address: str | None = None, num_cpus: int | None = None) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise FirthError("--engine ray needs the package ray: pip install 'firth[cluster]'") from None
+        self.ray: Any = ray
+        if not ray.is_initialized():
+            if address is not None:
+                _require_answer(address)
+            own: dict[str, Any] = {"num_cpus": num_cpus, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+            try:
+                ray.init(
+                    address=address or "local",
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    **({} if address else own),
+                )
+            except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+                raise FirthError(
+                    f"--address {address}: no Ray cluster answers there ({str(error).splitlines()[0]}); start one with: ray start --head"
+                ) from None
+        self.num_cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    def put(self, value: object) -> Any:
+        """Something that many jobs need, sent to each node once."""
+        return self.ray.put(value)
+
+    def call(self, function: Callable[..., Found], *arguments: object) -> Found:
+        """One job, waited for."""
+        return self._result(_remote(self.ray, function).remote(*arguments))
+
+    def ordered(self, function: Callable[..., Found], jobs: Iterable[Sequence[object]]) -> Iterator[Found]:
+        """``function(*job)`` for every job, in the order of the jobs."""
+        remote, waiting = _remote(self.ray, function), deque[Any]()
+        try:
+            for job in jobs:
+                waiting.append(remote.remote(*job))
+                if len(waiting) >= _AHEAD * self.num_cpus:
+                    yield self._result(waiting.popleft())
+            while waiting:
+                yield self._result(waiting.popleft())
+        finally:
+            for left in waiting:
+                self.ray.cancel(left)
+
+    def _result(self, reference: Any) -> Any:
+        errors = self.ray.exceptions
+        try:
+            return self.ray.get(reference)
+        except errors.RayTaskError as error:
+            if isinstance(error.cause, Exception):
+                raise error.cause from None
+            raise
+        except errors.RayError as error:
+            raise FirthError(
+                f"a worker of the Ray cluster was lost {1 + _RETRIES} times ({type(error).__name__}); see ray status, then run the same command again"
+            ) from None
+
+
+def _require_answer(address: str) -> None:
+    """Refuses an address where nothing listens; Ray itself would try for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not port.isdigit():
+        if address == "auto":
+            return
+        raise FirthError(
+            f"--address {address}: not an address of a cluster; write HOST:PORT, or auto on one of its machines"
+        )
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise FirthError(
+            f"--address {address}: no Ray cluster answers there ({error}); start one with: ray start --head"
+        ) from None
+
+
+@cache
+def _remote(ray: Any, function: Callable[..., Any]) -> Any:
+    return ray.remote(num_cpus=1, max_retries=_RETRIES)(function)

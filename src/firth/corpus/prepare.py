@@ -16,10 +16,10 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from firth.core.cluster import Cluster, check_engine
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum, release_memory, write_json
 from firth.core.registry import TokensConfig
+from firth.core.storage import Cluster, check_engine
 from firth.core.types import Progress
 from firth.corpus.encoded import WordRules
 from firth.corpus.format import CorpusInfo, SourceInfo, SplitInfo

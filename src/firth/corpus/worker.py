@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from firth.core.cluster import Cluster
 from firth.core.errors import FirthError, Interrupted
+from firth.core.storage import Cluster
 from firth.core.types import Arrays
 from firth.corpus.encoded import WordRules
 from firth.corpus.parts import Block, PartMaker, write_part

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from firth.core.cluster import Cluster
 from firth.core.errors import FirthError
 from firth.core.files import read_json, stdin_lines
 from firth.core.registry import spec_of_model_type
 from firth.core.run import Run, is_run
+from firth.core.storage import Cluster
 from firth.core.types import Prediction
 from firth.data.answers import read_answers
 from firth.data.labelled import AnswerExample, Columns, TextExample, stream_texts

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from firth.core.cluster import Cluster
 from firth.core.errors import FirthError
+from firth.core.storage import Cluster
 from firth.core.types import Prediction
 from firth.data.labelled import Chosen, Columns, TextExample, choose_columns
 from firth.data.sources import find_sources

@@ -36,8 +36,7 @@ from firth.training.optimizer import (
     stopped_improving,
     whole_tensors,
 )
-from firth.training.parallel import Parallel, whole, wrap
-from firth.training.ranks import Ranks, code_hash
+from firth.training.ranks import Parallel, Ranks, code_hash, whole, wrap
 
 _REPORT_S, _MIN_REPORTS = 1.0, 20  # a short run has a learning curve as well
 _SAVE_S = 300.0

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, overload, runtime_checkable
 import torch
 from torch import nn
 
-from firth.training.parallel import shard_like, whole
+from firth.training.ranks import shard_like, whole
 
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # steep at zero, so that small singular values grow fast
 _STEPS = 5

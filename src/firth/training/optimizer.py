@@ -21,7 +21,7 @@ from firth.core.files import load_tensors, stream_order, stream_tensors
 from firth.core.registry import TrainingConfig
 from firth.training.checkpoints import read_state, write_checkpoint
 from firth.training.muon import Muon, find_matrices
-from firth.training.parallel import shard_like, whole
+from firth.training.ranks import shard_like, whole
 
 _MEAN, _COUNT = "mean", "count"
 _MODEL, _OPTIMIZER = "model.safetensors", "optimizer.safetensors"

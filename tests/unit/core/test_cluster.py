@@ -12,8 +12,8 @@ import pytest
 
 import firth
 from firth.api import encoding
-from firth.core.cluster import Cluster, _require_answer, check_engine
 from firth.core.errors import FirthError
+from firth.core.storage import Cluster, _require_answer, check_engine
 from firth.corpus import prepare as preparing
 
 pytest.importorskip("ray")
