@@ -89,7 +89,7 @@ def token_counts(model: TokenTableModel, texts: Sequence[str]) -> NDArray[np.int
 
 
 def sif_weights(counts_V: NDArray[np.integer], a: float) -> NDArray[np.float64]:
-    """a / (a + p) for tokens that occur so often; one that was never met counts as met once."""
+    """SIF weights a / (a + p) by token frequency; an unseen token counts as seen once."""
     counts = np.maximum(np.asarray(counts_V, np.float64), 1.0)
     return np.asarray(a / (a + counts / counts.sum()))
 
