@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from firth.core.batching import generator
+from firth.core.types import generator
 from firth.tasks.answer_spans import answer_tokens, find_answers
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, build_data, nested_order, read_examples, strata, take_share

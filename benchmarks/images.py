@@ -24,8 +24,7 @@ from torch.nn import functional
 import firth
 from firth.core.config import parse_duration
 from firth.core.registry import find_run_recipe
-from firth.corpus.augment import AugmentConfig, as_shares, augment, normalize
-from firth.corpus.images import ImageCorpus, ImageRows
+from firth.corpus.images import AugmentConfig, ImageCorpus, ImageRows, as_shares, augment, normalize
 
 BATCH = 64
 POINTS = 4  # of a curve

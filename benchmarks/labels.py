@@ -227,7 +227,7 @@ def run_fasttext(train: Rows, base: str, seed: int) -> tuple[Predict, str]:
 
 
 def run_cell(job: dict[str, Any]) -> dict[str, Any]:
-    from firth.core.batching import generator
+    from firth.core.types import generator
     from firth.tasks.data import Reading, nested_order, read_examples, strata
 
     def rows(path: str) -> list[Any]:

@@ -29,7 +29,7 @@ import numpy as np
 
 
 def measures(found: Sequence[Sequence[str]], right: Sequence[set[str]]) -> str:
-    from firth.evaluation.sentences import retrieval_scores
+    from firth.evaluation.words import retrieval_scores
 
     names = {name: number for number, name in enumerate({one for some in (*found, *right) for one in some})}
     scores = retrieval_scores(

@@ -45,7 +45,7 @@ def named(words: Sequence[str]) -> dict[str, Path]:
 
 
 def spearman_of(encode: Callable[[list[str]], Any], pairs: Pairs) -> str:
-    from firth.evaluation.sentences import average_precision
+    from firth.evaluation.words import average_precision
     from firth.tasks.embed.scoring import pair_cosines, spearman
 
     cosines = pair_cosines([one for one, _, _ in pairs], [two for _, two, _ in pairs], lambda some: encode(list(some)))

@@ -13,8 +13,8 @@ from firth.core.types import Inputs
 from firth.data.labelled import AnswerExample
 from firth.models.shared.encoder_model import MaskedModel
 from firth.tasks.answer import AnswerQuestions
-from firth.tasks.batches import collate, frame_row
 from firth.tasks.config import TaskConfig
+from firth.tasks.training import collate, frame_row
 from task_text import files
 
 SHAPE = ["num_layers=2", "hidden_dim=32", "num_heads=2", "ffn_dim=64", "seq_len=32", "batch_size=4", "evaluations=1"]

@@ -21,7 +21,8 @@ from transformers import (
 
 import firth
 from firth.core.errors import FirthError
-from firth.tokenizers.pieces import Pieces, with_class_last
+from firth.models.xlnet.objective import with_class_last
+from firth.tokenizers.pieces import Pieces
 
 TEXT, SECOND = "The old doctor found a broken clock near the river.", "老师看见了一本书。 Anna slept."
 SHAPE = {

@@ -11,7 +11,8 @@ import firth
 from firth.core.registry import find_run_recipe
 from firth.models.xlnet.format import load_xlnet
 from firth.models.xlnet.network import TwoStream
-from firth.tokenizers.pieces import Pieces, with_class_last
+from firth.models.xlnet.objective import with_class_last
+from firth.tokenizers.pieces import Pieces
 
 TEXTS = ["The old doctor found a broken clock near the river.", "老师看见了一本书。Anna sold 3.5 apples.", "a"]
 LENGTH, ROWS, TARGETS, MEMORY = 11, 4, 3, 5

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from firth.api.using import AnyPath, loaded
 from firth.core.errors import FirthError
-from firth.core.storage import Cluster, check_engine
+from firth.core.files import check_engine
+from firth.core.storage import Cluster
 
 if TYPE_CHECKING:
     import numpy as np

@@ -18,8 +18,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from firth.api.using import AnyPath
-from firth.core.batching import generator
 from firth.core.errors import FirthError
+from firth.core.types import generator
 from firth.data.labelled import TagExample, TextExample
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig

@@ -185,7 +185,7 @@ def _evaluate_labelled(
         raise FirthError(f"{run}: --min-confidence is for a task that gives classes: leave it out")
     if "encode" not in model.abilities:
         raise FirthError(f"{run}: {model.kind} has neither a task nor vectors of texts that {data} could be scored by")
-    from firth.evaluation.sentences import evaluate_sentences
+    from firth.evaluation.words import evaluate_sentences
 
     return {**evaluate_sentences(model, data, reading)}
 

@@ -135,7 +135,7 @@ def open_for_search(index: AnyPath | Model | SearchIndex) -> SearchIndex:
         return SearchIndex(Path(index), load)
     if isinstance(index, SearchIndex):
         return index
-    from firth.retrieval.model import IndexModel
+    from firth.retrieval.search import IndexModel
 
     if not isinstance(index, IndexModel):
         raise FirthError(f"{index.path or index.kind}: not a search index; make one with: firth index")

@@ -18,7 +18,8 @@ from firth.api.using import (
     reads_images,
 )
 from firth.core.errors import FirthError
-from firth.core.storage import Cluster, check_engine
+from firth.core.files import check_engine
+from firth.core.storage import Cluster
 from firth.core.types import Prediction, Progress
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from firth.models.shared.model import Model
     from firth.tasks.run import Source
     from firth.tasks.score_table import Scored
-    from firth.tasks.suggest import Suggestion
+    from firth.tasks.suspects import Suggestion
 
 Texts: TypeAlias = str | Sequence[str | Sequence[str]]
 """Texts, pairs of texts, or sentences as lists of words."""
@@ -391,8 +392,8 @@ def suggest(
     """
     from firth.data.tables import output_format
     from firth.tasks.model import TaskModel
-    from firth.tasks.suggest import suggest as choose
-    from firth.tasks.suggest import write_suggestions
+    from firth.tasks.suspects import suggest as choose
+    from firth.tasks.suspects import write_suggestions
 
     if num < 1:
         raise FirthError(f"num: {num} texts cannot be suggested; ask for at least one")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from firth.api.using import WRITING, AnyPath, Settings, collect, load, optional_path
 from firth.core.errors import FirthError
-from firth.core.storage import address_of, local_path
+from firth.core.files import address_of, local_path
 from firth.core.types import Progress
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from firth.core.errors import FirthError
-from firth.core.files import foreign_errors
-from firth.core.storage import local_path
+from firth.core.files import foreign_errors, local_path
 
 if TYPE_CHECKING:
     from firth.evaluation.explain import Explanation
@@ -56,7 +55,7 @@ def _load(path: Path) -> Model:
     from firth.core.run import Run
 
     if (path / INDEX).is_file():
-        from firth.retrieval.model import IndexModel
+        from firth.retrieval.search import IndexModel
 
         return IndexModel(path, load)
     run = Run.find(path)

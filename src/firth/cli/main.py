@@ -236,8 +236,8 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(words: list[str], debug: bool) -> None:
     try:
         _refuse_broken(words)
-        if "firth.tokenizers.unknown" in sys.modules:
-            sys.modules["firth.tokenizers.unknown"].READ.clear()
+        if "firth.tokenizers.pieces" in sys.modules:
+            sys.modules["firth.tokenizers.pieces"].READ.clear()
         code = command()([word for word in words if word != "--debug"], prog_name="firth", standalone_mode=False)
         if code == _STOPPED:  # typer returns it after Ctrl-C
             sys.stderr.write(_STOPPED_TEXT)
@@ -255,7 +255,7 @@ _SAY_UNKNOWN_THEMSELVES = ("prepare", "prepare-pairs", "tokens", "words", "serve
 
 def _say_unknown(words: list[str]) -> None:
     """A warning where the texts of a command were largely unknown to its model."""
-    module = sys.modules.get("firth.tokenizers.unknown")  # not loaded: no text was read
+    module = sys.modules.get("firth.tokenizers.pieces")  # not loaded: no text was read
     warning = module.READ.warning if module is not None else None
     if warning is not None and not set(words[:1]) & set(_SAY_UNKNOWN_THEMSELVES):
         sys.stderr.write(f"firth: warning: {warning}\n")

@@ -15,7 +15,6 @@ import contextlib
 import hashlib
 import logging
 import os
-import re
 import shutil
 import socket
 import tempfile
@@ -27,22 +26,8 @@ from typing import Any, TypeVar
 
 from firth.core.errors import FirthError
 
-_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}([^/].*)")  # one slash: as Path writes it
 _DESCRIPTIONS = ("corpus.json", "firth.json")
 _NEVER_FETCHED = ("checkpoints",)
-
-
-def address_of(path: str | Path) -> str | None:
-    """The address that a path stands for; none for a path of this machine."""
-    match = _ADDRESS.fullmatch(str(path))
-    if match is None or match[1] == "file" or Path(path).exists():
-        return None
-    return f"{match[1]}://{match[2].rstrip('/')}"
-
-
-def named(path: Path) -> str:
-    """A path as a record keeps it: its address, or absolute."""
-    return address_of(path) or str(path.absolute())
 
 
 def _open(address: str) -> tuple[Any, str]:
@@ -93,11 +78,8 @@ def expand(address: str) -> list[str]:
     return [f"{kind}://{name.lstrip('/')}" for name in files]
 
 
-def local_path(path: str | Path) -> Path:
-    """A file or folder on this machine: fetched once into the cache where an address is given."""
-    address = address_of(path)
-    if address is None:
-        return Path(path)
+def fetch(address: str) -> Path:
+    """The file or folder of an address in the cache, fetched if it is not there yet."""
     store, root = _open(address)
     with _errors_of(address):
         files = [root] if store.isfile(root) else sorted(store.find(root))
@@ -132,12 +114,8 @@ def _fetch(store: Any, files: list[str], inside: dict[str, PurePosixPath | None]
 
 
 @contextlib.contextmanager
-def written_to(out: Path, overwrite: bool) -> Iterator[Path]:
-    """Where a new folder is made: ``out`` itself, or a local one that is sent to the address ``out`` at the end."""
-    address = address_of(out)
-    if address is None:
-        yield out
-        return
+def sent_to(address: str, overwrite: bool) -> Iterator[Path]:
+    """A new folder of this machine that is sent to an address at the end."""
     store, root = _open(address)
     with _errors_of(address):
         if store.exists(root) and store.find(root) and not overwrite:
@@ -169,16 +147,6 @@ def send(folder: Path, store: Any, root: str) -> None:
 Found = TypeVar("Found")
 _RETRIES = 3
 _AHEAD = 2  # jobs under way for each core
-ENGINES = ("local", "ray")
-
-
-def check_engine(engine: str, address: str | None) -> bool:
-    """Whether work goes to a cluster."""
-    if engine not in ENGINES:
-        raise FirthError(f"unknown engine '{engine}': choose local or ray")
-    if address is not None and engine != "ray":
-        raise FirthError("--address names a Ray cluster: write --engine ray with it")
-    return engine == "ray"
 
 
 class Cluster:

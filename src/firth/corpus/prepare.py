@@ -17,9 +17,9 @@ from queue import SimpleQueue
 import numpy as np
 
 from firth.core.errors import FirthError
-from firth.core.files import atomic_folder, checksum, release_memory, write_json
+from firth.core.files import atomic_folder, check_engine, checksum, release_memory, write_json
 from firth.core.registry import TokensConfig
-from firth.core.storage import Cluster, check_engine
+from firth.core.storage import Cluster
 from firth.core.types import Progress
 from firth.corpus.encoded import WordRules
 from firth.corpus.format import CorpusInfo, SourceInfo, SplitInfo
@@ -27,8 +27,10 @@ from firth.corpus.loss import Sample, loss_warnings, measure_loss, pieces_round_
 from firth.corpus.near import NearDuplicates, signatures
 from firth.corpus.parts import (
     Block,
+    ClusterWorker,
     PartMaker,
     SeenHashes,
+    Worker,
     begin,
     check_goal,
     has_part,
@@ -38,7 +40,6 @@ from firth.corpus.parts import (
     publish,
     working_folder,
 )
-from firth.corpus.worker import ClusterWorker, Worker
 from firth.data.readers import Document, ReadingConfig, read_dictionary, read_documents
 from firth.data.sources import Source, find_sources
 from firth.tokenizers.pieces import Pieces

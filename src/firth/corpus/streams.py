@@ -21,8 +21,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from firth.core.batching import generator, hashed, uniform
 from firth.core.errors import FirthError
+from firth.core.types import generator, hashed, uniform
 from firth.corpus.format import Corpus, Split, each_epoch
 from firth.tokenizers.segmentation import Segmentation
 from firth.tokenizers.word_tokens import AnyTokens, WordTokens

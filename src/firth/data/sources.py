@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from firth.core.errors import FirthError
-from firth.core.files import read_json
-from firth.core.storage import address_of, expand, local_path
+from firth.core.files import address_of, local_path, read_json
+from firth.core.storage import expand
 
 FORMATS = {
     ".txt": "txt",

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
-from firth.core.batching import uniform
 from firth.core.config import Config
+from firth.core.types import uniform
 
 State = TypeVar("State")
 StateOut = TypeVar("StateOut", covariant=True)

@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from firth.core.batching import generator, uniform
 from firth.core.errors import FirthError
+from firth.core.types import generator, uniform
 from firth.data.labelled import SenseExample, SenseMark
 from firth.tokenizers.words import split_words
 

@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from firth.core.batching import Floats, Ints, padded_batches, pool_windows, window_places
 from firth.core.errors import FirthError, import_extra
 from firth.core.files import load_tensors
 from firth.core.run import LayerMix, Run
-from firth.core.types import Inputs, Layers, TextReader
+from firth.core.types import Floats, Inputs, Ints, Layers, TextReader, padded_batches, pool_windows, window_places
 from firth.exporters.onnx_encoder import IDS, MASK, SEGMENTS, layer_name
 from firth.exporters.onnx_task import ENDS, LOGITS, OWNER, STARTS
 from firth.models.shared.configs import EncoderConfig

@@ -18,9 +18,9 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
-from firth.core.batching import BATCH_TOKENS, Floats, Ints, batches_by_length, generator
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder
+from firth.core.types import BATCH_TOKENS, Floats, Ints, batches_by_length, generator
 from firth.data.labelled import Columns
 from firth.data.sentences import SentenceData, read_sentence_data
 from firth.models.shared.model import Model

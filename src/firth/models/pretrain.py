@@ -11,10 +11,9 @@ import numpy as np
 
 from firth.core.config import parse_duration, show_count, show_duration
 from firth.core.errors import FirthError
-from firth.core.files import checksum, fingerprint, write_text
+from firth.core.files import checksum, fingerprint, named, write_text
 from firth.core.registry import RunConfig, find_spec
 from firth.core.run import CorpusRecord, EmbeddingsRecord, MadeFrom, Run, RunRecord, versions
-from firth.core.storage import named
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
 from firth.models.shared.embeddings import AUTO, NONE, check_start, start_table

@@ -1,8 +1,4 @@
-"""The attention of modern decoders: rotary positions, fewer keys and values than queries (grouped-query attention,
-Ainslie et al. 2023), and norms of queries and keys where a model has them.
-
-B batch, T tokens, N rows of decoding, S sentences, H heads, G heads of keys and values, K head size, D hidden size.
-"""
+"""Attention of two published kinds: grouped queries (Llama, Qwen) and disentangled positions (DeBERTa)."""
 
 import math
 from typing import Protocol
@@ -11,10 +7,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.nn.attention import Angles, Groups, SelfAttention, attention_weights, rotate
+from firth.nn.attention import Angles, Groups, SelfAttention, attend, attention_weights, rotate
 from firth.nn.blocks import Block, BlockConfig
 from firth.nn.cache import KeyValues
-from firth.nn.layers import RMSNorm
+from firth.nn.layers import RMSNorm, dropout
 
 
 class Scaling(Protocol):
@@ -135,3 +131,74 @@ class GroupedBlock(Block):
     def __init__(self, config: BlockConfig, head_dim: int, num_kv_heads: int, qkv_bias: bool, qk_norm: bool) -> None:
         super().__init__(config, head_dim=head_dim)
         self.attention = GroupedAttention(config, head_dim, num_kv_heads, qkv_bias, qk_norm)
+
+
+def log_buckets(distance: torch.Tensor, num_buckets: int, max_distance: int) -> torch.Tensor:
+    """Distances up to half the buckets as they are, larger ones by their logarithm, so that ``max_distance`` is last."""
+    middle = num_buckets // 2
+    far = distance.abs().clamp(min=middle).float()
+    logs = torch.ceil(torch.log(far / middle) / math.log((max_distance - 1) / middle) * (middle - 1)) + middle
+    return torch.where(distance.abs() <= middle, distance, logs.long() * distance.sign())
+
+
+class RelativeTable(nn.Module):
+    """A vector for every bucket of distances to either side, normed."""
+
+    def __init__(self, dim: int, num_buckets: int, max_distance: int, eps: float) -> None:
+        super().__init__()
+        self.num_buckets, self.max_distance = num_buckets, max_distance
+        self.table = nn.Embedding(2 * num_buckets, dim)
+        self.norm = nn.LayerNorm(dim, eps=eps)
+
+    def forward(self, positions_BT: torch.Tensor) -> Angles:
+        """The vectors [R, D], and which of them is that of each pair of tokens [B, 1, T, T]."""
+        away = positions_BT[:, :, None] - positions_BT[:, None, :]
+        rows = log_buckets(away, self.num_buckets, self.max_distance) + self.num_buckets
+        return self.norm(self.table.weight), rows.clamp(0, 2 * self.num_buckets - 1)[:, None]
+
+
+class DisentangledAttention(SelfAttention):
+    """Self-attention that takes the vectors and numbers of distances in the place of rotary angles. Rows only."""
+
+    def __init__(self, hidden_dim: int, num_heads: int, dropout_prob: float, distance_dropout_prob: float) -> None:
+        super().__init__(hidden_dim, num_heads, dropout_prob)
+        self.distance_dropout_prob = distance_dropout_prob
+
+    def forward(
+        self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None, causal: bool = False
+    ) -> torch.Tensor:
+        query, key, bias = self._parts(hidden_BTD, mask, angles)
+        value = self._heads(self._third(hidden_BTD, 2))
+        mixed = attend(query, key, value, bias, self.dropout_prob if self.training else 0.0)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+    def weights(self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None) -> torch.Tensor:
+        return attention_weights(*self._parts(hidden_BTD, mask, angles))
+
+    def packed(
+        self, hidden_ND: torch.Tensor, groups: Groups, angles: Angles | None, window: int | None = None
+    ) -> torch.Tensor:
+        raise NotImplementedError("disentangled attention reads rows")
+
+    def _third(self, hidden: torch.Tensor, part: int) -> torch.Tensor:
+        """Queries (0), keys (1) or values (2)."""
+        weight, bias = self.qkv.weight.chunk(3)[part], self.qkv.bias.chunk(3)[part]
+        return functional.linear(hidden, weight, bias)
+
+    def _parts(
+        self, hidden_BTD: torch.Tensor, mask: torch.Tensor | None, angles: Angles | None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Queries, keys, and what distances (and the mask) add to their products. Three products are added, so that each is
+        divided by √3K; the queries are divided by √3 here, and the rest by whoever multiplies."""
+        assert angles is not None
+        table_RD, rows = angles
+        table_RD = dropout(table_RD, self.distance_dropout_prob, self.training)
+        query = self._heads(self._third(hidden_BTD, 0)) * 3**-0.5
+        key = self._heads(self._third(hidden_BTD, 1))
+        far_query, far_key = (self._heads(self._third(table_RD[None], part)) for part in (0, 1))  # [1, H, R, K]
+        rows = rows.expand(len(hidden_BTD), self.num_heads, -1, -1)
+        # query i meets the distance i - j; key j meets the same distance, so its scores are gathered by columns
+        to_distance = (query @ far_key.transpose(-1, -2)).gather(3, rows)
+        from_distance = (key @ (far_query * 3**-0.5).transpose(-1, -2)).gather(3, rows.transpose(-1, -2))
+        bias = (to_distance + from_distance.transpose(-1, -2)) * query.shape[-1] ** -0.5
+        return query, key, bias if mask is None else bias.masked_fill(~mask, torch.finfo(bias.dtype).min)

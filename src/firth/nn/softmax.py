@@ -14,7 +14,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from firth.core.batching import uniform
+from firth.core.types import uniform
 from firth.nn.layers import GradientContext
 
 _SCANNED = (512, 1024)  # positions and words of which the scores are computed together without gradients

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firth.core.batching import Floats, generator, hashed
 from firth.core.errors import FirthError, nearest
 from firth.core.files import fingerprint
-from firth.core.types import Progress
+from firth.core.types import Floats, Progress, generator, hashed
 from firth.data.readers import Document, ReadingConfig, read_source
 from firth.data.sources import Source, find_sources
-from firth.retrieval.exact import unit_rows
-from firth.retrieval.fusion import Encode, WeightSample, choose_weight
+from firth.retrieval.exact import Encode, WeightSample, choose_weight, unit_rows
 from firth.retrieval.parts import Entry, content_key
 from firth.retrieval.passages import cut_passages, unit_spans
 from firth.retrieval.store import IndexConfig, IndexRecord, ModelRecord, Writer, is_index, writing

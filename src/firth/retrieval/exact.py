@@ -1,14 +1,13 @@
-"""The most similar rows of a matrix, exactly: products with blocks of rows, the best few kept from block to block.
+"""The nearest rows by exact products, and rankings fused by their ranks."""
 
-Q questions, N rows, D dimensions.
-"""
-
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.batching import Floats, Ints
+from firth.core.types import Floats, Ints
+from firth.retrieval.words import Bm25
 
 BLOCK = 16_384  # rows
 
@@ -60,3 +59,87 @@ def blocks_of(rows_ND: NDArray[np.floating], size: int = BLOCK) -> Iterable[tupl
     for start in range(0, len(rows_ND), size):
         block = rows_ND[start : start + size]
         yield np.arange(start, start + len(block)), block
+
+
+Encode = Callable[[Sequence[str]], Floats]
+WEIGHTS = tuple(number / 10 for number in range(11))
+_FEWEST = 20  # questions by which a weight can be chosen
+_DEPTH = 200
+_POOR = 1 / 3
+_LEAST = 0.2
+
+
+def fuse(words: Mapping[int, float], vectors: Mapping[int, float], weight: float) -> list[tuple[int, float]]:
+    """(number, score) of all that one of two rankings has, best first; of equals those that come first by words. A half that
+    does not count adds nothing."""
+    scores: dict[int, float] = {}
+    most = max(words.values(), default=1.0)
+    for number, score in words.items() if weight < 1 else ():
+        scores[number] = (1 - weight) * score / most
+    least, most = min(vectors.values(), default=0.0), max(vectors.values(), default=1.0)
+    for number, score in vectors.items() if weight > 0 else ():
+        share = (score - least) / (most - least) if most > least else 1.0
+        scores[number] = scores.get(number, 0.0) + weight * share
+    return sorted(scores.items(), key=lambda pair: -pair[1])
+
+
+@dataclass(frozen=True)
+class WeightSample:
+    """Passages with their vectors and documents; ``asked`` has (some words, the rest) of some of them by their numbers."""
+
+    texts: Sequence[str]
+    vectors_ND: Floats
+    documents_N: Ints
+    asked: Mapping[int, tuple[str, str]]
+
+
+def choose_weight(sample: WeightSample, encode: Encode, encode_question: Encode) -> float:
+    """The weight of vectors by which passages are found by words of theirs; one half where there are too few."""
+    if len(sample.asked) < _FEWEST:
+        return 0.5
+    places = list(sample.asked)
+    questions = [question for question, _ in sample.asked.values()]
+    rests = [rest for _, rest in sample.asked.values()]
+    texts, vectors_ND = list(sample.texts), np.array(sample.vectors_ND)
+    vectors_ND[places] = encode(rests)
+    for place, rest in zip(places, rests, strict=True):
+        texts[place] = rest
+    bm25, cosines_QN = Bm25(texts), np.asarray(encode_question(questions) @ vectors_ND.T, np.float32)
+    pairs = []
+    for question, cosines_N, place in zip(questions, cosines_QN, places, strict=True):
+        other = (
+            sample.documents_N == sample.documents_N[place]
+        )  # passages overlap: those of the same document do not compete
+        other[place] = False
+        pairs.append(
+            (_ranking(np.where(other, 0, bm25.scores(question)), 0), _ranking(np.where(other, -2, cosines_N), -2))
+        )
+    return careful_weight(np.asarray([reciprocal_ranks(pairs, places, weight) for weight in WEIGHTS]))
+
+
+def careful_weight(ranks_WQ: NDArray[np.float64]) -> float:
+    """Of the reciprocal ranks of the right texts with each of ``WEIGHTS``."""
+    scores = ranks_WQ.mean(1)
+    words_better = bool(scores[0] >= scores[-1])
+    if min(scores[0], scores[-1]) < _POOR * max(scores[0], scores[-1]):
+        return 0.0 if words_better else 1.0
+    lost_WQ = ranks_WQ[int(np.argmax(scores))] - ranks_WQ
+    errors = lost_WQ.std(1) / np.sqrt(lost_WQ.shape[1])
+    close = [weight for weight, lost, error in zip(WEIGHTS, lost_WQ.mean(1), errors, strict=True) if lost <= error]
+    return min(max(min(close) if words_better else max(close), _LEAST), 1 - _LEAST)
+
+
+def _ranking(scores_N: Floats, least: float) -> dict[int, float]:
+    found: Ints = best_places(np.asarray(scores_N, np.float32)[None], _DEPTH)[0]
+    return {number: float(scores_N[number]) for number in found.tolist() if scores_N[number] > least}
+
+
+def reciprocal_ranks(
+    pairs: Sequence[tuple[Mapping[int, float], Mapping[int, float]]], right: Sequence[int], weight: float
+) -> list[float]:
+    """1 / rank of the right text of each pair of rankings when they are fused; 0 where it is not found."""
+    found = []
+    for (words, vectors), wanted in zip(pairs, right, strict=True):
+        ranks = [number for number, _ in fuse(words, vectors, weight)]
+        found.append(1 / (1 + ranks.index(wanted)) if wanted in ranks else 0.0)
+    return found

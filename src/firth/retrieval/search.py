@@ -12,18 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.batching import Floats, Ints
 from firth.core.errors import FirthError
-from firth.core.types import AnswerCandidate
-from firth.retrieval.exact import BLOCK, best_places, best_rows
-from firth.retrieval.filters import read_conditions
-from firth.retrieval.fusion import Encode, fuse
-from firth.retrieval.parts import Part
+from firth.core.types import AnswerCandidate, Floats, Ints
+from firth.models.shared.model import Model
+from firth.retrieval.exact import BLOCK, Encode, best_places, best_rows, fuse
+from firth.retrieval.parts import Part, read_conditions
 from firth.retrieval.passages import Span
 from firth.retrieval.store import INDEX, IndexRecord, State, open_state
 from firth.retrieval.words import inverse_frequencies, marked_words, term_weights, terms
@@ -31,6 +29,7 @@ from firth.tokenizers.words import split_sentences
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
+
 
 Mode = str  # auto, words, vectors, both
 Where = Sequence[str] | Mapping[str, object]
@@ -378,3 +377,39 @@ def _fused(
         place = first[names[number]]
         best.append((place, score, words.scores.get(place), vectors.scores.get(place)))
     return best
+
+
+class IndexModel(Model):
+    """What ``firth.load`` gives for a folder that ``firth index`` made."""
+
+    kind = "search index"
+
+    def __init__(self, folder: Path, load: Callable[[Path], Model]) -> None:
+        self.index = SearchIndex(folder, load)
+        self.dim = 0 if self.index.record.model is None else self.index.record.model.dim
+
+    def _abilities(self) -> set[str]:
+        return {"search"}
+
+    def describe(self) -> dict[str, Any]:
+        record = self.index.refresh().record
+        counts = {"documents": record.num_documents, "passages": record.num_passages}
+        return {**super().describe(), **counts, "vectors": record.model is not None}
+
+    def search(
+        self,
+        question: str,
+        top: int = 10,
+        mode: Mode = "auto",
+        where: Where = (),
+        weight: float | None = None,
+        passages: bool = False,
+    ) -> list[Hit]:
+        """The best passages for a question, see ``firth.search``. Questions to a server are never taken for paths."""
+        if self.index.record.model is not None and self.index.record.model.images:
+            raise FirthError("an index of images is asked with the path of an image: use firth search, not a server")
+        return self.index.search(question, top, mode, where, weight, passages)
+
+    def __repr__(self) -> str:
+        record = self.index.record
+        return f"<search index, {record.num_documents:,} documents, {record.num_passages:,} passages, from {self.path}>"

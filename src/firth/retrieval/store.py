@@ -20,8 +20,7 @@ from firth.core.errors import FirthError
 from firth.core.files import atomic_file, checksum, disk_errors, read_json, write_json
 from firth.core.run import lock_folder
 from firth.core.types import Arrays
-from firth.retrieval.merging import merge_arrays
-from firth.retrieval.parts import Entry, Graph, Part, build_arrays, map_arrays, write_part
+from firth.retrieval.parts import Entry, Graph, Part, build_arrays, map_arrays, merge_arrays, write_part
 
 INDEX = "index.json"
 EXACT_UP_TO = 200_000  # passages

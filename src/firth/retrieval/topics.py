@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from firth.core.batching import Floats, Ints
 from firth.core.errors import FirthError
+from firth.core.types import Floats, Ints
 from firth.retrieval.exact import BLOCK, unit_rows
 from firth.retrieval.words import terms
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.batching import Floats, Ints
+from firth.core.types import Floats, Ints
 from firth.tokenizers.words import HAN_CLASS, has_han, is_han, split_words
 
 K1, B = 1.2, 0.75

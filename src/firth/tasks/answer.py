@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from firth.core.batching import Ints
 from firth.core.run import LabelScore
-from firth.core.types import Batch, Encoding, Losses, Prediction, TextReader
+from firth.core.types import Batch, Encoding, Ints, Losses, Prediction, TextReader
 from firth.data.labelled import AnswerExample
 from firth.nn.layers import pool_tokens
 from firth.tasks.answer_spans import Found, answer_scores, answer_tokens, best_threshold, find_answers
-from firth.tasks.batches import Item, Row, by_owner, collate, frame_row, pieces_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork, Tensors, by_parts
 from firth.tasks.scores import Interval, mean_interval
+from firth.tasks.training import Item, Row, by_owner, collate, frame_row, pieces_of
 
 _NUM_BEST = 20
 

@@ -29,7 +29,6 @@ from firth.core.types import Prediction, Progress
 from firth.data.labelled import TextExample
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors
-from firth.tasks.batches import Item
 from firth.tasks.checking import all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.contrastive import FEWEST, MOST, TEXTS, train_contrastive
@@ -42,7 +41,7 @@ from firth.tasks.model import TaskModel
 from firth.tasks.network import Head
 from firth.tasks.scores import added, error_of, fit_factor, fit_weights, log_probs, normalised, rescaled
 from firth.tasks.several import ClassifySeveral, find_thresholds, mean_log_chance
-from firth.tasks.training import Task
+from firth.tasks.training import Item, Task
 
 Predictions = list[Prediction]
 TakeBase = Callable[[TaskConfig], Model]

@@ -11,7 +11,6 @@ from torch.nn import functional
 from firth.core.run import LabelScore
 from firth.core.types import Batch, Losses, Prediction, TextReader
 from firth.data.labelled import TextExample
-from firth.tasks.batches import Item, Row, collate, cut_pair, frame_row, pieces_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork
 from firth.tasks.scores import (
@@ -25,6 +24,7 @@ from firth.tasks.scores import (
     number_scores,
     spearman,
 )
+from firth.tasks.training import Item, Row, collate, cut_pair, frame_row, pieces_of
 
 Numbers: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
 

@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from firth.core.batching import generator
-from firth.core.types import Batch, Losses, Progress
+from firth.core.types import Batch, Losses, Progress, generator
 from firth.data.labelled import TextExample
 from firth.models.shared.model import Model
 from firth.tasks.checking import AnyExample, all_of

@@ -15,16 +15,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.batching import batches_by_length
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors, save_tensors
 from firth.core.run import LayerMix
-from firth.core.types import Prediction
+from firth.core.types import Prediction, batches_by_length
 from firth.data.labelled import TextExample
 from firth.models.counts.model import VOCABULARY, CountsModel
 from firth.models.shared.model import Model
 from firth.models.shared.static import ScratchModel
-from firth.tasks.batches import Item
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
@@ -44,7 +42,7 @@ from firth.tasks.linear import (
 from firth.tasks.model import TaskModel, TaskSettings, build_model
 from firth.tasks.network import Head
 from firth.tasks.several import ClassifySeveral
-from firth.tasks.training import MAX_ROWS, MAX_TOKENS, OneExample, item_cost
+from firth.tasks.training import MAX_ROWS, MAX_TOKENS, Item, OneExample, item_cost
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

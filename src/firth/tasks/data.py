@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.batching import hashed, uniform
 from firth.core.errors import FirthError
+from firth.core.types import hashed, uniform
 from firth.data.answers import read_answers
 from firth.data.labelled import AnswerExample, Columns, TagExample, TextExample, read_texts
 from firth.data.tagged import TagColumns, read_tagged

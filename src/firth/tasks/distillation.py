@@ -19,19 +19,17 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from firth.core.batching import Ints, batches_by_length
 from firth.core.errors import FirthError
-from firth.core.types import Batch, Inputs, Losses
+from firth.core.types import Batch, Inputs, Ints, Losses, batches_by_length
 from firth.data.labelled import TagExample
 from firth.models.shared.model import Model
 from firth.tasks.answer import ComparingNetwork
-from firth.tasks.batches import Item, Row, collate
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.model import TaskModel
 from firth.tasks.network import TaskNetwork
 from firth.tasks.tag import TagNetwork
-from firth.tasks.training import Finetuning, Task, item_cost
+from firth.tasks.training import Finetuning, Item, Row, Task, collate, item_cost
 
 _KEPT_BYTES = 1_500_000_000  # of the teacher's layers; beyond that they are computed for each batch
 _MAX_TOKENS, _MAX_ROWS = 4096, 64

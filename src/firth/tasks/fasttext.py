@@ -12,12 +12,11 @@ from firth.data.labelled import TextExample
 from firth.models.fasttext.classifier import SETTINGS, FastTextClassifier, is_classifier_file
 from firth.models.shared.model import Model
 from firth.models.shared.static import ScratchModel
-from firth.tasks.batches import Item
 from firth.tasks.checking import AnyExample
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
 from firth.tasks.model import TaskModel
-from firth.tasks.training import OneExample
+from firth.tasks.training import Item, OneExample
 
 FASTTEXT = "fasttext"
 _CHUNK = 2048  # texts that are read at a time

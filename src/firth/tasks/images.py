@@ -24,8 +24,7 @@ from firth.core.files import atomic_folder, checksum
 from firth.core.registry import RunConfig, TrainingConfig
 from firth.core.run import CalibrationResult, CandidateResult, CellSettings, Run, ScoreInterval, TaskResult, is_run
 from firth.core.types import Prediction, Progress
-from firth.corpus.augment import as_shares, normalize
-from firth.corpus.images import ImageCorpus, ImageReading, ImageSplit, write_images
+from firth.corpus.images import ImageCorpus, ImageReading, ImageSplit, as_shares, normalize, write_images
 from firth.data.images import MAX_PIXELS, ImageExample, find_images, label_names
 from firth.data.labelled import TextExample
 from firth.models.pretrain import resume_run, start_run

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.batching import hashed
+from firth.core.types import hashed
 from firth.tasks.scores import fit_factor
 
 if TYPE_CHECKING:

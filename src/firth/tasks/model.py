@@ -36,9 +36,8 @@ from firth.tasks.scores import added
 from firth.tasks.several import ClassifySeveral
 from firth.tasks.tag import Tag
 from firth.tasks.training import OneExample, Task, predict_items, predict_stream
-from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.pieces import READ, Pieces
 from firth.tokenizers.segmentation import PLAIN, Segmentation
-from firth.tokenizers.unknown import READ
 from firth.tokenizers.word_tokens import AnyTokens
 from firth.tokenizers.words import has_han, is_border
 

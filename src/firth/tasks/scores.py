@@ -11,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from firth.core.batching import generator
 from firth.core.errors import FirthError
 from firth.core.run import LabelScore
-from firth.core.types import Prediction
+from firth.core.types import Prediction, generator
 
 Floats = NDArray[np.float64]
 

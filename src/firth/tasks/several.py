@@ -16,10 +16,10 @@ from torch.nn import functional
 from firth.core.run import LabelScore
 from firth.core.types import Batch, Losses, Prediction
 from firth.data.labelled import TextExample
-from firth.tasks.batches import Item
 from firth.tasks.classify import Classify
 from firth.tasks.network import TaskNetwork
 from firth.tasks.scores import Interval, harmonic, interval, ratio
+from firth.tasks.training import Item
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

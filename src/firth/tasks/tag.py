@@ -17,11 +17,11 @@ from firth.core.run import LabelScore
 from firth.core.types import Batch, Entity, Losses, Prediction, TextReader
 from firth.data.labelled import TagExample
 from firth.nn.crf import CRF
-from firth.tasks.batches import Item, best_windows, by_owner, collate, frame_row, pieces_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.network import TaskNetwork
 from firth.tasks.scores import Interval, interval, label_scores
 from firth.tasks.tag_schemes import as_bioes, entity_counts, entity_scores, prf, spans_of, tag_accuracy, transitions
+from firth.tasks.training import Item, best_windows, by_owner, collate, frame_row, pieces_of
 
 _NOT_JUDGED = -1
 

@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -27,8 +27,62 @@ from firth.tokenizers.foreign import Turn, read_tokenizer
 from firth.tokenizers.published import byte_level_of, enclose_words, sentencepiece_of
 from firth.tokenizers.segmentation import PLAIN, Segmentation
 from firth.tokenizers.sentencepiece import load_sentencepiece
-from firth.tokenizers.unknown import READ, sample_texts
 from firth.tokenizers.words import close_gaps
+
+UNKNOWN_PIECES = 0.1  # of the tokens; more: another language or script than the model's
+UNKNOWN_WORDS = 0.5  # of a vocabulary of words, which lacks some of every text
+_SAMPLE_TEXTS, _SAMPLE_CHARS = 64, 2000
+
+
+class Tally:
+    """What the tokenizers of this process have read; ``limit`` belongs to the last one that did not know something."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.tokens = self.unknown = 0
+        self.limit = UNKNOWN_PIECES
+
+    def add(self, ids: NDArray[np.int64] | list[int], unk_id: int | None, limit: float = UNKNOWN_PIECES) -> None:
+        self.tokens += len(ids)
+        if unk_id is not None and (found := int(np.count_nonzero(np.asarray(ids) == unk_id))):
+            self.unknown += found
+            self.limit = limit
+
+    @property
+    def warning(self) -> str | None:
+        return unknown_warning(self.unknown / max(self.tokens, 1), self.limit)
+
+
+READ = Tally()
+
+
+def unknown_warning(share: float, limit: float = UNKNOWN_PIECES) -> str | None:
+    """A sentence where more than the limit is unknown."""
+    if share <= limit:
+        return None
+    return (
+        f"{share:.0%} of the tokens are unknown to the model, more than {limit:.0%}: it has learned another language or "
+        "script, and its answers mean little; firth tokens MODEL TEXT shows which"
+    )
+
+
+def word_share(words: Iterable[str], known: Callable[[str], bool]) -> float:
+    """The share of words that are not known."""
+    found = [known(word) for word in words]
+    return 1 - sum(found) / len(found) if found else 0.0
+
+
+def sample_texts(texts: Iterable[str]) -> list[str]:
+    """Enough of them to know the share of what is unknown."""
+    found: list[str] = []
+    for text in texts:
+        if len(found) == _SAMPLE_TEXTS:
+            break
+        found.append(text[:_SAMPLE_CHARS])
+    return found
+
 
 SPECIALS = {
     "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
@@ -379,21 +433,6 @@ class Pieces:
         return cls(found)
 
 
-def with_class_last(pieces: Pieces) -> Pieces:
-    """The same tokenizer, but texts end with [SEP] [CLS] with nothing before them (Yang et al. 2019);
-    [CLS] is of segment 2."""
-    assert pieces.cls_id is not None
-    assert pieces.sep_id is not None
-    cls, sep = pieces.token(pieces.cls_id), pieces.token(pieces.sep_id)
-    backend = Tokenizer.from_str(pieces.backend.to_str())
-    backend.post_processor = processors.TemplateProcessing(
-        single=f"$A:0 {sep}:0 {cls}:2",
-        pair=f"$A:0 {sep}:0 $B:1 {sep}:1 {cls}:2",
-        special_tokens=[(cls, pieces.cls_id), (sep, pieces.sep_id)],
-    )
-    return Pieces(backend, pieces.segmentation)
-
-
 def sentinel(number: int) -> str:
     """How sentinel ``number`` is written."""
     return f"<extra_id_{number}>"
@@ -404,50 +443,4 @@ def sentinel_ids(pieces: Pieces) -> list[int]:
     found: list[int] = []
     while (number := pieces.id(sentinel(len(found)))) is not None:
         found.append(number)
-    return found
-
-
-def with_sentinels(pieces: Pieces, count: int) -> Pieces:
-    """The same pieces with ``count`` sentinels behind them, and texts that end with the token that ends texts.
-    Pieces that have sentinels already are left as they are."""
-    there = len(sentinel_ids(pieces))
-    if there:
-        if there < count:
-            raise FirthError(f"the tokenizer has {there} sentinels, not {count}: set num_sentinels={there}")
-        return pieces
-    assert pieces.eos_id is not None
-    backend = Tokenizer.from_str(pieces.backend.to_str())
-    # White space before one belongs to what it stands for, as in the pieces of a running text.
-    backend.add_special_tokens(
-        [AddedToken(sentinel(number), special=True, normalized=False, lstrip=True) for number in reversed(range(count))]
-    )
-    end = pieces.token(pieces.eos_id)
-    backend.post_processor = processors.TemplateProcessing(
-        single=f"$A:0 {end}:0", pair=f"$A:0 {end}:0 $B:1 {end}:1", special_tokens=[(end, pieces.eos_id)]
-    )
-    found = Pieces(backend, pieces.segmentation)
-    assert sentinel_ids(found) == list(range(pieces.vocab_size + count - 1, pieces.vocab_size - 1, -1))
-    return found
-
-
-def spans_of(ids: Sequence[int], sentinels: Sequence[int]) -> dict[int, list[int]]:
-    """What follows each sentinel (by its number) up to the next; of one that comes twice, the first."""
-    number_of = {token: number for number, token in enumerate(sentinels)}
-    found: dict[int, list[int]] = {}
-    into: list[int] = []
-    for token in ids:
-        if token in number_of:
-            into = []
-            found.setdefault(number_of[token], into)
-        else:
-            into.append(token)
-    return found
-
-
-def merged(ids: Sequence[int], spans: Mapping[int, Sequence[int]], sentinels: Sequence[int]) -> list[int]:
-    """A text with every sentinel replaced by its span."""
-    number_of = {token: number for number, token in enumerate(sentinels)}
-    found: list[int] = []
-    for token in ids:
-        found += spans.get(number_of[token], ()) if token in number_of else (token,)
     return found

@@ -14,9 +14,8 @@ from firth.core.config import Config
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json, write_text
 from firth.core.types import Encoding
-from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.pieces import READ, UNKNOWN_WORDS, Pieces, sample_texts
 from firth.tokenizers.segmentation import PLAIN, Segmentation
-from firth.tokenizers.unknown import READ, UNKNOWN_WORDS, sample_texts
 from firth.tokenizers.words import has_han, has_unspaced
 
 MARKS = ["<unk>", "<eos>"]

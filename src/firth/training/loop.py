@@ -19,10 +19,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from firth.core.batching import hashed
 from firth.core.errors import FirthError, Interrupted
 from firth.core.registry import TrainingConfig
-from firth.core.types import Batch, Progress, Trainable
+from firth.core.types import Batch, Progress, Trainable, hashed
 from firth.training.checkpoints import History, list_checkpoints, prefetched, prune, read_state
 from firth.training.optimizer import (
     AveragedSGD,

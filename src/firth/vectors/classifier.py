@@ -216,7 +216,7 @@ class DenseTable:
         return rows, dim
 
     def add_means(self, rows: NDArray[np.int32], ends: NDArray[np.int64], hidden: Floats) -> None:
-        from firth.vectors.scoring_kernels import hidden_of_texts
+        from firth.vectors.classifier_kernels import hidden_of_texts
 
         hidden_of_texts(rows, ends, self.matrix, hidden)
 
@@ -239,7 +239,7 @@ class QuantizedTable:
         return len(self.codes), self.dim
 
     def add_means(self, rows: NDArray[np.int32], ends: NDArray[np.int64], hidden: Floats) -> None:
-        from firth.vectors.scoring_kernels import hidden_of_codes
+        from firth.vectors.classifier_kernels import hidden_of_codes
 
         hidden_of_codes(rows, ends, self.codes, self.centroids, self.norms, self.sub_dim, hidden)
 
@@ -352,7 +352,7 @@ class Classifier:
             scores = np.exp(scores - scores.max(1, keepdims=True))
             return np.asarray(scores / scores.sum(1, keepdims=True) + np.float32(added), np.float32)
         if self.config.loss == "hierarchical":
-            from firth.vectors.scoring_kernels import tree_scores
+            from firth.vectors.classifier_kernels import tree_scores
 
             chances = (1.0 / (1.0 + np.exp(-scores[:, :-1]))).astype(np.float32)
             found = np.empty_like(scores)

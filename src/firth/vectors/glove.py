@@ -18,10 +18,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.batching import generator, hashed
 from firth.core.errors import FirthError
 from firth.core.files import disk_errors, read_json, write_json
-from firth.core.types import Array, Arrays
+from firth.core.types import Array, Arrays, generator, hashed
 from firth.corpus.format import Corpus
 from firth.vectors.configs import GloveConfig
 from firth.vectors.learners import Plan, padded, unit_starts

@@ -18,8 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.batching import generator, hashed
-from firth.core.types import Array, Arrays
+from firth.core.types import Array, Arrays, generator, hashed
 from firth.vectors.configs import FastTextConfig, Word2VecConfig
 from firth.vectors.vocabulary import Bags, Vocabulary, huffman_paths, keep_table, no_paths, noise_table
 

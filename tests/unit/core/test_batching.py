@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firth.core.batching import batches_by_length, cut_batches, pad
+from firth.core.types import batches_by_length, cut_batches, pad
 
 LENS = st.lists(st.integers(0, 60), max_size=80)
 

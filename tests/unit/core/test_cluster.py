@@ -13,7 +13,8 @@ import pytest
 import firth
 from firth.api import encoding
 from firth.core.errors import FirthError
-from firth.core.storage import Cluster, _require_answer, check_engine
+from firth.core.files import check_engine
+from firth.core.storage import Cluster, _require_answer
 from firth.corpus import prepare as preparing
 
 pytest.importorskip("ray")

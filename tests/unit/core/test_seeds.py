@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from firth.core.batching import generator, hashed, uniform
+from firth.core.types import generator, hashed, uniform
 
 
 def test_known_values() -> None:

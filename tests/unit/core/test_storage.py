@@ -8,7 +8,8 @@ import pytest
 
 import firth
 from firth.core.errors import FirthError
-from firth.core.storage import address_of, expand, local_path, send
+from firth.core.files import address_of, local_path
+from firth.core.storage import expand, send
 from firth.corpus.format import Corpus
 
 fsspec = pytest.importorskip("fsspec")

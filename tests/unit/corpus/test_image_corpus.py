@@ -11,8 +11,7 @@ from PIL import Image
 
 import firth
 from firth.core.errors import FirthError
-from firth.corpus.augment import AugmentConfig, augment, mix, normalize, partners
-from firth.corpus.images import ImageCorpus, ImageRows
+from firth.corpus.images import AugmentConfig, ImageCorpus, ImageRows, augment, mix, normalize, partners
 from image_samples import bars, make_folder
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from firth.core.batching import generator
+from firth.core.types import generator
 from firth.corpus.format import Corpus, Split
 from firth.corpus.streams import RandomStreams, StreamRows, Streams, TokenStream, cut_equally, cut_evenly, random_len
 

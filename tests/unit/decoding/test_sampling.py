@@ -8,7 +8,7 @@ import torch
 from scipy.stats import chisquare
 from toy_tables import TableStepper, WholeStepper, same
 
-from firth.core.batching import uniform
+from firth.core.types import uniform
 from firth.decoding.steps import GREEDY, Rules, Sampling, candidates, choose, continue_prompts
 
 PROBS = torch.tensor([[0.1, 0.4, 0.05, 0.25, 0.2]], dtype=torch.float64)

@@ -8,7 +8,7 @@ from sklearn.metrics import average_precision_score, ndcg_score
 
 import firth
 from firth.core.errors import FirthError
-from firth.evaluation.sentences import average_precision, retrieval_scores
+from firth.evaluation.words import average_precision, retrieval_scores
 from sample_text import english
 
 

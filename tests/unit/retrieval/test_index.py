@@ -12,7 +12,7 @@ import pytest
 import firth
 from firth.core.errors import FirthError
 from firth.retrieval import store
-from firth.retrieval.fusion import WEIGHTS, WeightSample, careful_weight, choose_weight, fuse
+from firth.retrieval.exact import WEIGHTS, WeightSample, careful_weight, choose_weight, fuse
 from firth.retrieval.passages import cut_passages, num_units
 from firth.retrieval.search import SearchIndex
 from firth.retrieval.words import terms

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firth.tasks.batches import shuffled_batches
+from firth.tasks.training import shuffled_batches
 
 LENS = st.lists(st.integers(0, 60), max_size=80)
 

@@ -10,8 +10,8 @@ from firth.data.sentences import SentenceExample
 from firth.retrieval.exact import best_rows, blocks_of
 from firth.retrieval.words import Bm25, terms
 from firth.tasks.embed.losses import cosent_loss, cosine_loss, over_widths, ranking_loss, softmax_loss
-from firth.tasks.embed.negatives import mine_negatives
 from firth.tasks.embed.scoring import spearman
+from firth.tasks.embed.training import mine_negatives
 
 RANDOM = np.random.default_rng(0)
 FIRST, SECOND = RANDOM.standard_normal((2, 5, 6))

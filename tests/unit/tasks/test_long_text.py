@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firth.core.errors import FirthError
-from firth.tasks.batches import best_windows, pieces_of, window_starts
+from firth.tasks.training import best_windows, pieces_of, window_starts
 
 
 def ranges(*borders: tuple[int, int]) -> list[int]:

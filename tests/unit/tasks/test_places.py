@@ -13,13 +13,12 @@ from firth.core.run import Run
 from firth.core.types import Inputs, TextReader
 from firth.models.shared.model import load_model
 from firth.models.shared.static import read_with_vectors
-from firth.tasks.batches import collate, frame_row
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
 from firth.tasks.finetune import default_settings
 from firth.tasks.model import load_extra_vectors
 from firth.tasks.network import TaskNetwork
-from firth.tasks.training import Finetuning
+from firth.tasks.training import Finetuning, collate, frame_row
 from task_text import files, texts, write_vectors
 
 DIM = 8

@@ -10,7 +10,7 @@ import firth
 from firth.cli.main import main
 from firth.core.errors import FirthError
 from firth.core.types import Prediction
-from firth.tasks.suggest import choose_diverse, uncertainty
+from firth.tasks.suspects import choose_diverse, uncertainty
 from task_text import files
 
 

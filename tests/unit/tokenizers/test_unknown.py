@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 import firth
 from firth.cli.main import main
-from firth.tokenizers.unknown import READ, UNKNOWN_PIECES, Tally, unknown_warning
+from firth.tokenizers.pieces import READ, UNKNOWN_PIECES, Tally, unknown_warning
 from firth.tokenizers.word_tokens import WordTokens
 from piece_samples import build_pieces, hard_text
 

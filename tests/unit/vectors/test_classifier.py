@@ -22,8 +22,14 @@ from firth.vectors.classifier import (
     scan_texts,
     sigmoid_by_table,
 )
-from firth.vectors.classifier_search import Search, Trial
-from firth.vectors.classifier_training import ClassifierTraining, LabelledTexts, label_texts, train_classifier
+from firth.vectors.classifier_training import (
+    ClassifierTraining,
+    LabelledTexts,
+    Search,
+    Trial,
+    label_texts,
+    train_classifier,
+)
 from firth.vectors.fasttext_format import read_classifier, write_classifier
 
 STRANGE = [

@@ -14,12 +14,11 @@ from typing import TypedDict, Unpack
 
 import torch
 
-from firth.core.batching import generator
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.registry import TrainingConfig
 from firth.core.run import RECORD, MadeFrom, Run, TaskResult, TestResult
-from firth.core.types import Progress
+from firth.core.types import Progress, generator
 from firth.data.readers import ReadingConfig
 from firth.evaluation.compare.ranking import fit_length
 from firth.models.shared.model import Model

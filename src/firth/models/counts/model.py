@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.models.shared.model import Model
-from firth.tokenizers.unknown import UNKNOWN_WORDS, sample_texts, word_share
+from firth.tokenizers.pieces import UNKNOWN_WORDS, sample_texts, word_share
 from firth.tokenizers.words import has_han, split_words
 
 if TYPE_CHECKING:

@@ -15,11 +15,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.batching import batches_by_length
 from firth.core.errors import FirthError
 from firth.core.files import read_json
 from firth.core.registry import TokensConfig
-from firth.core.types import Encoding, Frame, TextReader
+from firth.core.types import Encoding, Frame, TextReader, batches_by_length
 from firth.corpus.streams import MARKS
 from firth.models.elmo.config import ElmoConfig
 from firth.models.elmo.format import OPTIONS, WEIGHTS, find_pair, load_elmo

@@ -27,7 +27,7 @@ from firth.models.elmo.config import BothDirectionsConfig, ElmoConfig
 from firth.models.elmo.format import OPTIONS, WEIGHTS, load_elmo, require_h5py, save_elmo
 from firth.models.elmo.model import SOFTMAX, VOCABULARY, WORDS, pair_of
 from firth.models.elmo.network import Elmo, build_token_layer
-from firth.models.elmo.reading import Ids, read_both_directions
+from firth.models.elmo.scoring import Ids, read_both_directions
 from firth.models.elmo.start import SLOWER, mimic, standardised, take_rows
 from firth.models.shared.embeddings import require_fit
 from firth.models.shared.pretraining import Pretraining

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.batching import pad
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors
-from firth.corpus.streams import MARKS, Spellings
+from firth.core.types import pad
+from firth.corpus.format import Split
+from firth.corpus.streams import MARKS, Located, Spellings
 from firth.models.elmo.network import Elmo, build_token_layer
 from firth.models.shared.model import loading
 from firth.models.shared.scoring import ScoredText
@@ -117,3 +118,32 @@ def require_output(path: Path | None) -> Path:
             "this ELMo has no softmax (softmax.safetensors) in its folder, so it gives words no probability: use a run of Firth"
         )
     return path
+
+
+Ids = NDArray[np.int64]
+
+
+def read_both_directions(split: Split, sentence: Located, spellings: Spellings) -> tuple[Ids, Ids]:
+    """Types that are read and types that come next, both [G, B, T]: the sentence, and the sentence turned around.
+
+    A sentence of n words has n + 1 places: at each there is a word that is read and one that comes next, the borders of
+    the sentence among them."""
+    place, size = sentence.offset, sentence.len
+    last = len(split.tokens) - 1
+
+    def token(index: Ids) -> Ids:
+        return np.asarray(split.tokens[np.clip(sentence.start + index, 0, last)], np.int64)
+
+    inputs = np.stack(
+        (
+            np.where(place == 0, spellings.begin, token(place - 1)),
+            np.where(place == 0, spellings.end, token(size - place)),
+        )
+    )
+    targets = np.stack(
+        (
+            np.where(place == size, spellings.end, token(place)),
+            np.where(place == size, spellings.begin, token(size - 1 - place)),
+        )
+    )
+    return inputs, targets

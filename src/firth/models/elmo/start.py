@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.batching import generator
+from firth.core.types import generator
 from firth.nn.character_cnn import CharacterCNN, TableSoftmax
 from firth.training.muon import Muon
 

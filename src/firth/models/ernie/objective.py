@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from firth.core.batching import hashed, uniform
 from firth.core.errors import FirthError
 from firth.core.registry import RunConfig
-from firth.core.types import Batch, Inputs, Losses
+from firth.core.types import Batch, Inputs, Losses, hashed, uniform
 from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.models.ernie.config import KnowledgeMaskingConfig
 from firth.models.shared.configs import EncoderConfig

@@ -14,7 +14,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.models.shared.model import Model, TextLayers
 from firth.models.shared.static import words_of
-from firth.tokenizers.unknown import UNKNOWN_WORDS, sample_texts, word_share
+from firth.tokenizers.pieces import UNKNOWN_WORDS, sample_texts, word_share
 from firth.tokenizers.words import has_han
 from firth.vectors.binary_formats import map_arrays, save_arrays
 from firth.vectors.classifier import (

@@ -13,8 +13,7 @@ from firth.core.errors import FirthError, Interrupted
 from firth.core.files import read_json, write_json
 from firth.core.types import Progress
 from firth.models.fasttext.classifier import FastTextClassifier, FastTextConfig, Floats, scan
-from firth.vectors.classifier_search import Search, Trial
-from firth.vectors.classifier_training import LabelledTexts, label_texts, train_classifier
+from firth.vectors.classifier_training import LabelledTexts, Search, Trial, label_texts, train_classifier
 from firth.vectors.trainer import stop_requests
 
 __all__ = ["Examples", "Stop", "Tuning", "Vectors", "fit", "stop_requests"]

@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.batching import BATCH_TOKENS, padded_batches, pool_windows
 from firth.core.errors import FirthError
-from firth.core.types import Frame, Inputs, TextReader
+from firth.core.types import BATCH_TOKENS, Frame, Inputs, TextReader, padded_batches, pool_windows
 from firth.decoding.steps import Trace
 from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.network import Decoder

@@ -13,10 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.batching import BATCH_TOKENS, batches_by_length, pad
 from firth.core.errors import FirthError
 from firth.core.registry import TokensConfig
-from firth.core.types import Encoding, Frame, Inputs, TextReader
+from firth.core.types import BATCH_TOKENS, Encoding, Frame, Inputs, TextReader, batches_by_length, pad
 from firth.decoding.steps import Trace
 from firth.models.recurrent.config import RecurrentConfig
 from firth.models.recurrent.network import Recurrent
@@ -25,7 +24,7 @@ from firth.models.shared.model import Model, TextLayers, loading, require_room
 from firth.models.shared.scoring import LEFT_TO_RIGHT, ScoredText, choose_method, score_next, scored
 from firth.nn.layers import pool_tokens
 from firth.nn.softmax import AdaptiveOutput, TokenOutput
-from firth.tokenizers.unknown import UNKNOWN_PIECES, UNKNOWN_WORDS
+from firth.tokenizers.pieces import UNKNOWN_PIECES, UNKNOWN_WORDS
 from firth.tokenizers.word_tokens import AnyTokens, WordTokens
 
 State: TypeAlias = list[torch.Tensor]  # [S, N, H] a layer

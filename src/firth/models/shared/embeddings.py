@@ -21,11 +21,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from firth.core.batching import generator
 from firth.core.config import parse_duration
 from firth.core.errors import FirthError, Interrupted
 from firth.core.run import EmbeddingsRecord, Run
-from firth.core.types import Progress
+from firth.core.types import Progress, generator
 from firth.corpus.format import Corpus, Split
 from firth.models.shared.pretraining import Pretraining
 from firth.training.loop import Loop, stop_signals

@@ -16,7 +16,7 @@ from firth.core.types import Inputs, Layers
 from firth.models.shared.configs import EncoderConfig
 from firth.nn.attention import Angles, Groups, RelativeBias, rotary_angles, visible
 from firth.nn.blocks import ACTIVATIONS, Block
-from firth.nn.disentangled import DisentangledAttention, RelativeTable
+from firth.nn.grouped import DisentangledAttention, RelativeTable
 from firth.nn.layers import TokenNetwork, build_norm, dropout
 
 _FILLED = 0.9  # rows with less in them than this share are read without their padding

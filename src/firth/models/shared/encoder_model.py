@@ -16,9 +16,17 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from firth.core.batching import packed_batches, padded_batches, pool_windows, window_places
 from firth.core.errors import FirthError
-from firth.core.types import Encoding, Frame, Inputs, TextReader
+from firth.core.types import (
+    Encoding,
+    Frame,
+    Inputs,
+    TextReader,
+    packed_batches,
+    padded_batches,
+    pool_windows,
+    window_places,
+)
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, PairHead, Pooler, ReplacedHead, TokenHead
 from firth.models.shared.encoder_format import load_encoder

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from firth.core.registry import ObjectiveConfig
-from firth.corpus.augment import AugmentConfig
+from firth.corpus.images import AugmentConfig
 
 
 class ImageObjectiveConfig(ObjectiveConfig):

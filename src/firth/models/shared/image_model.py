@@ -14,8 +14,7 @@ from torch import nn
 
 from firth.core.errors import FirthError
 from firth.core.types import Prediction
-from firth.corpus.augment import as_shares, normalize
-from firth.corpus.images import ImagesInfo
+from firth.corpus.images import ImagesInfo, as_shares, normalize
 from firth.data.images import MAX_PIXELS, ImageExample, find_images, read_image
 from firth.models.shared.image_format import Processing, load_processor, read_labels
 from firth.models.shared.image_objective import ImageFormat

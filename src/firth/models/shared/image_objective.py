@@ -14,14 +14,23 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from firth.core.batching import uniform
 from firth.core.config import Config
 from firth.core.errors import FirthError
 from firth.core.registry import RunConfig
-from firth.core.types import Arrays, Batch, Losses
-from firth.corpus.augment import Floats, as_shares, augment, mix, normalize, partners
+from firth.core.types import Arrays, Batch, Losses, uniform
 from firth.corpus.format import Corpus
-from firth.corpus.images import ImageCorpus, ImageRows, ImagesInfo, ImageSplit
+from firth.corpus.images import (
+    Floats,
+    ImageCorpus,
+    ImageRows,
+    ImagesInfo,
+    ImageSplit,
+    as_shares,
+    augment,
+    mix,
+    normalize,
+    partners,
+)
 from firth.models.shared.image_configs import ImageClassesConfig, ImageObjectiveConfig, MaskedPatchesConfig
 from firth.models.shared.image_format import Heads
 from firth.models.shared.image_network import ImageNetwork, Masked

@@ -19,13 +19,13 @@ from firth.core.files import foreign_errors, read_json
 from firth.core.registry import ModelSpec, RunConfig, TokensConfig, find_spec, model_types, spec_of_model_type, specs
 from firth.core.run import Run, is_run
 from firth.core.types import Prediction, TextReader
-from firth.models.shared.results import Attention as Attention
-from firth.models.shared.results import AttentionMaps as AttentionMaps
-from firth.models.shared.results import Guess as Guess
-from firth.models.shared.results import PromptedLabel as PromptedLabel
-from firth.models.shared.results import TextLayers as TextLayers
-from firth.models.shared.results import Translated as Translated
+from firth.models.shared.scoring import Attention as Attention
+from firth.models.shared.scoring import AttentionMaps as AttentionMaps
+from firth.models.shared.scoring import Guess as Guess
+from firth.models.shared.scoring import PromptedLabel as PromptedLabel
 from firth.models.shared.scoring import ScoredText
+from firth.models.shared.scoring import TextLayers as TextLayers
+from firth.models.shared.scoring import Translated as Translated
 from firth.models.shared.sentences import (
     MODULES,
     SentenceEncoder,
@@ -33,9 +33,8 @@ from firth.models.shared.sentences import (
     read_sentence_modules,
     similarities,
 )
-from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.pieces import UNKNOWN_PIECES, Pieces, unknown_warning
 from firth.tokenizers.segmentation import PLAIN, Segmentation
-from firth.tokenizers.unknown import UNKNOWN_PIECES, unknown_warning
 from firth.tokenizers.word_tokens import AnyTokens, WordTokens
 
 Found = tuple[str, float]

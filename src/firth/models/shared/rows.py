@@ -15,9 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from firth.core.batching import uniform
 from firth.core.errors import FirthError
-from firth.core.types import Batch, Losses
+from firth.core.types import Batch, Losses, uniform
 from firth.corpus.format import PackedRows, Split, cut_documents
 from firth.models.shared.configs import MaskingConfig
 from firth.tokenizers.pieces import Pieces

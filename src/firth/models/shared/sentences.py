@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import nn
 
-from firth.core.batching import BATCH_TOKENS, Ints, batches_by_length
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
 from firth.core.files import load_tensors, read_json, save_tensors, write_json
-from firth.core.types import Frame, Inputs, TextReader
+from firth.core.types import BATCH_TOKENS, Frame, Inputs, Ints, TextReader, batches_by_length
 from firth.nn.sentences import ACTIVATIONS, POOLINGS, Dense, Norm, Normalize, pool_sequences
 
 MODULES, SETTINGS, PROMPTS, POOLING = (

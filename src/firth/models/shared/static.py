@@ -14,16 +14,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from firth.core.batching import generator
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.run import Run
-from firth.core.types import Encoding, Inputs, Layers, Network, TextReader
+from firth.core.types import Encoding, Inputs, Layers, Network, TextReader, generator
 from firth.models.shared.model import Found, Model, TextLayers, require_pool
 from firth.nn.layers import TokenNetwork
-from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.pieces import READ, UNKNOWN_WORDS, Pieces, sample_texts, word_share
 from firth.tokenizers.segmentation import PLAIN, Segmentation
-from firth.tokenizers.unknown import READ, UNKNOWN_WORDS, sample_texts, word_share
 from firth.tokenizers.word_tokens import AnyTokens, WordTokens, white_spans
 from firth.vectors.formats import load_vectors
 from firth.vectors.trainer import load_run

@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.batching import batches_by_length, pad
 from firth.core.errors import FirthError
-from firth.core.types import Encoding, Frame, Inputs, Layers, TextReader
+from firth.core.types import Encoding, Frame, Inputs, Layers, TextReader, batches_by_length, pad
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Hypothesis, Rules
 from firth.models.shared.encoder_decoder import TranslationNetwork

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from firth.core.registry import ModelSpec, ObjectiveConfig
 from firth.models.shared.image_configs import ImageClassesConfig, MaskedPatchesConfig
-from firth.models.swin.config import SwinConfig
-from firth.models.swin.recipes import RECIPES
+from firth.models.swin.config import RECIPES, SwinConfig
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model

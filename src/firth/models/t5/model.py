@@ -6,6 +6,7 @@ N rows, V vocabulary.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,7 +19,7 @@ from firth.decoding.steps import Beam, Rules
 from firth.models.shared.encoder_decoder import DecoderState, EncoderDecoder, EncoderDecoderStepper
 from firth.models.shared.model import Guess
 from firth.models.shared.translation_model import TranslationModel
-from firth.tokenizers.pieces import PATTERN, sentinel, sentinel_ids, spans_of
+from firth.tokenizers.pieces import PATTERN, sentinel, sentinel_ids
 
 
 @dataclass
@@ -146,3 +147,17 @@ class T5Model(TranslationModel):
         spans = {number: self.pieces.decode(found.get(number, [])).strip() for number in numbers}
         whole = PATTERN.sub(lambda match: spans[int(match.group(1))], text)
         return Filled([spans[number] for number in numbers], whole, score)
+
+
+def spans_of(ids: Sequence[int], sentinels: Sequence[int]) -> dict[int, list[int]]:
+    """What follows each sentinel (by its number) up to the next; of one that comes twice, the first."""
+    number_of = {token: number for number, token in enumerate(sentinels)}
+    found: dict[int, list[int]] = {}
+    into: list[int] = []
+    for token in ids:
+        if token in number_of:
+            into = []
+            found.setdefault(number_of[token], into)
+        else:
+            into.append(token)
+    return found

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tokenizers import AddedToken, Tokenizer, processors
 from torch import nn
 
-from firth.core.batching import uniform
 from firth.core.errors import FirthError
 from firth.core.registry import RunConfig
-from firth.core.types import Batch, Losses, Objective
+from firth.core.types import Batch, Losses, Objective, uniform
 from firth.corpus.format import Corpus, Split, need_text, same_tokens
 from firth.corpus.streams import StreamRows, TokenStream
 from firth.models.shared.configs import EncoderDecoderConfig
@@ -31,7 +31,7 @@ from firth.models.shared.pretraining import Pretraining
 from firth.models.shared.translation import rate_factors, scaled, target_losses
 from firth.models.shared.translator_format import load_translator, save_translator
 from firth.models.t5.config import CorruptedSpansConfig
-from firth.tokenizers.pieces import Pieces, sentinel_ids, with_sentinels
+from firth.tokenizers.pieces import Pieces, sentinel, sentinel_ids
 
 LOSS = "spans"
 _TAKEN, _KEPT = 51, 52  # what the random numbers here are for
@@ -215,3 +215,26 @@ class T5Pretraining(Pretraining):
     def export(self, folder: Path) -> None:
         """A T5 directory wherever the model is one."""
         save_translator(folder, self.model.config, dict(self.model.state_dict()), self.pieces, None, ["", ""])
+
+
+def with_sentinels(pieces: Pieces, count: int) -> Pieces:
+    """The same pieces with ``count`` sentinels behind them, and texts that end with the token that ends texts.
+    Pieces that have sentinels already are left as they are."""
+    there = len(sentinel_ids(pieces))
+    if there:
+        if there < count:
+            raise FirthError(f"the tokenizer has {there} sentinels, not {count}: set num_sentinels={there}")
+        return pieces
+    assert pieces.eos_id is not None
+    backend = Tokenizer.from_str(pieces.backend.to_str())
+    # White space before one belongs to what it stands for, as in the pieces of a running text.
+    backend.add_special_tokens(
+        [AddedToken(sentinel(number), special=True, normalized=False, lstrip=True) for number in reversed(range(count))]
+    )
+    end = pieces.token(pieces.eos_id)
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"$A:0 {end}:0", pair=f"$A:0 {end}:0 $B:1 {end}:1", special_tokens=[(end, pieces.eos_id)]
+    )
+    found = Pieces(backend, pieces.segmentation)
+    assert sentinel_ids(found) == list(range(pieces.vocab_size + count - 1, pieces.vocab_size - 1, -1))
+    return found

@@ -16,11 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from firth.core.batching import batches_by_length, pad
 from firth.core.errors import FirthError
 from firth.core.registry import RunConfig, find_run_recipe
 from firth.core.run import Run
-from firth.core.types import Inputs
+from firth.core.types import Inputs, batches_by_length, pad
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Rules, Trace
 from firth.models.shared.encoder import Encoder

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from firth.core.batching import uniform
 from firth.core.errors import FirthError
 from firth.core.registry import RunConfig
-from firth.core.types import Batch, Inputs, Losses
+from firth.core.types import Batch, Inputs, Losses, uniform
 from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.corpus.pairs import PairsCorpus, PairSplit
 from firth.models.shared.configs import EncoderConfig

@@ -1,10 +1,13 @@
-"""ViT's settings and recipes, from 32 x 32 pixels and minutes to the published base (Dosovitskiy et al. 2021)."""
+"""ViT's settings and recipes (Dosovitskiy et al. 2021)."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from firth.core.config import Config, Positive, Probability
+from firth.core.registry import RunConfig, TrainingConfig
+from firth.models.shared.image_configs import ImageClassesConfig, MaskedPatchesConfig
 
 
 class VitConfig(Config):
@@ -57,3 +60,54 @@ class VitConfig(Config):
     @property
     def bias(self) -> bool:
         return True
+
+
+def vit_tiny() -> RunConfig:
+    """6 layers of 128 on 32 x 32 pixels in patches of 4: minutes on a laptop."""
+    return RunConfig(
+        recipe="vit-tiny",
+        spec="vit",
+        model=VitConfig(
+            image_size=32,
+            patch_size=4,
+            hidden_dim=128,
+            num_layers=6,
+            num_heads=4,
+            ffn_dim=256,
+            positions="sinusoidal",
+            start="mimetic",
+        ),
+        objective=ImageClassesConfig(),
+        training=TrainingConfig(
+            batch_size=64,
+            optimizer="muon",
+            learning_rate=1e-3,
+            warmup_ratio=0.1,
+            weight_decay=0.05,
+            evaluation_batches=64,
+        ),
+    )
+
+
+def vit_tiny_masked() -> RunConfig:
+    """vit-tiny that learns the pixels of hidden patches, without labels."""
+    return vit_tiny().replace(recipe="vit-tiny-masked", objective=MaskedPatchesConfig())
+
+
+def vit_base() -> RunConfig:
+    """12 layers of 768 on 224 x 224 pixels in patches of 16, the published base size."""
+    training = TrainingConfig(batch_size=32, learning_rate=3e-4, warmup_ratio=0.1, weight_decay=0.1, schedule="cosine")
+    return RunConfig(
+        recipe="vit-base",
+        spec="vit",
+        model=VitConfig(),
+        objective=ImageClassesConfig(),
+        training=training,
+    )
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "vit-tiny": vit_tiny,
+    "vit-tiny-masked": vit_tiny_masked,
+    "vit-base": vit_base,
+}

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from firth.core.registry import ModelSpec, ObjectiveConfig
 from firth.models.shared.image_configs import ImageClassesConfig, MaskedPatchesConfig
-from firth.models.vit.config import VitConfig
-from firth.models.vit.recipes import RECIPES
+from firth.models.vit.config import RECIPES, VitConfig
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tokenizers import Tokenizer, processors
 from torch import nn
 from torch.nn import functional
 
-from firth.core.batching import uniform
 from firth.core.registry import RunConfig
-from firth.core.types import Batch, Losses, Objective
+from firth.core.types import Batch, Losses, Objective, uniform
 from firth.corpus.format import Corpus, Split, need_text, require_same_tokens
 from firth.corpus.streams import Streams, TokenStream, cut_equally
 from firth.models.shared.pretraining import Pretraining
@@ -29,7 +29,7 @@ from firth.models.shared.rows import Specials, picked_columns, specials_of
 from firth.models.xlnet.config import PermutedOrderConfig, TwoStreamConfig
 from firth.models.xlnet.format import load_xlnet, save_xlnet
 from firth.models.xlnet.network import TwoStream
-from firth.tokenizers.pieces import Pieces, with_class_last
+from firth.tokenizers.pieces import Pieces
 from firth.training.ranks import process_count
 
 _DOCUMENTS, _SPAN, _ORDER = 3, 30, 31  # what a random number is for
@@ -181,3 +181,18 @@ class XlnetPretraining(Pretraining):
         pieces = with_class_last(self.corpus.pieces)
         save_xlnet(folder, self.model.config, dict(self.model.state_dict()), self.objective.bias.detach(), pieces)
         pieces.save(folder)
+
+
+def with_class_last(pieces: Pieces) -> Pieces:
+    """The same tokenizer, but texts end with [SEP] [CLS] with nothing before them (Yang et al. 2019);
+    [CLS] is of segment 2."""
+    assert pieces.cls_id is not None
+    assert pieces.sep_id is not None
+    cls, sep = pieces.token(pieces.cls_id), pieces.token(pieces.sep_id)
+    backend = Tokenizer.from_str(pieces.backend.to_str())
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"$A:0 {sep}:0 {cls}:2",
+        pair=f"$A:0 {sep}:0 $B:1 {sep}:1 {cls}:2",
+        special_tokens=[(cls, pieces.cls_id), (sep, pieces.sep_id)],
+    )
+    return Pieces(backend, pieces.segmentation)

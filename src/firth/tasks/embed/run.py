@@ -17,13 +17,17 @@ from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.model import Model, load_model
 from firth.models.shared.sentences import SentenceConfig, SentenceModules
 from firth.models.shared.static import StaticModel
-from firth.models.shared.token_table import TokenTableModel
-from firth.models.shared.word_table import apply_sif, table_of_words
+from firth.models.shared.token_table import TokenTableModel, apply_sif, table_of_words
 from firth.nn.sentences import Normalize
 from firth.tasks.data import Reading
 from firth.tasks.embed.config import FORMS, EmbedConfig
-from firth.tasks.embed.negatives import mine_negatives
-from firth.tasks.embed.training import EmbedTraining, SentenceDecoder, SentenceNetwork, training_examples
+from firth.tasks.embed.training import (
+    EmbedTraining,
+    SentenceDecoder,
+    SentenceNetwork,
+    mine_negatives,
+    training_examples,
+)
 from firth.tasks.run import Source, model_checksums
 from firth.training.loop import Loop
 from firth.training.ranks import Ranks, rank_folder

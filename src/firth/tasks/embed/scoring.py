@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from firth.core.batching import Floats
+from firth.core.types import Floats
 from firth.data.sentences import ENTAILMENT, SentenceData
 from firth.retrieval.exact import unit_rows
 

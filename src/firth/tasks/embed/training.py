@@ -8,6 +8,7 @@ N tokens end to end, S texts, D hidden size, E width of the vectors, B examples,
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,16 +17,17 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from firth.core.batching import Ints, cut_batches, hashed, uniform
 from firth.core.errors import FirthError
-from firth.core.types import Batch, Losses, TextReader
+from firth.core.types import Batch, Floats, Ints, Losses, TextReader, cut_batches, hashed, uniform
 from firth.data.sentences import CONTRADICTION, ENTAILMENT, NLI, SentenceData, SentenceExample
 from firth.models.shared.sentences import SentenceModules, framed, last_hidden, text_rows
 from firth.nn.layers import dropout
 from firth.nn.sentences import pool_sequences
+from firth.retrieval.exact import best_places, unit_rows
+from firth.retrieval.words import Bm25
 from firth.tasks.embed.config import EmbedConfig
 from firth.tasks.embed.losses import cosent_loss, cosine_loss, over_widths, ranking_loss, softmax_loss
-from firth.tasks.embed.scoring import score_examples
+from firth.tasks.embed.scoring import Encode, score_examples
 from firth.training.ranks import process_count
 
 _EMBED = 0xE3BD
@@ -266,3 +268,39 @@ class EmbedTraining:
 
 def _split(ids: Ints, lens: Ints) -> list[Ints]:
     return np.split(ids, np.cumsum(lens)[:-1])
+
+
+_LOOKED_AT = 50  # candidates of each pair
+_BLOCK = 256
+
+
+def mine_negatives(
+    examples: Sequence[SentenceExample], kind: str, num: int, margin: float, encode: Encode
+) -> list[SentenceExample]:
+    """The examples with so many negatives more, found among the second texts by the ``model`` or by ``bm25``."""
+    pool = list(dict.fromkeys(one.second or "" for one in examples))
+    place = {text: number for number, text in enumerate(pool)}
+    right: dict[str, set[int]] = {}
+    for one in examples:
+        right.setdefault(one.text, set()).add(place[one.second or ""])
+    anchors = list(right)
+    found: dict[str, tuple[str, ...]] = {}
+    words = Bm25(pool) if kind == "bm25" else None
+    rows = None if words is not None else unit_rows(encode(pool))
+    for start in range(0, len(anchors), _BLOCK):
+        some = anchors[start : start + _BLOCK]
+        if words is not None:
+            scores = np.stack([words.scores(text) for text in some])
+        else:
+            assert rows is not None
+            scores = np.asarray(unit_rows(encode(some)) @ rows.T, np.float32)
+        for text, scores_N in zip(some, scores, strict=True):
+            found[text] = tuple(pool[number] for number in _choose(scores_N, right[text], place.get(text), num, margin))
+    return [replace(one, negatives=(*one.negatives, *found[one.text])) for one in examples]
+
+
+def _choose(scores_N: Floats, right: set[int], itself: int | None, num: int, margin: float) -> list[int]:
+    """The nearest that are not right, nor so near that they may be."""
+    limit = margin * max(float(scores_N[number]) for number in right)
+    best = best_places(scores_N[None], _LOOKED_AT + len(right) + 1)[0].tolist()
+    return [number for number in best if number not in right and number != itself and scores_N[number] < limit][:num]

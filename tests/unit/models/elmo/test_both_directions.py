@@ -12,7 +12,7 @@ from firth.core.registry import RunConfig, find_run_recipe
 from firth.corpus.format import Corpus
 from firth.corpus.streams import Spellings
 from firth.models.elmo.objective import ElmoPretraining
-from firth.models.elmo.reading import read_both_directions
+from firth.models.elmo.scoring import read_both_directions
 from firth.nn.character_cnn import TableSoftmax
 
 SMALL = ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=6", "batch_size=3", "max_vocab=40"]

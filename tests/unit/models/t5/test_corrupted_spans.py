@@ -1,5 +1,6 @@
 """Corrupted spans: worked examples, lengths as published, a plain twin, statistics, and nothing lost."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,30 @@ from firth.corpus.format import Corpus
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder
 from firth.models.t5.config import CorruptedSpansConfig
-from firth.models.t5.objective import CorruptedSpans, choose_spans, corrupt, count_taken, cut, row_lens, text_len
-from firth.tokenizers.pieces import merged, sentinel_ids, spans_of, with_sentinels
+from firth.models.t5.model import spans_of
+from firth.models.t5.objective import (
+    CorruptedSpans,
+    choose_spans,
+    corrupt,
+    count_taken,
+    cut,
+    row_lens,
+    text_len,
+    with_sentinels,
+)
+from firth.tokenizers.pieces import sentinel_ids
 
 CONFIG = CorruptedSpansConfig()
 EOS, SENTINELS = 1, np.arange(999, 899, -1)
+
+
+def merged(ids: Sequence[int], spans: Mapping[int, Sequence[int]], sentinels: Sequence[int]) -> list[int]:
+    """A text with every sentinel replaced by its span."""
+    number_of = {token: number for number, token in enumerate(sentinels)}
+    found: list[int] = []
+    for token in ids:
+        found += spans.get(number_of[token], ()) if token in number_of else (token,)
+    return found
 
 
 def test_the_example_of_the_paper() -> None:

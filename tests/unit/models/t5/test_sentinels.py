@@ -4,7 +4,9 @@ import pytest
 
 from firth.core.errors import FirthError
 from firth.core.registry import TokensConfig
-from firth.tokenizers.pieces import Pieces, merged, sentinel_ids, spans_of, with_sentinels
+from firth.models.t5.model import spans_of
+from firth.models.t5.objective import with_sentinels
+from firth.tokenizers.pieces import Pieces, sentinel_ids
 from firth.tokenizers.vocabulary import train_pieces
 
 TEXT = ["The old doctor found a clock near the river.", "老师看见了一本书。"] * 20
@@ -55,5 +57,3 @@ def test_spans() -> None:
     known = [99, 98, 97]
     assert spans_of([99, 5, 6, 98, 97, 7], known) == {0: [5, 6], 1: [], 2: [7]}
     assert spans_of([3, 98, 4, 98, 5], known) == {1: [4]}  # what is before the first, or comes again, is lost
-    assert merged([1, 99, 2, 98], {0: [5, 6], 1: []}, known) == [1, 5, 6, 2]
-    assert merged([1, 97], {}, known) == [1]
