@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -241,12 +241,14 @@ def _run(words: list[str], debug: bool) -> None:
         code = command()([word for word in words if word != "--debug"], prog_name="firth", standalone_mode=False)
         if code == _STOPPED:  # typer returns it after Ctrl-C
             sys.stderr.write(_STOPPED_TEXT)
-            sys.exit(_STOPPED)
+            _leave(_STOPPED)
         _say_unknown(words)
     except Exception as error:
         code = _exit_code(error)
         if debug or code is None:
             raise
+        if code == _STOPPED:
+            _leave(code)
         sys.exit(code)
 
 
@@ -295,6 +297,16 @@ def _exit_code(error: Exception) -> int | None:
     return error.exit_code if isinstance(error, Interrupted) else 2
 
 
+def _leave(code: int) -> NoReturn:
+    """Ends a command that was stopped. Everything is closed by now; a library that still trains a vocabulary in its thread
+    would abort the process if the interpreter waited for it."""
+    module = sys.modules.get("firth.tokenizers.vocabulary")
+    if module is not None and any(thread.name == module.TRAINER_THREAD for thread in threading.enumerate()):
+        sys.stdout.flush(), sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 class _Terminated(BaseException):
     """SIGTERM or SIGHUP: everything on the way out closes its files and stops its own processes."""
 
@@ -320,7 +332,7 @@ def _ending() -> Iterator[None]:
         yield
     except (_Terminated, KeyboardInterrupt):
         sys.stderr.write(_STOPPED_TEXT)
-        sys.exit(128 + caught[0] if caught else _STOPPED)
+        _leave(128 + caught[0] if caught else _STOPPED)
     finally:
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)
