@@ -1,4 +1,4 @@
-"""Batches of sequences of similar length, with little padding; and random numbers without a state.
+"""Batches of sequences of similar length, with little padding; random numbers without a state; long work in slices.
 
 Random numbers are pure functions of (seed, keys): SplitMix64 (Steele et al. 2014) hashes the keys. The same keys
 give the same numbers on every machine, in any order and with any number of workers; no generator state has to be
@@ -7,7 +7,9 @@ saved.
 B rows of a batch, T tokens, N tokens end to end, M batches.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +22,40 @@ BATCH_TOKENS = 4096  # tokens that a trained model reads at a time
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
+
+
+# -- slices
+
+SLICE_STEPS = 64  # of a recurrent network
+
+_between: ContextVar[Callable[[], None] | None] = ContextVar("between_slices", default=None)
+
+
+@contextmanager
+def in_slices(between: Callable[[], None] | None) -> Iterator[None]:
+    """While this is open, ``between`` is called in this thread after each slice of work: a batch, a step of a search, some
+    steps of a recurrent network. It may do other work meanwhile, or raise an exception to stop."""
+    before = _between.set(between)
+    try:
+        yield
+    finally:
+        _between.reset(before)
+
+
+def between_slices() -> None:
+    """Called by long work at moments when it may be interrupted."""
+    between = _between.get()
+    if between is not None:
+        between()
+
+
+class Batches(list[Ints]):
+    """The numbers of the sequences of each batch; a slice of work lies between two of them."""
+
+    def __iter__(self) -> Iterator[Ints]:
+        for batch in super().__iter__():
+            between_slices()
+            yield batch
 
 
 def _finish(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -84,7 +120,7 @@ def batches_by_length(
     longest_first: bool = False,
     padded: bool = True,
     equal: bool = False,
-) -> list[Ints]:
+) -> Batches:
     """The numbers of the sequences of each batch, in order of length; limits as of ``cut_batches``.
 
     ``longest_first`` for what needs much memory, so that a lack of it shows at once.
@@ -92,7 +128,7 @@ def batches_by_length(
     lens_N = np.asarray(lens, np.int64)
     order = np.argsort(-lens_N if longest_first else lens_N, kind="stable")
     borders = cut_batches(lens_N[order], max_tokens, max_rows, padded=padded, equal=equal)
-    return [order[first:last] for first, last in pairwise(borders.tolist())]
+    return Batches(order[first:last] for first, last in pairwise(borders.tolist()))
 
 
 def pad(rows: Sequence[Ints], pad_id: int = 0) -> tuple[Ints, Ints]:
