@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _IMPOSSIBLE = {errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EEXIST}
+_SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # NumPy does not say why
 _PATIENCE_S = 2.0  # for another process that writes the same file
 _NOT_MODEL = ("checkpoints", "probe", "report.html", "metrics.jsonl")
 
@@ -51,6 +52,8 @@ def disk_errors(what: str | Path) -> Iterator[None]:
         found = re.search(r"os error (\d+)", str(error))
         if code is None and found:
             code = int(found.group(1))
+        if code is None and isinstance(error, OSError) and _SHORT_WRITE.search(str(error)):
+            code = errno.ENOSPC
         if code in _FULL:
             raise FirthError(
                 f"{what}: the disk is full or a size limit was reached; free some space and run the same command again"
@@ -418,16 +421,18 @@ def is_out_of_memory(error: BaseException) -> bool:
 @contextmanager
 def foreign_errors(where: str | Path, what: str) -> Iterator[None]:
     """Around the reading of a file by a library: whatever it raises becomes one sentence. A panic of a Rust library is
-    no ``Exception``, so it is known by its name."""
+    no ``Exception``, so it is known by its name; other such exceptions stop the process."""
     try:
         yield
-    except (FirthError, KeyboardInterrupt, SystemExit, GeneratorExit):
+    except FirthError:
         raise
     except FileNotFoundError:
         raise FirthError(f"{where}: no such file") from None
     except PermissionError:
         raise FirthError(f"{where}: no permission to read it; change its mode or copy it") from None
     except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         reason = shorten(error) or type(error).__name__
         raise FirthError(f"{where}: not {what} ({reason}); copy it again") from error
 

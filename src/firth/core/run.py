@@ -400,7 +400,12 @@ class Run:
             with disk_errors(folder):
                 behind_link(folder).mkdir(parents=True, exist_ok=True)
             run = cls(folder, record)
-            run.save()
+            try:
+                run.save()
+            except FirthError:
+                with contextlib.suppress(OSError):  # not empty: what was prepared stays
+                    folder.rmdir()
+                raise
         return run
 
     @classmethod
