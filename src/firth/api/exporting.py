@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from firth.api.using import AnyPath, PlainData, load, optional_path
 from firth.core.errors import FirthError
+from firth.core.run import lock_folder
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
@@ -42,6 +43,13 @@ def export(
 
         firth.export("runs/bert", "exported", to="onnx", int8=True, verify=True)
     """
+    with lock_folder(Path(out), "another process is writing it now; wait for it or choose another name"):
+        return _export(model, out, to, int8, verify, data, dim)
+
+
+def _export(
+    model: AnyPath, out: AnyPath, to: str | None, int8: bool, verify: bool, data: AnyPath | None, dim: int
+) -> PlainData:
     if to == "onnx":
         from firth.exporters.onnx import export_onnx
 

@@ -15,11 +15,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from firth.core.errors import FirthError, Interrupted
+from firth.core.errors import STOP_SIGNALS, FirthError, Interrupted
 from firth.core.files import is_out_of_memory
 
 if os.environ.get("WORLD_SIZE", "1") != "1":
@@ -229,7 +229,7 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):  # file names and labels may hold half a character
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    with _ending():
+    with _ending(is_whole=arguments is None):
         _run(words, debug)
 
 
@@ -241,12 +241,14 @@ def _run(words: list[str], debug: bool) -> None:
         code = command()([word for word in words if word != "--debug"], prog_name="firth", standalone_mode=False)
         if code == _STOPPED:  # typer returns it after Ctrl-C
             sys.stderr.write(_STOPPED_TEXT)
-            sys.exit(_STOPPED)
+            _leave(_STOPPED)
         _say_unknown(words)
     except Exception as error:
         code = _exit_code(error)
         if debug or code is None:
             raise
+        if code == _STOPPED:
+            _leave(code)
         sys.exit(code)
 
 
@@ -295,13 +297,24 @@ def _exit_code(error: Exception) -> int | None:
     return error.exit_code if isinstance(error, Interrupted) else 2
 
 
+def _leave(code: int) -> NoReturn:
+    """Ends a command that was stopped. Everything is closed by now; a library that still trains a vocabulary in its thread
+    would abort the process if the interpreter waited for it."""
+    module = sys.modules.get("firth.tokenizers.vocabulary")
+    if module is not None and any(thread.name == module.TRAINER_THREAD for thread in threading.enumerate()):
+        sys.stdout.flush(), sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 class _Terminated(BaseException):
     """SIGTERM or SIGHUP: everything on the way out closes its files and stops its own processes."""
 
 
 @contextlib.contextmanager
-def _ending() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a command as Ctrl-C does, where nothing else has taken them; exit codes 143 and 129."""
+def _ending(is_whole: bool) -> Iterator[None]:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does, where nothing else has taken them; exit codes 143 and 129. Where the
+    command is the whole process, further signals do not disturb its end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -312,15 +325,24 @@ def _ending() -> Iterator[None]:
             caught.append(number)
             raise _Terminated
 
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    numbers = [number for name in names if signal.getsignal(number := getattr(signal, name)) == signal.SIG_DFL]
+    numbers = [number for number in STOP_SIGNALS[1:] if signal.getsignal(number) == signal.SIG_DFL]
     for number in numbers:
         signal.signal(number, note)
     try:
         yield
     except (_Terminated, KeyboardInterrupt):
+        _ignore_signals(is_whole)
         sys.stderr.write(_STOPPED_TEXT)
-        sys.exit(128 + caught[0] if caught else _STOPPED)
+        _leave(128 + caught[0] if caught else _STOPPED)
+    except SystemExit:
+        _ignore_signals(is_whole)
+        raise
     finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
+        if not is_whole:
+            for number in numbers:
+                signal.signal(number, signal.SIG_DFL)
+
+
+def _ignore_signals(is_whole: bool) -> None:
+    for number in STOP_SIGNALS if is_whole else ():
+        signal.signal(number, signal.SIG_IGN)

@@ -3,6 +3,7 @@ by words, by letters.
 """
 
 import re
+import signal
 from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from itertools import pairwise
@@ -144,9 +145,15 @@ class FirthError(Exception):
 
 
 class Interrupted(FirthError):
-    """The user or the system asked to stop; the message says how to continue. 130 for Ctrl-C, 143 for SIGTERM."""
+    """The user or the system asked to stop; the message says how to continue. 130 for Ctrl-C, 143 for SIGTERM, 129 for
+    SIGHUP."""
 
     exit_code = 130
+
+
+STOP_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)  # Windows has no SIGHUP
 
 
 def nearest(word: str, known: Collection[str]) -> str:

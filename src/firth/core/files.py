@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _IMPOSSIBLE = {errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EEXIST}
+_SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # NumPy does not say why
+_PATIENCE_S = 2.0  # for another process that writes the same file
 _NOT_MODEL = ("checkpoints", "probe", "report.html", "metrics.jsonl")
 
 
@@ -49,6 +52,8 @@ def disk_errors(what: str | Path) -> Iterator[None]:
         found = re.search(r"os error (\d+)", str(error))
         if code is None and found:
             code = int(found.group(1))
+        if code is None and isinstance(error, OSError) and _SHORT_WRITE.search(str(error)):
+            code = errno.ENOSPC
         if code in _FULL:
             raise FirthError(
                 f"{what}: the disk is full or a size limit was reached; free some space and run the same command again"
@@ -71,6 +76,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def behind_link(path: Path) -> Path:
+    """Where a symbolic link leads: what is written under its name goes there, and the link stays."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
 @contextlib.contextmanager
 def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
     """A file to write into; it gets its final name only after all bytes are written.
@@ -78,8 +88,9 @@ def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
     ``durable=False`` skips fsync: safe against a killed process, not against a power cut. Use it for
     files that are verified before use.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with disk_errors(path):
+    path = behind_link(path)
+    temporary = path.with_name(f".{path.name}.tmp")
+    with disk_errors(path), claimed(temporary, path):
         try:
             with open(temporary, "wb") as handle:
                 yield handle
@@ -87,10 +98,62 @@ def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
                 if durable:
                     os.fsync(handle.fileno())
             os.replace(temporary, path)
-            if durable:
-                sync_folder(path.parent)
-        finally:
+        except BaseException:
             temporary.unlink(missing_ok=True)
+            raise
+        if durable:
+            sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def claimed(temporary: Path, path: Path, folder: bool = False) -> Iterator[None]:
+    """Makes a temporary file or folder that this process alone writes. One that a killed process left is taken over;
+    where another process is at work, that is said in one sentence. Windows has no such locks."""
+    while True:
+        if folder:
+            temporary.mkdir(parents=True, exist_ok=True)
+        if sys.platform == "win32":
+            yield
+            return
+        way = os.O_RDONLY | os.O_NOFOLLOW | (os.O_DIRECTORY if folder else os.O_CREAT)
+        descriptor = os.open(temporary, way, 0o666)
+        try:
+            _lock(descriptor, path)
+            if _is_at(descriptor, temporary):
+                yield
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether a file that was opened has its name still: it may have been renamed or removed since."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    """Waits a moment for another process (two may write the same small file), then refuses."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise FirthError(
+                    f"{path}: another process is writing it now; wait for it or choose another path"
+                ) from None
+            time.sleep(0.02)
+        except OSError:  # a file system without locks
+            return
+        else:
+            return
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -126,25 +189,44 @@ def read_json(path: Path, kind: type[dict[str, Any]] | type[list[Any]] | None = 
 
 
 @contextlib.contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill; it gets its final name only after everything in it is on disk."""
+def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
+    """A folder to fill; it gets its final name only after everything in it is on disk. With ``overwrite`` it takes the place
+    of the folder of that name, which stays until then."""
+    path = behind_link(path)
     temporary = path.with_name(f".{path.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    with disk_errors(path):
+    with disk_errors(path), claimed(temporary, path, folder=True):
         try:
-            temporary.mkdir(parents=True)
+            for old in temporary.iterdir():  # what a killed process left
+                shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
             yield temporary
             for name in sorted(temporary.rglob("*")):
                 if name.is_file():
                     with open(name, "rb") as handle:
                         os.fsync(handle.fileno())
             sync_folder(temporary)
-            os.replace(temporary, path)
-            sync_folder(path.parent)
-        except FirthError as error:
-            raise FirthError(str(error).replace(str(temporary), str(path))) from error
-        finally:
+            if overwrite:
+                replace_folder(temporary, path)
+            else:
+                os.replace(temporary, path)
+                sync_folder(path.parent)
+        except BaseException as error:
             shutil.rmtree(temporary, ignore_errors=True)
+            if isinstance(error, FirthError):
+                error.args = (str(error).replace(str(temporary), str(path)),)
+            raise
+
+
+def replace_folder(new: Path, out: Path) -> None:
+    """Gives ``new`` the name ``out``; what was there stays until then."""
+    for folder in (new, *(path for path in new.rglob("*") if path.is_dir())):
+        sync_folder(folder)
+    old = out.with_name(f".{out.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if out.exists():
+        os.rename(out, old)
+    os.rename(new, out)
+    shutil.rmtree(old, ignore_errors=True)
+    sync_folder(out.parent)
 
 
 def checksum(path: Path) -> str:
@@ -339,16 +421,18 @@ def is_out_of_memory(error: BaseException) -> bool:
 @contextmanager
 def foreign_errors(where: str | Path, what: str) -> Iterator[None]:
     """Around the reading of a file by a library: whatever it raises becomes one sentence. A panic of a Rust library is
-    no ``Exception``, so it is known by its name."""
+    no ``Exception``, so it is known by its name; other such exceptions stop the process."""
     try:
         yield
-    except (FirthError, KeyboardInterrupt, SystemExit, GeneratorExit):
+    except FirthError:
         raise
     except FileNotFoundError:
         raise FirthError(f"{where}: no such file") from None
     except PermissionError:
         raise FirthError(f"{where}: no permission to read it; change its mode or copy it") from None
     except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         reason = shorten(error) or type(error).__name__
         raise FirthError(f"{where}: not {what} ({reason}); copy it again") from error
 

@@ -21,7 +21,7 @@ from pydantic import ConfigDict, Field, JsonValue, ValidationError, model_valida
 
 from firth.core.config import Config
 from firth.core.errors import FirthError
-from firth.core.files import disk_errors, read_json, write_json
+from firth.core.files import behind_link, disk_errors, read_json, write_json
 
 
 class Record(Config):
@@ -360,6 +360,11 @@ def is_run(folder: Path) -> bool:
     return (folder / RECORD).is_file()
 
 
+def _is_unborn(path: Path) -> bool:
+    """Whether this is all that a run has that was killed before its record was written."""
+    return path.name == f".{RECORD}.tmp" and path.is_file()
+
+
 @contextlib.contextmanager
 def lock_folder(folder: Path, refusal: str, named: Path | None = None) -> Iterator[None]:
     """Only one process works in a folder at a time; another one gets the refusal, which names the folder."""
@@ -390,28 +395,41 @@ class Run:
     @classmethod
     def create(cls, folder: Path, record: RunRecord, overwrite: bool = False, prepared: tuple[str, ...] = ()) -> "Run":
         """``prepared`` are names that stand in the folder already."""
-        cls.clear(folder, overwrite, prepared)
-        with disk_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        run = cls(folder, record)
-        run.save()
+        with lock_folder(folder, _BUSY):  # two may begin at the same moment
+            cls._clear(folder, overwrite, prepared)
+            with disk_errors(folder):
+                behind_link(folder).mkdir(parents=True, exist_ok=True)
+            run = cls(folder, record)
+            try:
+                run.save()
+            except FirthError:
+                with contextlib.suppress(OSError):  # not empty: what was prepared stays
+                    folder.rmdir()
+                raise
         return run
 
     @classmethod
     def clear(cls, folder: Path, overwrite: bool, prepared: tuple[str, ...] = ()) -> None:
         """Makes sure that a run can be begun here: nothing is in the way, or an old run may go."""
+        with lock_folder(folder, _BUSY):
+            cls._clear(folder, overwrite, prepared)
+
+    @classmethod
+    def _clear(cls, folder: Path, overwrite: bool, prepared: tuple[str, ...]) -> None:
         if not folder.exists():
             return
-        found = folder.iterdir() if folder.is_dir() else [folder]
-        if all(path.name in prepared for path in found):
+        found = list(folder.iterdir()) if folder.is_dir() else [folder]
+        if all(path.name in prepared or _is_unborn(path) for path in found):
+            for path in found:  # of a run that was killed before its first file was whole
+                if path.name not in prepared:
+                    path.unlink()
             return
         if not overwrite:
             hint = f", go on with --resume {folder}," if is_run(folder) else ""
             raise FirthError(f"{folder}: exists already; choose another --out{hint} or replace it with --overwrite")
         if not is_run(folder):
             raise FirthError(f"{folder}: not a run of Firth, so it is not overwritten; choose another --out")
-        with lock_folder(folder, _BUSY):
-            shutil.rmtree(folder)
+        shutil.rmtree(behind_link(folder))
 
     @classmethod
     def keep_apart(cls, folder: Path, sources: Iterable[Path], overwrite: bool) -> None:
@@ -425,9 +443,9 @@ class Run:
         if not folder.exists():
             raise FirthError(f"{folder}: no such run; check the path")
         if not is_run(folder):
-            raise FirthError(
-                f"{folder}: not a run of Firth (no {RECORD} in it); name a folder that firth pretrain made"
-            )
+            unborn = folder.is_dir() and all(map(_is_unborn, folder.iterdir()))
+            remedy = "begin the run again, without --resume" if unborn else "name a folder that firth pretrain made"
+            raise FirthError(f"{folder}: not a run of Firth (no {RECORD} in it); {remedy}")
         return cls(folder, _read_record(folder / RECORD))
 
     @classmethod

@@ -6,6 +6,8 @@ B batch, T tokens, D hidden size, L layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypeAlias, TypedDict
@@ -282,6 +284,40 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
 
+# -- slices
+
+SLICE_STEPS = 64  # of a recurrent network
+
+_between: ContextVar[Callable[[], None] | None] = ContextVar("between_slices", default=None)
+
+
+@contextmanager
+def in_slices(between: Callable[[], None] | None) -> Iterator[None]:
+    """While this is open, ``between`` is called in this thread after each slice of work: a batch, a step of a search, some
+    steps of a recurrent network. It may do other work meanwhile, or raise an exception to stop."""
+    before = _between.set(between)
+    try:
+        yield
+    finally:
+        _between.reset(before)
+
+
+def between_slices() -> None:
+    """Called by long work at moments when it may be interrupted."""
+    between = _between.get()
+    if between is not None:
+        between()
+
+
+class Batches(list[Ints]):
+    """The numbers of the sequences of each batch; a slice of work lies between two of them."""
+
+    def __iter__(self) -> Iterator[Ints]:
+        for batch in super().__iter__():
+            between_slices()
+            yield batch
+
+
 def _finish(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
     state = (state ^ (state >> np.uint64(30))) * _MIX_1
     state = (state ^ (state >> np.uint64(27))) * _MIX_2
@@ -344,7 +380,7 @@ def batches_by_length(
     longest_first: bool = False,
     padded: bool = True,
     equal: bool = False,
-) -> list[Ints]:
+) -> Batches:
     """The numbers of the sequences of each batch, in order of length; limits as of ``cut_batches``.
 
     ``longest_first`` for what needs much memory, so that a lack of it shows at once.
@@ -352,7 +388,7 @@ def batches_by_length(
     lens_N = np.asarray(lens, np.int64)
     order = np.argsort(-lens_N if longest_first else lens_N, kind="stable")
     borders = cut_batches(lens_N[order], max_tokens, max_rows, padded=padded, equal=equal)
-    return [order[first:last] for first, last in pairwise(borders.tolist())]
+    return Batches(order[first:last] for first, last in pairwise(borders.tolist()))
 
 
 def pad(rows: Sequence[Ints], pad_id: int = 0) -> tuple[Ints, Ints]:

@@ -61,8 +61,8 @@ class PlainEncoder:
     def encode(self, documents: list[Document]) -> EncodedBlock:
         ids, starts, lens, per_document = [], [], [], []
         for document in documents:
-            found, ends, outer = self._pieces(document.text)
             sentences = sentences_of(document)
+            found, ends, outer = self._pieces(document.text if sentences else "")  # white space alone is no sentence
             place = np.searchsorted([start for start, _ in sentences], ends, side="left") - 1
             place = np.clip(place, 0, None)
             lens.append(np.bincount(place, minlength=len(sentences)))

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from shutil import rmtree
 from typing import Annotated, Literal
 
 import numpy as np
@@ -178,9 +177,7 @@ def prepare_images(
     if unknown is not None:
         raise FirthError(f"{unknown.name}: the label '{unknown.label}' is not among those of the training images")
     reading = ImageReading(image_size, num_channels, max_pixels, skip_bad, workers or os.cpu_count() or 1, progress)
-    if overwrite and out.exists():
-        rmtree(out)
-    return write_images(parts, labels, out, reading, str(given), share)
+    return write_images(parts, labels, out, reading, str(given), share, overwrite=overwrite)
 
 
 def write_images(
@@ -191,10 +188,11 @@ def write_images(
     source: str,
     heldout_share: float = 0.0,
     spread: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
+    overwrite: bool = False,
 ) -> ImagesInfo:
     """The corpus of ``train`` and ``heldout`` images; ``spread``: mean and deviation by which pixels are normalised, if they
     are not those of the training images."""
-    with atomic_folder(out) as folder:
+    with atomic_folder(out, overwrite) as folder:
         counts = {name: reading.write(folder / name, some, labels) for name, some in parts.items()}
         if not counts["train"]:
             raise FirthError(f"{source}: no image is left to learn from; add images")

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, Interrupted
-from firth.core.files import atomic_file, atomic_folder, disk_errors, read_json, sync_folder, write_json
+from firth.core.files import atomic_file, atomic_folder, disk_errors, read_json, write_json
 from firth.core.run import lock_folder
 from firth.core.storage import Cluster
 from firth.core.types import Array, Arrays
@@ -46,10 +46,20 @@ def check_goal(out: Path, overwrite: bool) -> None:
     """Refuses an output folder that exists, unless it is a corpus that may be replaced."""
     if not out.exists():
         return
+    _sweep(out)
     if not overwrite:
         raise FirthError(f"{out}: exists already; choose another --out, or replace it with --overwrite")
     if not out.is_dir() or not ((out / "corpus.json").is_file() or not any(out.iterdir())):
         raise FirthError(f"{out}: not a corpus, so --overwrite does not touch it; choose another --out")
+
+
+def _sweep(out: Path) -> None:
+    """Removes what a process left that was killed after its corpus was whole, unless another one is at work."""
+    left = [out.with_name(f".{out.name}.{ending}") for ending in ("partial", "old")]
+    if any(path.is_dir() for path in left):
+        with suppress(FirthError), lock_folder(left[0], ""):
+            for path in left:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager
@@ -84,19 +94,6 @@ def begin(folder: Path, settings: Mapping[str, object]) -> None:
         if old.name != "stdin":
             shutil.rmtree(old) if old.is_dir() else old.unlink()
     write_json(path, settings)
-
-
-def publish(new: Path, out: Path) -> None:
-    """Gives ``new`` the name ``out``; what was there stays until then."""
-    for folder in (new, *(path for path in new.rglob("*") if path.is_dir())):
-        sync_folder(folder)
-    old = out.with_name(f".{out.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if out.exists():
-        os.rename(out, old)
-    os.rename(new, out)
-    shutil.rmtree(old, ignore_errors=True)
-    sync_folder(out.parent)
 
 
 def hash_bytes(data: bytes) -> int:

@@ -17,7 +17,16 @@ from queue import SimpleQueue
 import numpy as np
 
 from firth.core.errors import FirthError
-from firth.core.files import atomic_folder, check_engine, checksum, release_memory, write_json
+from firth.core.files import (
+    atomic_folder,
+    behind_link,
+    check_engine,
+    checksum,
+    read_json,
+    release_memory,
+    replace_folder,
+    write_json,
+)
 from firth.core.registry import TokensConfig
 from firth.core.storage import Cluster
 from firth.core.types import Progress
@@ -37,7 +46,6 @@ from firth.corpus.parts import (
     hash_bytes,
     merge_parts,
     merge_types,
-    publish,
     working_folder,
 )
 from firth.data.readers import Document, ReadingConfig, read_dictionary, read_documents
@@ -74,6 +82,7 @@ def prepare(
     or that tokenizer says, or else as fits the text, the user's ``dictionary`` and what is installed. With ``engine="ray"``
     blocks are tokenized on a cluster. ``near_duplicates`` is the similarity from which on a document repeats an earlier one."""
     remote = check_engine(engine, address)
+    out = behind_link(out)
     check_goal(out, overwrite)
     if heldout is not None and not 0 <= heldout < 1:
         raise FirthError(f"heldout is {heldout}: it is a share of the documents, at least 0 and below 1")
@@ -254,12 +263,19 @@ class _Job:
             if left_out:  # a few large documents, none of them drawn
                 yield left_out
 
-        pieces = Pieces.load(given) if given else train_pieces(sample, self.tokens)
+        notes: list[str] = []
+        pieces = Pieces.load(given) if given else train_pieces(sample, self.tokens, notes)
         pieces.segmentation = self.segmentation
+        write_json(self.staging / "notes.json", notes)
         with atomic_folder(goal) as folder:
             pieces.save(folder)
         del pieces
         release_memory()
+
+    def _notes(self) -> list[str]:
+        """What was to be said when the vocabulary was learned, in this run or an earlier one."""
+        path = self.staging / "notes.json"
+        return read_json(path, list) if path.is_file() else []
 
     def blocks(self) -> Iterator[Block]:
         """Documents in blocks of about equal size, whatever the workers; held-out ones marked."""
@@ -406,6 +422,7 @@ class _Job:
             warnings=[
                 *loss_warnings(loss, unknown / max(tokens, 1), self.tokens.strip_accents, self.tokens.kind),
                 *self.advice,
+                *self._notes(),
             ],
             checksums={
                 str(file.relative_to(goal)): checksum(file) for file in sorted(goal.rglob("*")) if file.is_file()
@@ -414,7 +431,7 @@ class _Job:
             heldout=SplitInfo(**totals["heldout"]),
         )
         write_json(goal / "corpus.json", info.model_dump())
-        publish(goal, out)
+        replace_folder(goal, out)
         shutil.rmtree(self.staging, ignore_errors=True)
         return info
 

@@ -7,6 +7,7 @@ than ``max_ratio`` times as long as the other; given test files are never filter
 import re
 import shutil
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -15,12 +16,12 @@ import numpy as np
 
 from firth.core.config import Config
 from firth.core.errors import FirthError
-from firth.core.files import checksum, disk_errors, write_json
+from firth.core.files import behind_link, checksum, disk_errors, replace_folder, write_json
 from firth.core.registry import TokensConfig
 from firth.core.types import Progress
 from firth.corpus.format import SourceInfo
 from firth.corpus.pairs import SIDES, PairsInfo, PairSplitInfo
-from firth.corpus.parts import check_goal, hash_bytes, publish, working_folder
+from firth.corpus.parts import check_goal, hash_bytes, working_folder
 from firth.data.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
 from firth.data.sources import Source
 from firth.tokenizers.pieces import Pieces
@@ -51,6 +52,7 @@ def prepare_pairs(
     progress: Progress | None = None,
 ) -> PairsInfo:
     """Makes the corpus ``out``; ``dev`` are files for testing, otherwise a share of the pairs is held out."""
+    out = behind_link(out)
     check_goal(out, overwrite)
     if tokens.kind == "words":
         raise FirthError("sentence pairs are made of pieces: choose --tokens bpe, unigram or wordpiece")
@@ -68,7 +70,7 @@ def prepare_pairs(
         job.filters = filters or PairFilters()
         job.learn(tokenizer, separate)
         info = job.write()
-        publish(job.goal, out)
+        replace_folder(job.goal, out)
         shutil.rmtree(staging, ignore_errors=True)
         return info
 
@@ -134,6 +136,7 @@ class _Job:
         self.progress({"event": "vocabulary"})
         size = sum(source.size * (4 if source.packing else 1) for source in self.sources)
         limit = int(min(1.0, self.tokens.vocabulary_bytes / max(size, 1)) * (_HASHES - 1))
+        notes: list[str] = []
 
         def sample(*sides: int) -> Iterator[str]:
             for pair in read_pairs(self.sources, self.reading):
@@ -143,9 +146,11 @@ class _Job:
         if given is not None:
             self.pieces = [Pieces.load(given)]
         elif separate:
-            self.pieces = [train_pieces(lambda: sample(0), self.tokens), train_pieces(lambda: sample(1), self.tokens)]
+            self.pieces = [train_pieces(partial(sample, side), self.tokens, notes) for side in (0, 1)]
         else:
-            self.pieces = [train_pieces(lambda: sample(0, 1), self.tokens)]
+            self.pieces = [train_pieces(lambda: sample(0, 1), self.tokens, notes)]
+        if notes:
+            self.progress({"event": "examples", "lines": notes})
         for pieces in self.pieces:
             if pieces.pad_id is None or pieces.eos_id is None:
                 raise FirthError(

@@ -50,7 +50,8 @@ def _bounded(blocks: Iterator[str], fields: Fields | None = None) -> Iterator[Do
             if cut < 0:
                 cut = held.rfind(" ", MAX_DOCUMENT_CHARS // 2, MAX_DOCUMENT_CHARS)
             cut = cut + 1 if cut > 0 else MAX_DOCUMENT_CHARS
-            yield Document(held[:cut], fields=fields)
+            if not held[:cut].isspace():
+                yield Document(held[:cut], fields=fields)
             held = held[cut:]
     if held.strip():
         yield Document(held, fields=fields)

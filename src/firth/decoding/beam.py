@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from firth.core.types import between_slices
 from firth.decoding.steps import Beam, Fate, Hypothesis, Prompts, Rules, State, Stepper, Trace, constrain_, read_prompts
 
 _NEVER = float("-inf")
@@ -258,6 +259,7 @@ def beam_search(
         log_probs_NV, state = log_probs_NV[rows], stepper.reorder(state, rows)
     ruled = rules != Rules()
     while True:
+        between_slices()
         if ruled:
             search.apply(rules, log_probs_NV)
         index = search.advance(log_probs_NV)

@@ -17,7 +17,7 @@ import torch
 from pydantic import Field, model_validator
 
 from firth.core.config import Config
-from firth.core.types import uniform
+from firth.core.types import between_slices, uniform
 
 State = TypeVar("State")
 StateOut = TypeVar("StateOut", covariant=True)
@@ -151,6 +151,7 @@ def read_prompts(stepper: Stepper[State], ids_NT: torch.Tensor) -> tuple[torch.T
         return found
     state = stepper.start(len(ids_NT))
     for place in range(ids_NT.shape[1]):
+        between_slices()
         log_probs_NV, state = stepper.step(ids_NT[:, place], state)
     return log_probs_NV, state
 
@@ -303,6 +304,7 @@ def continue_prompts(
     log_probs_NV, state = read_prompts(stepper, tokens_NT)
     scores_N = torch.zeros(len(prompts), dtype=torch.float64, device=device)
     while True:
+        between_slices()
         generated_N = at - given.lens_N
         forced_N = generated_N < 0
         allowed_NV = constrain(rules, log_probs_NV, tokens_NT, generated_N, eos_id)

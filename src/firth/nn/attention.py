@@ -13,10 +13,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from firth.core.files import require_memory
 from firth.nn.cache import KeyValues, Past
 from firth.nn.layers import GradientContext, growth, kept
 
 _AT_ONCE = 1 << 18  # scores that stay in the cache
+_MANY_PAIRS, _INDEX_BYTES = 1 << 24, 8  # of tokens, from which on memory is looked at; of the number of a bucket
 Angles = tuple[torch.Tensor, torch.Tensor]
 Groups = list[tuple[int, int, int]]  # of sequences end to end: first token, how many of equal length, that length
 
@@ -90,6 +92,10 @@ class RelativeBias(nn.Module):
 
     def forward(self, queries_BQ: torch.Tensor, keys_BK: torch.Tensor) -> torch.Tensor:
         """[B, H, Q, K] from the positions of queries and keys."""
+        num_pairs = queries_BQ.numel() * keys_BK.shape[-1]
+        if num_pairs > _MANY_PAIRS:  # nothing else bounds the length of a text
+            needed = num_pairs * (2 * self.weight.shape[1] * self.weight.element_size() + 2 * _INDEX_BYTES)
+            require_memory(needed, f"attention between {keys_BK.shape[-1]:,} tokens", "shorten the text")
         buckets = relative_buckets(
             keys_BK[:, None, :] - queries_BQ[:, :, None], self.num_buckets, self.max_distance, self.bidirectional
         )

@@ -20,6 +20,7 @@ from typing import Protocol
 import torch
 from torch.autograd.function import once_differentiable
 
+from firth.core.types import SLICE_STEPS, between_slices
 from firth.nn.layers import GradientContext
 
 State = tuple[torch.Tensor, torch.Tensor]
@@ -149,6 +150,8 @@ class SimpleSteps(torch.autograd.Function):
         states = _states(start_BH, len(inputs_TBH))
         steps, weight_t = states.unbind(0), weight_HH.t()
         for at, now in enumerate(inputs_TBH.unbind(0)):
+            if at % SLICE_STEPS == 0:
+                between_slices()
             torch.addmm(now, steps[at], weight_t, out=steps[at + 1])
             if relu:
                 steps[at + 1].relu_()
@@ -195,6 +198,8 @@ class LSTMSteps(torch.autograd.Function):
         seeing_c = gates.unflatten(2, (4, size))[:, :, 1:3].unbind(0)
         weight_t = weight_GH.t()
         for at in range(num_steps):
+            if at % SLICE_STEPS == 0:
+                between_slices()
             torch.addmm(inputs[at], h[at], weight_t, out=sums[at])
             if peephole_3H is not None:
                 seeing_c[at].addcmul_(peephole_3H[1:], c[at][:, None])
@@ -252,6 +257,8 @@ class CoupledSteps(torch.autograd.Function):
         o, i, g = (_by_step(gates, gate, gate + 1, size) for gate in range(3))
         sigmoids, weight_t = _by_step(gates, 0, 2, size), weight_GH.t()
         for at in range(num_steps):
+            if at % SLICE_STEPS == 0:
+                between_slices()
             torch.addmm(inputs[at], h[at], weight_t, out=sums[at])
             sigmoids[at].sigmoid_()
             g[at].tanh_()
@@ -336,6 +343,8 @@ class GRUSteps(torch.autograd.Function):
         z, r, n = (_by_step(gates, gate, gate + 1, size) for gate in range(3))
         weight_zr, weight_n = weight_GH[: 2 * size].t(), weight_GH[2 * size :].t()
         for at in range(num_steps):
+            if at % SLICE_STEPS == 0:
+                between_slices()
             zr[at].addmm_(h[at], weight_zr).sigmoid_()
             torch.mul(r[at], h[at], out=reset_h[at])
             n[at].addmm_(reset_h[at], weight_n).tanh_()

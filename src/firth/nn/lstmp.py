@@ -18,6 +18,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from firth.core.types import SLICE_STEPS, between_slices
 from firth.nn.layers import GradientContext, dropout
 
 State = tuple[torch.Tensor, torch.Tensor]  # output [G, B, P] and cells [G, B, C]
@@ -58,6 +59,8 @@ class _Steps(torch.autograd.Function):
         product = gates_GTBK.new_empty((num_groups, num_rows, 4 * num_cells))
         hidden, cell = first_GBP, first_GBC
         for t in range(num_steps):
+            if t % SLICE_STEPS == 0:
+                between_slices()
             kept = t if learning else 0
             if fresh is not None:
                 hidden = hidden.masked_fill(fresh[:, t], 0.0)

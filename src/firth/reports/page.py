@@ -18,6 +18,7 @@ from firth.training.checkpoints import read_history
 _WIDTH, _HEIGHT = 720, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 14, 34
 COLOURS = 8  # classes c0 to c7 of the page's style
+_FAR = 1e100  # what is farther away is not drawn
 _A_LINE = 4  # names of a legend in one line
 
 
@@ -28,6 +29,11 @@ def _ticks(low: float, high: float, count: int = 5) -> list[float]:
     step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw)
     first = math.ceil(low / step)
     return [round(number * step, 10) for number in range(first, math.floor(high / step) + 1)]
+
+
+def _fits(*values: float) -> bool:
+    """Whether a point can be drawn: a training may have run into infinity."""
+    return all(math.isfinite(value) and abs(value) < _FAR for value in values)
 
 
 def _show(value: float) -> str:
@@ -51,7 +57,9 @@ def line_chart(
 ) -> str:
     """One line per name; an SVG with axes, grid and a legend. ``spread`` draws a bar of that much up and down at each point;
     with ``log_x`` equal ratios of x are equally far apart."""
-    series = {name: points for name, points in series.items() if points}
+    kept = {name: [place for place, point in enumerate(line) if _fits(*point)] for name, line in series.items()}
+    spread = {name: [sizes[place] for place in kept.get(name, ())] for name, sizes in (spread or {}).items()}
+    series = {name: [line[place] for place in kept[name]] for name, line in series.items() if kept[name]}
     points = [point for line in series.values() for point in line]
     if not points:
         return ""

@@ -200,7 +200,7 @@ class Server:
         async def handler(request: Request) -> Response:
             body = await self.handler.read(request, endpoint.body)
             served = self.models.find(body.model, endpoint.ability, bool(body.images_read()))
-            results = await self.handler.do(endpoint.jobs(served, body, self.settings.batch_tokens))
+            results = await self.handler.do(endpoint.jobs(served, body, self.settings.batch_tokens), request)
             answer = {"model": served.name, **endpoint.answer(body, results), **_warned(served, body.texts_read())}
             return await self.handler.write(answer, len(body.texts_read()))
 
@@ -212,7 +212,7 @@ class Server:
             served = self.models.find(body.model, "encode")
             texts = body.texts_read()
             jobs = encode_jobs(served, texts, -1, None, self.settings.batch_tokens)
-            found = stack(await self.handler.do(jobs))
+            found = stack(await self.handler.do(jobs, request))
             if body.dimensions is not None and body.dimensions > found.shape[1]:
                 raise Problem(422, f"dimensions: the model '{served.name}' has {found.shape[1]}: ask for fewer")
             vectors = _unit_rows(found[:, : body.dimensions])

@@ -20,7 +20,7 @@ from firth.models.shared.image_model import ImageAnswers, ImageModel
 from firth.serve import answers
 from firth.serve import schemas as bodies
 from firth.serve.guard import Problem
-from firth.serve.models import Served
+from firth.serve.models import Served, estimate_tokens
 from firth.serve.worker import Job, Load, Result, Work
 
 if TYPE_CHECKING:
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.floating]
 
 _MAX_NUMBERS = 2_000_000  # of attention weights or hidden states in one answer
+_FILLED_TOKENS = 32  # steps of that search
 _MAX_FILLINGS = 16  # of a sequence-to-sequence model, which finds them by beam search
 _NUM_SENTENCES = 500  # of a corpus that are searched for occurrences
+_SENTENCE_TOKENS = 30  # of one of them, about
 _MAX_PIXELS = 25_000_000  # of an image that is decoded
 _PIXELS_PER_TOKEN = 64  # an estimate of the size of a patch
-_BYTES_PER_TOKEN = 3  # an estimate: letters of a subword, bytes of a Chinese character
 Json: TypeAlias = dict[str, object]
 SomeBody = TypeVar("SomeBody", bound=bodies.Body)
 One = TypeVar("One")
@@ -51,11 +52,6 @@ class Sliceable(Protocol):
 
 
 Slices = TypeVar("Slices", bound=Sliceable)
-
-
-def estimate_tokens(texts: Sequence[str]) -> int:
-    """Roughly how many tokens some texts have, special tokens included, without a tokenizer."""
-    return sum(2 + len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN for text in texts)
 
 
 @dataclass(frozen=True)
@@ -104,9 +100,9 @@ def encode_jobs(
     def encode(some: list[str]) -> NDArray[np.float32]:
         return served.model.encode(some, layer, pool, prompt)
 
-    work = Work(("encode", served.name, layer, pool, prompt), _joined(encode), joins=True)
+    work = Work(("encode", served.name, layer, pool, prompt), _joined(encode), True, f"encode {served.name}")
     sizes = [estimate_tokens([text]) for text in texts]
-    return [Job(work, part, size) for part, size in _parts(texts, sizes, room)]
+    return [Job(work, part, size, served.read_seconds(size)) for part, size in _parts(texts, sizes, room)]
 
 
 def _image_model(served: Served) -> ImageAnswers:
@@ -125,8 +121,9 @@ def _image_jobs(
 
     images = body.images_read()
     size = model.processing.image_size**2 // _PIXELS_PER_TOKEN
-    every = Work((*kind, served.name), _joined(work), joins=True)
-    return [Job(every, part, count) for part, count in _parts(images, [size] * len(images), room)]
+    every = Work((*kind, served.name), _joined(work), True, f"images {served.name}")
+    parts = _parts(images, [size] * len(images), room)
+    return [Job(every, part, count, served.read_seconds(count)) for part, count in parts]
 
 
 def _encode(served: Served, body: bodies.Encode, room: int) -> Sequence[Job[Any, NDArray[np.float32]]]:
@@ -168,9 +165,9 @@ def _predict_jobs(served: Served, body: bodies.Predict, room: int) -> Sequence[J
     def predict(some: list[bodies.Example]) -> list[Prediction]:
         return served.model.predict(some)
 
-    work = Work(("predict", served.name), _joined(predict), joins=True)
+    work = Work(("predict", served.name), _joined(predict), True, f"predict {served.name}")
     sizes = [estimate_tokens([example] if isinstance(example, str) else example) for example in examples]
-    return [Job(work, part, size) for part, size in _parts(examples, sizes, room)]
+    return [Job(work, part, size, served.read_seconds(size)) for part, size in _parts(examples, sizes, room)]
 
 
 def _single(
@@ -180,12 +177,14 @@ def _single(
     answers: type[answers.Answer],
     doc: str,
     do: Callable[[Served, SomeBody], Json],
+    seconds: Callable[[Served, SomeBody], float] | None = None,
 ) -> Endpoint[SomeBody, SomeBody, Json]:
-    """An endpoint that computes each request by itself, as one job."""
+    """An endpoint that computes each request by itself, as one job. ``seconds`` it takes about, if not those of reading."""
 
     def jobs(served: Served, body: SomeBody, room: int) -> list[Job[SomeBody, Json]]:
-        work: Work[SomeBody, Json] = Work(object(), lambda loads: [do(served, load) for load in loads])
-        return [Job(work, body, estimate_tokens(body.texts_read()))]
+        kind, size = f"{path} {served.name}", estimate_tokens(body.texts_read())
+        work: Work[SomeBody, Json] = Work(object(), lambda loads: [do(served, load) for load in loads], kind=kind)
+        return [Job(work, body, size, served.read_seconds(size) if seconds is None else seconds(served, body))]
 
     return Endpoint(path, ability, body, answers, doc, jobs, lambda body, results: results[0])
 
@@ -233,8 +232,10 @@ def _fill_jobs(served: Served, body: bodies.Fill, room: int) -> list[Job[str, li
     def fill(texts: list[str]) -> list[list[list[Guess]]]:
         return served.model.fill_many(texts, body.top)
 
-    work = Work(("fill", served.name, body.top), fill, joins=True)
-    return [Job(work, body.text, estimate_tokens([body.text]))]
+    work = Work(("fill", served.name, body.top), fill, True, f"fill {served.name}")
+    size = estimate_tokens([body.text])
+    searched = served.search_seconds(size, _FILLED_TOKENS, body.top) if served.can("translate") else 0.0
+    return [Job(work, body.text, size, served.read_seconds(size) + searched)]
 
 
 def _filled(body: bodies.Fill, results: list[list[list[Guess]]]) -> Json:
@@ -257,9 +258,28 @@ def _translate_jobs(served: Served, body: bodies.Translate, room: int) -> list[J
     def translate(some: list[str]) -> list[list[Translated]]:
         return served.model.translations(some, body.beams, body.nbest)
 
-    work = Work(object(), _joined(translate))
+    work = Work(object(), _joined(translate), kind=f"translate {served.name}")
     sizes = [estimate_tokens([text]) * body.beams for text in texts]
-    return [Job(work, part, size) for part, size in _parts(texts, sizes, room)]
+    return [
+        Job(work, part, size, _translate_seconds(served, part, body.beams)) for part, size in _parts(texts, sizes, room)
+    ]
+
+
+def _translate_seconds(served: Served, texts: Sequence[str], beams: int) -> float:
+    """Up to twice as many tokens are written as the longest text has."""
+    longest = max((estimate_tokens([text]) for text in texts), default=0)
+    return served.read_seconds(longest) + served.search_seconds(longest, 2 * longest + 16, len(texts) * beams)
+
+
+def _generate_seconds(served: Served, body: bodies.Generate) -> float:
+    size, rows = estimate_tokens([body.text]), max(body.beams, 1) * body.number
+    return served.read_seconds(size) + served.search_seconds(size, body.max_tokens, rows)
+
+
+def _align_seconds(served: Served, body: bodies.Align) -> float:
+    if body.target is None:  # it is translated first
+        return _translate_seconds(served, [body.text], 5)
+    return served.read_seconds(estimate_tokens([body.text]))
 
 
 def _translated(body: bodies.Translate, results: list[list[list[Translated]]]) -> Json:
@@ -277,6 +297,8 @@ def _align(served: Served, body: bodies.Align) -> Json:
 
 
 def _attend(served: Served, body: bodies.Attend) -> Json:
+    num_maps = served.model.num_layers * getattr(getattr(served.model, "config", None), "num_heads", 1)
+    _check_numbers(num_maps * served.model.count_tokens(f"{body.text} {body.second or ''}") ** 2)
     found = served.model.attention(body.text, body.second)
     _check_size(found.weights)
     return {
@@ -287,6 +309,7 @@ def _attend(served: Served, body: bodies.Attend) -> Json:
 
 
 def _layers(served: Served, body: bodies.ReadLayers) -> Json:
+    _check_numbers((served.model.num_layers + 1) * served.model.count_tokens(body.text) * served.model.dim)
     found = served.model.layers(body.text)
     _check_size(found.hidden)
     return {"tokens": list(found.tokens), "offsets": found.offsets.tolist(), "hidden": _rounded(found.hidden, 6)}
@@ -300,8 +323,12 @@ def _tokens(served: Served, body: bodies.ShowTokens) -> Json:
 
 
 def _check_size(array: Floats) -> None:
-    if array.size > _MAX_NUMBERS:
-        raise FirthError(f"the answer would have {array.size:,} numbers, more than {_MAX_NUMBERS:,}: shorten the text")
+    _check_numbers(array.size)
+
+
+def _check_numbers(count: int) -> None:
+    if count > _MAX_NUMBERS:
+        raise FirthError(f"the answer would have {count:,} numbers, more than {_MAX_NUMBERS:,}: shorten the text")
 
 
 def _occurrences(served: Served, body: bodies.Occurrences) -> Json:
@@ -395,7 +422,15 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         lambda served, body: {"probability": served.model.follows(body.first, body.second)},
     ),
     _single("/map", "map", bodies.Map, answers.WordPoints, "Words in a plane (principal components).", _map),
-    _single("/generate", "generate", bodies.Generate, answers.Generated, "Continuations of a text.", _generate),
+    _single(
+        "/generate",
+        "generate",
+        bodies.Generate,
+        answers.Generated,
+        "Continuations of a text.",
+        _generate,
+        _generate_seconds,
+    ),
     _single(
         "/alignment",
         "alignment",
@@ -403,6 +438,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         answers.Aligned,
         "The attention of a translation model from each target token to the source tokens.",
         _align,
+        _align_seconds,
     ),
     _single(
         "/attention",
@@ -451,6 +487,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         answers.FoundOccurrences,
         "Words of the training corpus that are most similar in context to a word of a sentence.",
         _occurrences,
+        lambda served, body: served.read_seconds(_NUM_SENTENCES * _SENTENCE_TOKENS),
     ),
     _single(
         "/search",

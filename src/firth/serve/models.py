@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from firth.models.shared.model import Model
 
 _NOT_SHOWN = ("event", "steps")
+_BYTES_PER_TOKEN = 3  # an estimate: letters of a subword, bytes of a Chinese character
+_FLOPS = 1e11  # first guesses of how fast the machine is; the worker corrects them by what work takes
+_TOKEN_S, _STEP_S, _ROW_S = (
+    1e-6,
+    3e-4,
+    2e-5,
+)  # the least time of a token that is read, a step of a search, a row of a step
+_WEIGHT_S, _LOOK_S = 4e-10, 1e-10  # to read a weight from memory, and to multiply by a number of the source
 
 
 class RunSummary(TypedDict):
@@ -71,6 +79,11 @@ def _numbers(values: Mapping[str, object]) -> dict[str, float]:
     }
 
 
+def estimate_tokens(texts: Sequence[str]) -> int:
+    """Roughly how many tokens some texts have, special tokens included, without a tokenizer."""
+    return sum(2 + len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN for text in texts)
+
+
 @dataclass(frozen=True)
 class Served:
     """A loaded model with what the server shows of it."""
@@ -86,6 +99,23 @@ class Served:
     def can(self, ability: str, images: bool = False) -> bool:
         """Whether it has the ability, for images or for texts."""
         return ability in self.abilities and images == bool(self.facts["images"])
+
+    def read_seconds(self, num_tokens: int) -> float:
+        """About how long the model reads so many tokens."""
+        return num_tokens * max(2 * self._num_weights / _FLOPS, _TOKEN_S)
+
+    def search_seconds(self, source_len: int, steps: int, rows: int) -> float:
+        """About how long a search of so many steps takes, which are done one after another; in each of them every row
+        looks at the whole source."""
+        row_s = _ROW_S + 2 * self._num_weights / _FLOPS + 4 * source_len * self.model.dim * _LOOK_S
+        return steps * (_STEP_S + self._num_weights * _WEIGHT_S + rows * row_s)
+
+    @property
+    def _num_weights(self) -> int:
+        """That each token is multiplied with: tables of tokens are only looked up, and static vectors are nothing else."""
+        if not self.model.num_layers and not self.facts.get("task"):
+            return 0
+        return max(self.model.num_parameters - (self.model.vocab_size or 0) * self.model.dim, 0)
 
     def warning(self, texts: Sequence[str]) -> str | None:
         """A sentence where these texts are largely unknown to the model."""

@@ -4,6 +4,10 @@ One thread runs all models. Waiting requests of the same kind are computed as on
 next requests collect in the queue. The worker waits for more requests (a few milliseconds at most) only if the previous
 batch held several, because their clients are likely to send the next request at once; a single client never waits.
 
+Work is accepted by an estimate of the seconds that it takes, which is corrected by what such work took before. Work that
+takes longer than a moment is done in slices: between two of them quick requests are answered, and work that nobody waits for
+any more is stopped.
+
 ``RequestHandler`` reads and checks the body of a request, waits for the worker, and writes the answer as JSON.
 """
 
@@ -26,12 +30,17 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from firth.core.errors import FirthError
+from firth.core.files import is_out_of_memory
+from firth.core.types import in_slices
 from firth.serve.guard import Problem, ServeSettings, explain
 from firth.serve.schemas import IMAGE_TYPES, Body, Pictured
 
 _TRIM_S = 2.0  # seconds between two calls of malloc_trim
 _DRAIN_FACTOR = 8  # bodies up to this many times the limit are read to their end, so that the client gets the error
 _MAX_ERROR_LEN = 500  # characters
+_LONG_S = 0.25  # work that takes longer waits for other work like it, and lets quick work through
+_SLICE_S = 0.05  # the shortest slice
+_POLL_S = 0.5  # between two looks whether the client is still there
 _MANY_TEXTS = 64  # answers for more texts than this are written as JSON in another thread
 log = logging.getLogger("firth.serve")
 Load = TypeVar("Load")
@@ -47,6 +56,7 @@ class Work(Generic[Load, Result]):
     key: Hashable
     do: Callable[[list[Load]], Sequence[Result]]
     joins: bool = False
+    kind: str = ""  # work of one kind (a route and a model) takes as long as estimated, times a factor of its own
 
 
 @dataclass(eq=False)
@@ -56,7 +66,13 @@ class Job(Generic[Load, Result]):
     work: Work[Load, Result]
     load: Load
     num_tokens: int  # an estimate
+    seconds: float = 0.0  # an estimate, before the factor of its kind
+    is_abandoned: bool = False  # nobody waits for the result
     result: "Future[Result]" = field(default_factory=Future)
+
+
+class Stopped(Exception):
+    """Work was stopped since nobody waits for it any more."""
 
 
 AnyJob: TypeAlias = Job[Any, Any]
@@ -75,6 +91,8 @@ class Worker:
         self._closed = False
         self._expected = 1  # requests in the previous batch
         self._pace_s = 0.0  # recent mean of seconds per job; predicts the wait
+        self._factors: dict[str, float] = {}  # seconds that work took by those estimated, by its kind
+        self._long_s = 0.0  # estimated seconds of the long work under way
         self._thread = threading.Thread(target=self._run, name="firth-worker", daemon=True)
 
     @property
@@ -88,7 +106,7 @@ class Worker:
         """The reason to refuse this many jobs, if there is one. An empty queue accepts any number."""
         if self._closed:
             return Problem(503, "the server is stopping: ask again when it is back", 5)
-        waiting = len(self._waiting)
+        waiting = sum(not self._is_long(job) for job in tuple(self._waiting))
         wait_s = waiting * self._pace_s
         if waiting and (waiting + num_jobs > self.settings.max_queue or wait_s > self.settings.timeout_s / 3):
             later = max(1, round(wait_s))
@@ -98,11 +116,31 @@ class Worker:
     def submit(self, jobs: Sequence[AnyJob]) -> None:
         """Queues all jobs, or none and raises ``Problem``."""
         with self._changed:
-            problem = self.refusal(len(jobs))
+            problem = self.refusal(len(jobs)) or self._too_long(jobs)
             if problem is not None:
                 raise problem
             self._waiting.extend(jobs)
             self._changed.notify()
+
+    def seconds(self, job: AnyJob) -> float:
+        """How long it will take, as far as is known."""
+        return job.seconds * self._factors.get(job.work.kind, 1.0)
+
+    def _is_long(self, job: AnyJob) -> bool:
+        return self.seconds(job) > _LONG_S
+
+    def _too_long(self, jobs: Sequence[AnyJob]) -> Problem | None:
+        """Refuses work that cannot be done in time, by itself or after the long work that waits already."""
+        own, limit = sum(map(self.seconds, jobs)), self.settings.timeout_s
+        if own > limit:
+            sentence = (
+                f"this would take about {own:.0f} s, more than {limit:g}: send shorter or fewer texts, or ask for fewer"
+            )
+            return Problem(413, f"{sentence} beams or tokens")
+        before = self._long_s + sum(self.seconds(job) for job in self._waiting if self._is_long(job))
+        if before and own > _LONG_S and before + own > limit:
+            return Problem(503, "long requests are waiting already: ask again in a moment", max(1, round(before)))
+        return None
 
     def close(self) -> None:
         """Accepts no more jobs; those in the queue are still computed."""
@@ -119,15 +157,48 @@ class Worker:
         _set_threads(self.settings.threads)
         trim, trimmed = _find_trim(), time.monotonic()
         while batch := self._take():
-            begun = time.perf_counter()
-            self._do(batch)
-            seconds = time.perf_counter() - begun
+            self._long_s = sum(self.seconds(job) for job in batch if self._is_long(job))
+            slices = _Slices(self, batch)
+            with in_slices(slices.between):
+                self._time(batch, slices)
+            self._long_s = 0.0
             if time.monotonic() - trimmed > _TRIM_S:
                 trim()
                 trimmed = time.monotonic()
+
+    def _time(self, batch: list[AnyJob], slices: "_Slices") -> None:
+        """Does a batch, and learns how long such work takes."""
+        begun = time.perf_counter()
+        is_whole = self._do(batch)
+        seconds = time.perf_counter() - begun - slices.others_s
+        estimated = sum(job.seconds for job in batch)
+        if (
+            is_whole and estimated and max(seconds, estimated) > _LONG_S
+        ):  # quick work is mostly waiting for other things
+            kind, ratio = batch[0].work.kind, seconds / estimated
+            before = self._factors.get(kind, ratio)
+            self._factors[kind] = min(max(before + (ratio - before) / 4, 1e-3), 1e3)
+        if seconds < _LONG_S:
             self._pace_s += (seconds / len(batch) - self._pace_s) / 8
-            if self._done is not None:
-                self._done(batch, seconds)
+        if self._done is not None:
+            self._done(batch, seconds)
+
+    def do_quick(self) -> None:
+        """One batch of quick work that waits, in the middle of long work."""
+        with self._changed:
+            place = next((place for place, job in enumerate(self._waiting) if not self._is_long(job)), None)
+            if place is None:
+                return
+            first = self._waiting[place]
+            del self._waiting[place]
+            if not first.result.set_running_or_notify_cancel():
+                return
+            batch = [first]
+            if first.work.joins:
+                self._join(batch, self.settings.batch_tokens - first.num_tokens)
+        slices = _Slices(self, batch, nested=True)
+        with in_slices(slices.between):
+            self._time(batch, slices)
 
     def _take(self) -> list[AnyJob]:
         """The job that has waited longest and those that can join it; empty after ``close``."""
@@ -167,19 +238,42 @@ class Worker:
         self._waiting = kept
         return room
 
-    def _do(self, batch: list[AnyJob]) -> None:
+    def _do(self, batch: list[AnyJob]) -> bool:
+        """Whether it was done to its end."""
         try:
             results = batch[0].work.do([job.load for job in batch])
             assert len(results) == len(batch)
         except BaseException as error:
-            if len(batch) == 1:
-                batch[0].result.set_exception(error)
+            if len(batch) == 1 or isinstance(error, Stopped):
+                for job in batch:
+                    job.result.set_exception(error)
             else:
                 for job in batch:  # one bad job must not fail the others
                     self._do([job])
-            return
+            return False
         for job, result in zip(batch, results, strict=True):
             job.result.set_result(result)
+        return True
+
+
+class _Slices:
+    """What happens between the slices of a batch: it is stopped if nobody waits for it, and others are let through."""
+
+    def __init__(self, worker: Worker, batch: list[AnyJob], nested: bool = False) -> None:
+        self.worker, self.batch, self.nested = worker, batch, nested
+        self.others_s = 0.0  # seconds that others have taken
+        self._last = time.perf_counter()
+
+    def between(self) -> None:
+        if all(job.is_abandoned for job in self.batch):
+            raise Stopped
+        begun = time.perf_counter()
+        if self.nested or begun - self._last < _SLICE_S:
+            return
+        if self.worker.num_waiting:
+            self.worker.do_quick()
+        self._last = time.perf_counter()
+        self.others_s += self._last - begun
 
 
 def _find_trim() -> Callable[[], object]:
@@ -256,12 +350,15 @@ class RequestHandler:
         if size > self.settings.max_text_bytes:
             raise Problem(413, f"{size:,} bytes of text, more than {self.settings.max_text_bytes:,}: send less at once")
 
-    async def do(self, jobs: Sequence[Job[Load, Result]]) -> list[Result]:
-        """The results of the jobs of one request."""
+    async def do(self, jobs: Sequence[Job[Load, Result]], request: Request | None = None) -> list[Result]:
+        """The results of the jobs of one request; work for a client that has gone is given up."""
         self.worker.submit(jobs)
         results = [asyncio.wrap_future(job.result) for job in jobs]
         try:
             async with asyncio.timeout(self.settings.timeout_s):
+                while request is not None and (await asyncio.wait(results, timeout=_POLL_S))[1]:
+                    if await request.is_disconnected():
+                        raise Problem(400, "the client has gone", close=True)
                 return [await result for result in results]
         except TimeoutError:
             raise Problem(
@@ -269,12 +366,19 @@ class RequestHandler:
             ) from None
         except FirthError as error:
             raise Problem(422, " ".join(str(error).split())[:_MAX_ERROR_LEN]) from None
-        except Exception:
+        except Problem:
+            raise
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise Problem(413, "this needs more memory than there is: send shorter or fewer texts") from None
             log.exception("a request failed")
             raise Problem(500, "something is wrong inside the server; its log says what") from None
         finally:
-            for result in results:  # jobs that nobody waits for any more are not started
+            for job, result in zip(
+                jobs, results, strict=True
+            ):  # jobs that nobody waits for are not started, or stopped
                 if not result.done():
+                    job.is_abandoned = True
                     result.cancel()
                 elif not result.cancelled():
                     result.exception()

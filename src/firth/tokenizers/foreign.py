@@ -8,12 +8,14 @@ are read at once. Any other part is tried first, on short texts, in a process of
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import weakref
 from functools import lru_cache
 from pathlib import Path
+from typing import cast
 
 from pydantic import JsonValue
 from tokenizers import Tokenizer
@@ -21,9 +23,12 @@ from tokenizers import Tokenizer
 from firth.core.errors import FirthError
 from firth.core.files import parse_json, shorten
 
-_TRIAL_S = 10.0
+_TRIAL_CPU_S = 5
+_TRIAL_S = 30.0  # by the clock, on a busy machine
 _TRIAL_BYTES = 4 << 30
+_TOO_LONG = f"short texts took it more than {_TRIAL_CPU_S} s"
 _MAX_GROWTH = 64  # times that all steps together may lengthen a text
+_MAX_ADDED = 100  # special tokens around a text
 _MAX_CONTENT = 1000  # characters that a step may put in
 _MAX_TOKEN = 100_000  # characters of a token
 _NORMALIZERS = {"BertNormalizer", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Strip", "Nmt"}
@@ -87,6 +92,7 @@ def check_tokenizer(raw: bytes, path: Path) -> bool:
         steps = _steps(found.get(name))
         known = known and all(_is_known(step, kinds) for step in steps)
         _check_growth(steps, name, path)
+    _check_added(_steps(found.get("post_processor")), _ids(model, found.get("added_tokens")), path)
     return known
 
 
@@ -114,6 +120,30 @@ def _check_vocabulary(model: dict[str, JsonValue], path: Path) -> bool:
     if isinstance(prefix, str) and len(prefix) > _MAX_CONTENT:
         raise _refusal(path, f"a prefix of {len(prefix):,} characters")
     return model.get("type") in _MODELS
+
+
+def _ids(model: dict[str, JsonValue], added: JsonValue) -> set[object]:
+    """Every id that a text may get."""
+    vocab = model["vocab"]
+    found: set[object] = set(vocab.values()) if isinstance(vocab, dict) else set(range(len(cast(list[object], vocab))))
+    rows = [one.get("id") for one in (added if isinstance(added, list) else []) if isinstance(one, dict)]
+    return found | {number for number in rows if isinstance(number, int)}
+
+
+def _check_added(steps: list[dict[str, JsonValue]], known: set[object], path: Path) -> None:
+    """The special tokens that a post-processor puts around each text: in the vocabulary, and not many."""
+    for step in steps:
+        tokens = step.get("special_tokens")
+        rows = [one.get("ids") for one in tokens.values() if isinstance(one, dict)] if isinstance(tokens, dict) else []
+        rows += [pair[1:] for pair in (step.get("sep"), step.get("cls")) if isinstance(pair, list)]
+        longest = max((len(row) for row in rows if isinstance(row, list)), default=0)
+        parts = max((len(part) for part in (step.get("single"), step.get("pair")) if isinstance(part, list)), default=0)
+        if longest * parts > _MAX_ADDED:
+            raise _refusal(path, f"its post_processor adds up to {longest * parts:,} tokens to each text")
+        if any(
+            type(number) is not int or number not in known for row in rows if isinstance(row, list) for number in row
+        ):
+            raise _refusal(path, "its post_processor adds a token that is not in its vocabulary")
 
 
 def _check_unigram(model: dict[str, JsonValue], vocab: list[JsonValue], path: Path) -> None:
@@ -147,7 +177,28 @@ def _is_known(step: dict[str, JsonValue], kinds: set[str]) -> bool:
     pattern = step.get("pattern")
     plain = not isinstance(pattern, dict) or "Regex" not in pattern or pattern["Regex"] in _PATTERNS
     empty = isinstance(pattern, dict) and pattern.get("String") == ""
-    return step.get("type") in kinds and plain and not empty
+    fits = step.get("type") != "TemplateProcessing" or _template_fits(step)
+    return step.get("type") in kinds and plain and not empty and fits
+
+
+def _template_fits(step: dict[str, JsonValue]) -> bool:
+    """Whether a template names only tokens that it describes: the library panics at any other."""
+    known = step.get("special_tokens")
+    described = {name for name, one in known.items() if _describes_tokens(one)} if isinstance(known, dict) else set()
+    for name in ("single", "pair"):
+        parts = step.get(name)
+        if not isinstance(parts, list):
+            return False
+        for part in parts:
+            token = part.get("SpecialToken") if isinstance(part, dict) else None
+            if token is not None and not (isinstance(token, dict) and token.get("id") in described):
+                return False
+    return True
+
+
+def _describes_tokens(value: JsonValue) -> bool:
+    ids, tokens = (value.get(name) for name in ("ids", "tokens")) if isinstance(value, dict) else (None, None)
+    return isinstance(ids, list) and isinstance(tokens, list) and len(ids) == len(tokens) > 0
 
 
 def _check_growth(steps: list[dict[str, JsonValue]], name: str, path: Path) -> None:
@@ -193,6 +244,7 @@ _PROGRAM = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]), resource.RLIM_INFINITY))
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[3]), int(sys.argv[3]) + 1))
 from tokenizers import Tokenizer
 tokenizer = Tokenizer.from_str(sys.stdin.buffer.read().decode())
 tokenizer.no_truncation(); tokenizer.no_padding()
@@ -221,16 +273,18 @@ def try_tokenizer(text: str, path: Path) -> None:
 @lru_cache(64)
 def _trial(digest: str, text: str) -> str:
     """What went wrong; empty if nothing did. The process is gone before this returns."""
-    command = [sys.executable, "-c", _PROGRAM, str(_TRIAL_BYTES), json.dumps(PROBES)]
+    command = [sys.executable, "-c", _PROGRAM, str(_TRIAL_BYTES), json.dumps(PROBES), str(_TRIAL_CPU_S)]
     environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "RUST_BACKTRACE": "0"}
     try:
         done = subprocess.run(
             command, input=text.encode(), capture_output=True, timeout=_TRIAL_S, env=environment, check=False
         )
     except subprocess.TimeoutExpired:
-        return f"short texts took it more than {_TRIAL_S:g} s"
+        return _TOO_LONG
     except UnicodeEncodeError:
         return "it has half a character in it"
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return _TOO_LONG
     if done.returncode < 0:
         return "its library broke down on short texts"
     if done.returncode:

@@ -212,7 +212,8 @@ class Pieces:
     @cached_property
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """The special tokens before, between and behind the two texts of a pair, as the tokenizer adds them."""
-        raw = self.backend.encode("a", "a", add_special_tokens=True)
+        with self.reading(special=True) as backend:
+            raw = backend.encode("a", "a", add_special_tokens=True)
         texts = [place for place, text in enumerate(raw.sequence_ids) if text is not None]
         first = [place for place in texts if raw.sequence_ids[place] == 0]
         second = [place for place in texts if raw.sequence_ids[place] == 1]
@@ -299,8 +300,8 @@ class Pieces:
         """The ids of many texts, without special tokens; all at once where no byte of a text needs a second look."""
         if self.byte_ids is not None:
             return [self.encode(text, add_special=False, read_special=False).ids for text in texts]
-        self.backend.encode_special_tokens = True
-        found = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        with self.reading(special=False) as backend:
+            found = backend.encode_batch_fast(list(texts), add_special_tokens=False)
         ids = [np.asarray(one.ids, np.int64) for one in found]
         for one in ids:
             READ.add(one, self.unk_id)

@@ -7,13 +7,16 @@ of the words; then expectation maximisation and pruning by loss of likelihood al
 given size.
 """
 
+import itertools
 import re
+import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -23,6 +26,7 @@ from firth.tokenizers.pieces import BYTE_TOKENS, SPECIALS, Pieces, bert_tokenize
 from firth.tokenizers.words import has_unspaced, joins
 
 SPACE = "\u2581"
+TRAINER_THREAD = "firth-vocabulary"
 _MAX_WORDS = 300_000
 _MAX_CHARS = 3_500_000
 _SEEDS_A_PIECE = 15
@@ -37,7 +41,61 @@ _STRETCH = re.compile(f"[^{_STOPS}]{{1,29}}[{_STOPS}]?|[{_STOPS}]")
 _Trie = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 _ALPHABET_SHARE = 0.9
 _LONG_STRETCH = 400  # letters; what BERT takes for a word is half a sentence where no spaces are written
+_LONGEST = 400  # characters of a word that a vocabulary is learned from: the trainers' time grows with its square
+_CLASSES = {  # characters that stand in one word, as the pre-tokenizer of each kind sees it
+    "wordpiece": (r"[^\s\p{P}\p{Han}]",),
+    "bpe": (r"\p{L}", r"\p{N}", r"[^\s\p{L}\p{N}]", r"\s"),
+}
 Texts = Callable[[], Iterable[str]]
+
+
+@dataclass
+class LongWords:
+    """Shortens words of more than ``_LONGEST`` characters for the trainers. Where words are separated by spaces, the rest of
+    such a word teaches nothing and is left out; a stretch of a script without spaces is split into several."""
+
+    kind: str
+    num_cut: int = 0
+    longest: int = 0
+    _half: "regex.Pattern[str]" = field(init=False)
+    _whole: "regex.Pattern[str]" = field(init=False)
+
+    def __post_init__(self) -> None:
+        half, whole = (
+            "|".join(f"{one}{{{count}}}" for one in _CLASSES[self.kind])
+            for count in (f"{_LONGEST // 2}", f"{_LONGEST + 1},")
+        )
+        self._half, self._whole = regex.compile(half), regex.compile(whole)
+
+    def shorten(self, texts: Iterable[str]) -> Iterator[str]:
+        for text in texts:
+            # a word that is too long covers a whole half between two multiples of it: most texts are passed over quickly
+            steps = range(0, len(text) - _LONGEST, _LONGEST // 2)
+            if any(self._half.match(text, place) for place in steps):
+                yield from self._parts(text)
+            else:
+                yield text
+
+    def _parts(self, text: str) -> Iterator[str]:
+        """A text in several, so that each long word ends with its part."""
+        end = 0
+        for found in self._whole.finditer(text):
+            self.num_cut, self.longest = self.num_cut + 1, max(self.longest, found.end() - found.start())
+            yield text[end : found.start() + _LONGEST]
+            if has_unspaced(found[0]) or regex.search(r"\p{Han}", found[0]):
+                starts = range(found.start() + _LONGEST, found.end(), _LONGEST)
+                yield from (text[start : min(start + _LONGEST, found.end())] for start in starts)
+            end = found.end()
+        yield text[end:]
+
+    def note(self) -> str | None:
+        """What was cut, for the user."""
+        if not self.num_cut:
+            return None
+        return (
+            f"words of more than {_LONGEST} characters were cut to learn the vocabulary ({self.num_cut:,} of them, the longest "
+            f"with {self.longest:,}); if they are no words, remove them from the text"
+        )
 
 
 def count_words(texts: Iterable[str]) -> dict[str, int]:
@@ -209,14 +267,42 @@ class _Trainer:
         return pieces.chosen(kept), logs[kept]
 
 
-def train_pieces(texts: Texts, config: TokensConfig) -> Pieces:
-    """A tokenizer of the given kind; each call of ``texts()`` yields the sample again."""
+def train_pieces(texts: Texts, config: TokensConfig, notes: list[str] | None = None) -> Pieces:
+    """A tokenizer of the given kind; each call of ``texts()`` yields the sample again. ``notes`` gets what the user should
+    know of it."""
     if not any(text.strip() for text in texts()):
         raise FirthError("no text to learn a vocabulary from: every document is empty")
-    trained = {"wordpiece": _wordpiece, "bpe": _bpe, "unigram": _unigram, "characters": _characters}[config.kind](
-        texts, config
-    )
-    return Pieces(trained)
+    if config.kind in ("unigram", "characters"):
+        return Pieces((_unigram if config.kind == "unigram" else _characters)(texts, config))
+    words = LongWords(config.kind)
+    pieces = Pieces((_wordpiece if config.kind == "wordpiece" else _bpe)(texts, config, words))
+    note = words.note()
+    if notes is not None and note is not None:
+        notes.append(note)
+    return pieces
+
+
+def _train(tokenizer: Tokenizer, trainer: trainers.Trainer, texts: Iterable[str]) -> None:
+    """In a thread of its own: the library does not look for signals, and the main thread must not wait for minutes to be
+    stopped by one. A thread that was left so reads no more text, and its process has to end by ``os._exit``."""
+    failed: list[BaseException] = []
+    left = threading.Event()
+
+    def work() -> None:
+        try:
+            tokenizer.train_from_iterator(itertools.takewhile(lambda text: not left.is_set(), texts), trainer)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work, daemon=True, name=TRAINER_THREAD)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.2)  # without a limit signals would wait, too
+    finally:
+        left.set()
+    if failed:
+        raise failed[0]
 
 
 def count_characters(texts: Iterable[str], normalizer: normalizers.Normalizer) -> dict[str, int]:
@@ -234,7 +320,7 @@ def count_characters(texts: Iterable[str], normalizer: normalizers.Normalizer) -
     return counts
 
 
-def _wordpiece(texts: Texts, config: TokensConfig) -> Tokenizer:
+def _wordpiece(texts: Texts, config: TokensConfig, words: LongWords) -> Tokenizer:
     """The trainer numbers inner pieces (##a) in the order of a hash table, which changes from
     run to run and decides ties. Naming all of them beforehand fixes the order."""
     normalizer = bert_tokenizer({"[UNK]": 0}, config.lowercase, config.strip_accents).normalizer
@@ -252,7 +338,7 @@ def _wordpiece(texts: Texts, config: TokensConfig) -> Tokenizer:
         limit_alphabet=len(alphabet),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts(), trainer)
+    _train(tokenizer, trainer, words.shorten(texts()))
     vocab: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
     ordered = sorted(vocab, key=vocab.__getitem__)[: config.vocab_size]
     numbered = {token: number for number, token in enumerate(ordered)}
@@ -275,7 +361,7 @@ def _alphabet(counts: dict[str, int], room: int) -> tuple[list[str], list[str]]:
     return sorted(alphabet), sorted(inner)
 
 
-def _bpe(texts: Texts, config: TokensConfig) -> Tokenizer:
+def _bpe(texts: Texts, config: TokensConfig, words: LongWords) -> Tokenizer:
     """Byte-level BPE as in GPT-2: every byte is in the alphabet, so nothing is unknown."""
     tokenizer = Tokenizer(models.BPE())
     if config.lowercase:
@@ -289,7 +375,7 @@ def _bpe(texts: Texts, config: TokensConfig) -> Tokenizer:
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts(), trainer)
+    _train(tokenizer, trainer, words.shorten(texts()))
     return tokenizer
 
 

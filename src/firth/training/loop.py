@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from firth.core.errors import FirthError, Interrupted
+from firth.core.errors import STOP_SIGNALS, FirthError, Interrupted
 from firth.core.registry import TrainingConfig
 from firth.core.types import Batch, Progress, Trainable, hashed
 from firth.training.checkpoints import History, list_checkpoints, prefetched, prune, read_state
@@ -416,7 +416,8 @@ class Loop:
 
 @contextmanager
 def stop_signals() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM: the step is finished first. A second one stops at once."""
+    """Collects SIGINT, SIGTERM and SIGHUP (unless nohup has it ignored): the step is finished first. A second one stops at
+    once."""
     caught: list[int] = []
 
     def note(number: int, frame: object) -> None:
@@ -425,7 +426,9 @@ def stop_signals() -> Iterator[list[int]]:
         caught.append(number)
 
     try:
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {
+            number: signal.signal(number, note) for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN
+        }
     except ValueError:  # not in the main thread: the caller's affair
         before = {}
     try:

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from firth.core.config import Config
 
 Positive = Annotated[int, Field(gt=0)]
+Epochs = Annotated[int, Field(gt=0, le=100_000)]
 Rate = Annotated[float, Field(gt=0)]
 
 
@@ -18,10 +19,10 @@ class VectorsConfig(Config):
     window: Annotated[int, Field(gt=0, le=100)] = 5
     min_count: Positive = 5
     max_vocab: Annotated[int, Field(gt=1)] | None = None
-    epochs: Positive = 5
+    epochs: Epochs = 5
     unit: Literal["document", "sentence"] = "document"
     seed: Annotated[int, Field(ge=0)] = 0
-    threads: Positive | None = None
+    threads: Annotated[int, Field(gt=0, le=1024)] | None = None
     checkpoint_s: Annotated[float, Field(ge=0)] = 300.0
 
 
@@ -90,12 +91,12 @@ class GloveConfig(VectorsConfig):
     kind: Literal["glove"] = "glove"
     dim: Annotated[int, Field(gt=0, le=10_000)] = 50
     window: Annotated[int, Field(gt=0, le=100)] = 15
-    epochs: Positive = 25
+    epochs: Epochs = 25
     symmetric: bool = True
     x_max: Annotated[float, Field(gt=0)] = 100.0
     alpha: Annotated[float, Field(gt=0)] = 0.75
     learning_rate: Rate = 0.05
-    memory_mb: Annotated[int, Field(ge=1)] = 1024
+    memory_mb: Annotated[int, Field(ge=1, le=1 << 24)] = 1024
     result: Literal["input", "output", "sum"] = "sum"
 
 

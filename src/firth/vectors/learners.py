@@ -63,7 +63,7 @@ class Plan:
     def borders(self) -> NDArray[np.int64]:
         """[chunks+1] the unit each chunk begins with."""
         tokens = int(self.starts[-1])
-        wanted = np.arange(0, tokens, self.chunk_tokens)
+        wanted = np.arange(0, tokens, max(self.chunk_tokens, 1))
         first = np.unique(np.searchsorted(self.starts, wanted))
         first = first[first < len(self.starts) - 1]
         return np.append(first, len(self.starts) - 1)

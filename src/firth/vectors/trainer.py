@@ -37,7 +37,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError, Interrupted
+from firth.core.errors import STOP_SIGNALS, FirthError, Interrupted
 from firth.core.run import CorpusRecord, Run, RunRecord, versions
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
@@ -159,11 +159,20 @@ def stop_requests() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, lambda *_: stop.set())
+    caught: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        caught.append(number)
+        stop.set()
+
+    before = {
+        number: signal.signal(number, note) for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN
+    }
     try:
         yield stop
+    except Interrupted as error:
+        error.exit_code = 128 + (caught[0] if caught else signal.SIGINT)
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,17 +1,19 @@
 """What the worker does together, in which order, and what it refuses."""
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
-from firth.models.shared.model import Translated
+from firth.core.types import between_slices
+from firth.models.shared.model import Model, Translated
 from firth.serve import schemas as bodies
 from firth.serve.endpoints import ENDPOINTS
 from firth.serve.guard import Problem, ServeSettings
 from firth.serve.models import Served
-from firth.serve.worker import AnyJob, Job, Work, Worker
+from firth.serve.worker import AnyJob, Job, Stopped, Work, Worker
 
 
 class Bench:
@@ -123,8 +125,8 @@ def test_who_would_wait_too_long_is_refused_at_once() -> None:
 def test_many_translations_are_several_jobs() -> None:
     """Wide beams make them more; the answer has them in their order."""
 
-    class Upper:
-        def translations(self, texts: list[str], beams: int, nbest: int) -> list[list[Translated]]:
+    class Upper(Model):
+        def translations(self, texts: Any, beams: int = 5, nbest: int = 1, **settings: Any) -> list[list[Translated]]:
             return [[Translated(text.upper(), -1.0, -1.0)] for text in texts]
 
     served = Served("mt", cast(Any, Upper()), [], {}, cast(Any, {}), None, None)
@@ -139,3 +141,86 @@ def test_many_translations_are_several_jobs() -> None:
         found = endpoint.answer(body, results)["translations"]
         assert [one[0]["text"] for one in found] == [text.upper() for text in texts]
     assert 1 < counts[0] < counts[1]
+
+
+def in_steps(begun: threading.Event, gone_on: threading.Event) -> Callable[[list[Any]], list[Any]]:
+    """Work that looks between its slices whether it may go on."""
+
+    def do(loads: list[Any]) -> list[Any]:
+        begun.set()
+        while not gone_on.is_set():
+            time.sleep(0.005)
+            between_slices()
+        return loads
+
+    return do
+
+
+def test_quick_work_passes_between_the_slices_of_long_work() -> None:
+    worker = Worker(ServeSettings(threads=1))
+    worker.start()
+    begun, over = threading.Event(), threading.Event()
+    long = Job(Work("long", in_steps(begun, over)), 1, 1, seconds=5.0)
+    worker.submit([long])
+    assert begun.wait(10)
+    quick = Job(Work("quick", lambda loads: loads), 2, 1)
+    worker.submit([quick])
+    assert quick.result.result(10) == 2
+    assert not long.result.done()
+    other = Job(Work("other", lambda loads: loads), 3, 1, seconds=5.0)  # long, too: it waits
+    worker.submit([other])
+    time.sleep(0.2)
+    assert not other.result.done()
+    over.set()
+    assert (long.result.result(10), other.result.result(10)) == (1, 3)
+    worker.close()
+
+
+def test_work_that_nobody_waits_for_is_stopped() -> None:
+    worker = Worker(ServeSettings(threads=1))
+    worker.start()
+    begun = threading.Event()
+    job = Job(Work("long", in_steps(begun, threading.Event())), 1, 1, seconds=5.0)
+    worker.submit([job])
+    assert begun.wait(10)
+    job.is_abandoned = True
+    with pytest.raises(Stopped):
+        job.result.result(10)
+    after = Job(Work("quick", lambda loads: loads), 2, 1)
+    worker.submit([after])
+    assert after.result.result(10) == 2
+    worker.close()
+
+
+def test_work_is_accepted_by_the_time_that_it_will_take() -> None:
+    """The estimate is corrected by what the same kind of work has taken."""
+    worker = Worker(ServeSettings(threads=1, timeout_s=10.0))
+    worker.start()
+
+    def job(seconds: float) -> AnyJob:
+        return Job(Work(object(), lambda loads: loads, kind="map"), 1, 1, seconds)
+
+    with pytest.raises(Problem, match="would take about 11 s, more than 10") as refused:
+        worker.submit([job(6.0), job(5.0)])
+    assert refused.value.status == 413
+    known = job(8.0)
+    worker.submit([known])
+    known.result.result(10)
+    deadline = time.monotonic() + 10  # the factor is noted after the answer is given
+    while worker.seconds(job(1000.0)) > 10 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    worker.submit([job(11.0)])  # in truth it takes no time at all
+    worker.close()
+
+
+def test_a_long_queue_of_long_work_is_full() -> None:
+    worker = Worker(ServeSettings(threads=1, timeout_s=10.0))
+    worker.start()
+    begun, over = threading.Event(), threading.Event()
+    worker.submit([Job(Work("long", in_steps(begun, over)), 1, 1, seconds=6.0)])
+    assert begun.wait(10)
+    with pytest.raises(Problem) as refused:
+        worker.submit([Job(Work("more", lambda loads: loads), 1, 1, seconds=6.0)])
+    assert refused.value.status == 503
+    over.set()
+    worker.close()

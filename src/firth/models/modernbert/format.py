@@ -47,7 +47,7 @@ def _read(data: Mapping[str, object], where: Path) -> Mapping[str, object]:
                 f"{where}: layers of this ModernBERT look at a window in an order that Firth does not know; it reads those of "
                 "which the first and every so many after it look at the whole text"
             )
-    local = any(kind == _LOCAL for kind in _kinds(count, every))
+    local = count > 1 and every > 1  # the count is checked later: nothing here may grow with it
     rope = data.get("rope_parameters")
     bases = {
         kind: one["rope_theta"]

@@ -89,6 +89,11 @@ class Model:
         """Tokens or words that it knows; none: it reads characters, or does not say."""
         return None
 
+    def count_tokens(self, text: str) -> int:
+        """Of a text, without special ones; 0 for a model that has no pieces."""
+        pieces = getattr(self, "pieces", None)
+        return len(pieces.batch_ids([text])[0]) if isinstance(pieces, Pieces) else 0
+
     @property
     def title(self) -> str:
         """What it is, for people."""

@@ -85,8 +85,8 @@ class TokenTableModel(Model):
 
     def _bags(self, texts: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
         """The tokens of all texts end to end, and where each text begins."""
-        self.pieces.backend.encode_special_tokens = True
-        found = [one.ids for one in self.pieces.backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+        with self.pieces.reading(special=False) as backend:
+            found = [one.ids for one in backend.encode_batch_fast(list(texts), add_special_tokens=False)]
         lens_S = np.asarray([len(ids) for ids in found], np.int64)
         ids_N = np.fromiter((number for ids in found for number in ids), np.int64, int(lens_S.sum()))
         if self.drops_unknown:
