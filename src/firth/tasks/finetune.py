@@ -16,11 +16,11 @@ from firth.core.registry import TrainingConfig
 from firth.core.run import SharePoint
 from firth.core.types import Progress
 from firth.data.labelled import TagExample
-from firth.models.counts.model import CountsModel
+from firth.models.counts.model import CountsModel, WordCounts
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors, ScratchModel
 from firth.reports.page import line_chart
-from firth.tasks.checking import AnyExample
+from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import CandidateName, TaskConfig
 from firth.tasks.data import TaskData, check_shares, take_share, texts_of
 from firth.tasks.distillation import Distillation, Teacher, check_distillation
@@ -36,9 +36,11 @@ _TRIED = 2
 def load_base(base: str, data: TaskData, config: TaskConfig) -> Model:
     """The representation below the task; ``scratch`` and ``counts`` are none at all."""
     if base == COUNTS:
+        if config.task == "tag":
+            return WordCounts.of_sentences([example.words for example in all_of(TagExample, data.train)])
         if config.task not in ("classify", "score"):
             raise FirthError(
-                f"counts says something of whole texts, not what {config.task} needs: choose another --base"
+                f"counts says something of texts and words, not what {config.task} needs: choose another --base"
             )
         return CountsModel.of_texts([text for example in data.train for text in texts_of(example)])
     if base == SCRATCH:
@@ -161,7 +163,7 @@ def tuned_rate(dim: int) -> float:
 
 def usual_candidates(config: TaskConfig, base: Model, given: Set[str]) -> tuple[CandidateName, ...]:
     """What is tried. Whoever says how to train gets that training."""
-    if config.task not in ("classify", "score") or given - _NOT_OF_TRAINING:
+    if config.task not in ("classify", "score", "tag") or given - _NOT_OF_TRAINING:
         return ("tuned",)
     if base.spec_name == SCRATCH:
         return ("counts", "tuned")
@@ -193,7 +195,7 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
         usual["layers"] = "mix"  # Peters et al. 2018, eq. 1
     if whole and transformer and reader.summary == "cls" and reader.pooler is None:
         usual["pool"] = "mean"
-    if transformer and "linear" in config.candidates:  # its head is there already
+    if whole and transformer and "linear" in config.candidates:  # its head is there already
         epochs = min(_MOST_FROM_HEAD, max(_FEWEST_FROM_HEAD, round(_READ_FROM_HEAD / max(num_train, 1))))
         usual |= {"epochs": epochs, "patience": epochs, "batch_size": 16, "layer_decay": 0.9, "dropout_prob": 0.0}
     if config.place != "input":
@@ -204,7 +206,7 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
     if config.learning_rate is None:
         tuned = transformer and config.tune and config.body == "none"
         rate = tuned_rate(base.dim) if tuned else 1e-3
-        if tuned and "linear" in config.candidates:
+        if tuned and whole and "linear" in config.candidates:
             rate /= 2
         config = config.replace(learning_rate=rate)
     return config
