@@ -154,6 +154,7 @@ _MOST, _MOST_TAGGED = 20, 100  # a tagger on no Transformer finds nothing at all
 
 
 _NOT_OF_TRAINING = {"task", "labels", "candidates", "budget", "max_len", "class_weights", "metric", "seed", "device"}
+_NOT_OF_TRAINING |= {"adapt_epochs", "adapt_learning_rate"}  # nor of the candidates, which stand on the adapted base
 
 
 def tuned_rate(dim: int) -> float:
@@ -271,11 +272,11 @@ def share_chart(curves: Mapping[str, Sequence[SharePoint]], metric: str) -> str:
     return line_chart(series, "labelled examples", metric, spread=spread, log_x=True)
 
 
-def tuned_together(config: TaskConfig, made_from: str) -> TaskConfig:
+def tuned_together(config: TaskConfig, made_from: str, adapts: bool = False) -> TaskConfig:
     """What several processes can do together: tuning, in the batches of one process."""
-    if config.candidates not in ((), ("tuned",)) or config.folds or config.adapt_epochs:
+    if config.candidates not in ((), ("tuned",)) or config.folds or config.adapt_epochs or adapts:
         raise FirthError(
-            "several processes tune a model together, and nothing else: leave out candidates, folds and adapt_epochs, or start firth finetune without torchrun"
+            "several processes tune a model together, and nothing else: leave out candidates, folds, adapt_epochs and --unlabelled, or start firth finetune without torchrun"
         )
     Ranks().require_same({"code": code_hash(), "settings": config.model_dump_json(), "data": made_from})
     return config.replace(candidates=("tuned",))
