@@ -6,6 +6,7 @@ in the functions for positions).
 """
 
 import math
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -407,3 +408,39 @@ class SelfAttention(nn.Module):
         if angles is not None:
             query, key = rotate(query, angles), rotate(key, angles)
         return attention_weights(query, key, mask)
+
+
+_PEAK = 2.0  # how much more the neighbour is worth, in the units of scores, for each of the
+_FASTEST = 6  # angles that turn fastest, which tell near places apart
+_COMMON = 2.0  # how much all tokens have in common, in deviations of the table
+
+
+@torch.no_grad()
+def look_near(
+    table_VD: torch.Tensor,
+    attentions: Sequence[SelfAttention],
+    offsets: Sequence[int],
+    rotary_base: float,
+    generator: torch.Generator,
+) -> None:
+    """Heads begin by looking at a neighbour, ``offsets`` in turn, which a short training is slow to find. For rotary positions, and as many
+    heads of keys as of queries.
+
+    All tokens get a common part, and the queries and keys of a head read that part alone: such that their product after rotation
+    is largest at the head's distance. A common part changes no score of the output, where every token has it.
+    """
+    width = table_VD.shape[1]
+    common_D = torch.randn(width, generator=generator)
+    common_D = (common_D - common_D.mean()) / (common_D - common_D.mean()).norm()
+    table_VD += _COMMON * float(table_VD.std()) * width**0.5 * common_D
+    for number, (attention, head) in enumerate((one, head) for one in attentions for head in range(one.num_heads)):
+        rows_HKD = attention.qkv.weight.view(3, attention.num_heads, -1, width)
+        size = rows_HKD.shape[2]
+        height = (_PEAK * size**0.5) ** 0.5 / (width / 2) ** 0.5  # of a normed row half of the square is common, about
+        first = torch.arange(min(_FASTEST, size // 2))
+        turn = -offsets[number % len(offsets)] * rotary_base ** (-2.0 * first / size)
+        query_K, key_K = torch.zeros(size), torch.zeros(size)
+        query_K[first] = height
+        key_K[first], key_K[first + size // 2] = height * turn.cos(), height * turn.sin()
+        rows_HKD[0, head] += torch.outer(query_K, common_D)
+        rows_HKD[1, head] += torch.outer(key_K, common_D)

@@ -37,7 +37,7 @@ from firth.tasks.counts import Frozen, fit_counts, fit_frozen, head_model
 from firth.tasks.data import TaskData, strata
 from firth.tasks.distillation import Teacher
 from firth.tasks.finetune import train_model
-from firth.tasks.linear import NUM_FOLDS, Floats, Ints, balanced_weights, stratified_folds
+from firth.tasks.linear import NUM_FOLDS, Floats, Ints, balanced_weights, judged_weights, stratified_folds
 from firth.tasks.model import TaskModel
 from firth.tasks.network import Head
 from firth.tasks.scores import added, error_of, fit_factor, fit_weights, log_probs, normalised, rescaled
@@ -235,9 +235,10 @@ class _Choice:
     def _targets(self, numbers: Sequence[int]) -> tuple[Ints, Floats]:
         """The classes of judged examples, and their weights."""
         targets_N = np.asarray([self.config.labels.index(str(self.judged[one].label)) for one in numbers], np.int64)
-        weights_K = np.ones(len(self.config.labels))
-        if self.config.class_weights:
-            weights_K = balanced_weights(targets_N, len(weights_K))
+        num_classes, balanced = len(self.config.labels), bool(self.config.class_weights)
+        if not self.data.dev:
+            return targets_N, judged_weights(targets_N, num_classes, balanced)
+        weights_K = balanced_weights(targets_N, num_classes) if balanced else np.ones(num_classes)
         return targets_N, weights_K[targets_N]
 
     def _add_counts(self, tried: Sequence[_Tried], ranks: Sequence[float], best: int) -> _Tried | None:

@@ -59,6 +59,15 @@ def balanced_weights(targets_N: Ints, num_classes: int) -> Floats:
     return np.asarray(len(targets_N) / (np.count_nonzero(counts_K) * np.maximum(counts_K, 1)))
 
 
+def judged_weights(targets_N: Ints, num_classes: int, balanced: bool) -> Floats:
+    """How much each example counts when folds are judged. The only one of its class does not: no model that has not seen it
+    can know the class, and what it says of it would hide all else."""
+    weights_K = balanced_weights(targets_N, num_classes) if balanced else np.ones(num_classes)
+    weights_K = np.where(np.bincount(targets_N, minlength=num_classes) > 1, weights_K, 0.0)
+    weights_N = weights_K[targets_N]
+    return np.asarray(weights_N if weights_N.any() else np.ones(len(targets_N)))
+
+
 # -- classes
 
 
@@ -82,8 +91,11 @@ def fit_logistic(
         for strength in strengths:
             weights, bias = fitting.fit(strength)
             by_strength[strength][outside_N] = softmax(space.rows[outside_N] @ weights.T + bias)
-    weights_K = balanced_weights(targets_N, num_classes) if balanced else np.ones(num_classes)
-    goodness = {strength: _goodness(found, targets_N, weights_K) for strength, found in by_strength.items()}
+    weights_N = judged_weights(targets_N, num_classes, balanced)
+    goodness = {
+        strength: fit_factor(np.log(np.maximum(found, 1e-12)), targets_N, weights_N)[1]
+        for strength, found in by_strength.items()
+    }
     best = max(strengths, key=goodness.__getitem__)
     fitting = _Logistic(space.rows, targets_N, num_classes, balanced, 1e-8)
     return Linear(*space.back(*fitting.fit(best)), best, by_strength[best], goodness[best])
@@ -154,11 +166,6 @@ def _splits(folds_N: Ints) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_
     for fold in np.unique(folds_N).tolist():
         outside_N = folds_N == fold
         yield (~outside_N if not outside_N.all() else outside_N), outside_N  # a single fold is judged by itself
-
-
-def _goodness(found_NK: Floats, targets_N: Ints, weights_K: Floats) -> float:
-    """The weighted mean log-probability of the true classes, calibrated."""
-    return fit_factor(np.log(np.maximum(found_NK, 1e-12)), targets_N, weights_K[targets_N])[1]
 
 
 class _Logistic:

@@ -10,6 +10,7 @@ from firth.tasks.linear import (
     balanced_weights,
     fit_logistic,
     fit_ridge,
+    judged_weights,
     refit_logistic,
     refit_ridge,
     softmax,
@@ -92,3 +93,17 @@ def test_folds_are_stratified() -> None:
 
 def test_balanced_weights() -> None:
     np.testing.assert_allclose(balanced_weights(np.asarray([0, 0, 0, 1]), 3), [4 / 6, 2, 2])
+
+
+def test_the_only_example_of_a_class_judges_nothing() -> None:
+    """Nobody can know its class from the other folds; with its log-probability of -30 it would decide alone."""
+    np.testing.assert_array_equal(judged_weights(np.asarray([0, 0, 1, 2, 2]), 3, False), [1, 1, 0, 1, 1])
+    np.testing.assert_array_equal(judged_weights(np.asarray([0, 1]), 2, False), [1, 1])
+    random = np.random.default_rng(0)
+    targets_N = np.repeat([0, 1], 20)
+    features_ND = random.normal(size=(40, 6)) + 2.0 * targets_N[:, None]
+    folds_N = np.arange(40) % 5
+    plain = fit_logistic(features_ND, targets_N, 2, folds_N)
+    more_ND, more_N = np.concatenate((features_ND, -features_ND[:1])), np.append(targets_N, 2)
+    found = fit_logistic(more_ND, more_N, 3, np.append(folds_N, 0))
+    assert found.goodness == pytest.approx(plain.goodness, abs=0.05)

@@ -1,35 +1,63 @@
-"""ALBERT (Lan et al. 2020): directories of its."""
+"""ALBERT (Lan et al. 2020): one block for all layers, over narrower embeddings."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.registry import ModelSpec
+from firth.models.shared.specs import published_encoder
 
 if TYPE_CHECKING:
     from firth.models.shared.encoder_format import EncoderFormat
-    from firth.models.shared.model import Model
-
-
-def _load(folder: Path) -> "Model":
-    from firth.models.shared.encoder_model import EncoderModel
-
-    return EncoderModel.load(folder)
 
 
 def _format() -> "EncoderFormat":
-    from firth.models.albert.format import ALBERT
+    """Directories as Hugging Face writes them."""
+    from firth.models.shared.encoder_format import (
+        BERT_CLASSES,
+        BERT_OUTSIDE,
+        BERT_SETTINGS,
+        TASK_HEADS,
+        EncoderFormat,
+    )
 
-    return ALBERT
+    return EncoderFormat(
+        classes={"albert": "Albert"},
+        title="ALBERT",
+        heads={
+            "token_head": {
+                "dense.weight": "predictions.dense.weight",
+                "dense.bias": "predictions.dense.bias",
+                "norm.weight": "predictions.LayerNorm.weight",
+                "norm.bias": "predictions.LayerNorm.bias",
+                "bias": "predictions.bias",
+            },
+            "pooler": {"dense.weight": "albert.pooler.weight", "dense.bias": "albert.pooler.bias"},
+            "pair_head": {"weight": "sop_classifier.classifier.weight", "bias": "sop_classifier.classifier.bias"},
+            **TASK_HEADS,
+        },
+        architectures=BERT_CLASSES,
+        output="predictions.decoder.weight",
+        outside=BERT_OUTSIDE | {"project": "encoder.embedding_hidden_mapping_in"},
+        layer="encoder.albert_layer_groups.0.albert_layers.{}",
+        block={
+            "attention.qkv": ("attention.query", "attention.key", "attention.value"),
+            "attention.out": "attention.dense",
+            "attention_norm": "attention.LayerNorm",
+            "ffn.inner": "ffn",
+            "ffn.outer": "ffn_output",
+            "ffn_norm": "full_layer_layer_norm",
+        },
+        settings=BERT_SETTINGS | {"embedding_dim": "embedding_size"},
+        defaults={
+            "hidden_act": "gelu_new",
+            "embedding_size": 128,
+            "hidden_size": 4096,
+            "num_attention_heads": 64,
+            "intermediate_size": 16384,
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+        },
+        required={"num_hidden_groups": 1, "inner_group_num": 1},
+        shape={"positions": "learned", "share_layers": True},
+    )
 
 
-SPEC = ModelSpec(
-    name="albert",
-    load=_load,
-    encoder_format=_format,
-    tokens=("wordpiece", "unigram"),
-    model_types=("albert",),
-    continues="bert-mini",
-    is_transformer=True,
-    has_task_heads=True,
-    can_fill=True,
-)
+SPEC = published_encoder("albert", _format, ("albert",))

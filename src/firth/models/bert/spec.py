@@ -1,15 +1,14 @@
 """BERT (Devlin et al. 2018): an encoder that predicts masked tokens."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.core.registry import ModelSpec, ObjectiveConfig
 from firth.models.bert.config import RECIPES, MaskedTokensConfig
 from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.specs import load_encoder_model
 
 if TYPE_CHECKING:
     from firth.models.shared.encoder_format import EncoderFormat
-    from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
 
 
@@ -19,23 +18,25 @@ def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
     return BertPretraining
 
 
-def _load(folder: Path) -> "Model":
-    from firth.models.shared.encoder_model import EncoderModel
-
-    return EncoderModel.load(folder)
-
-
 def _format() -> "EncoderFormat":
-    from firth.models.bert.format import BERT
+    """Directories as Hugging Face writes them; the names are the usual ones."""
+    from firth.models.shared.encoder_format import BERT_CLASSES, BERT_OUTPUT, EncoderFormat, bert_heads, held_by_bert
 
-    return BERT
+    return EncoderFormat(
+        classes={"bert": "Bert"},
+        title="BERT",
+        heads=bert_heads("bert"),
+        architectures=BERT_CLASSES,
+        output=BERT_OUTPUT,
+        held=held_by_bert,
+    )
 
 
 SPEC = ModelSpec(
     name="bert",
     recipes=RECIPES,
     pretraining=_pretraining,
-    load=_load,
+    load=load_encoder_model,
     encoder_format=_format,
     network=EncoderConfig,
     objectives=(MaskedTokensConfig,),

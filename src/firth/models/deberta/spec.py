@@ -1,19 +1,11 @@
 """DeBERTa (He et al. 2021, 2023): directories of its versions 2 and 3."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.registry import ModelSpec
+from firth.models.shared.specs import published_encoder
 
 if TYPE_CHECKING:
     from firth.models.shared.encoder_format import EncoderFormat
-    from firth.models.shared.model import Model
-
-
-def _load(folder: Path) -> "Model":
-    from firth.models.shared.encoder_model import EncoderModel
-
-    return EncoderModel.load(folder)
 
 
 def _format() -> "EncoderFormat":
@@ -22,14 +14,4 @@ def _format() -> "EncoderFormat":
     return DEBERTA
 
 
-SPEC = ModelSpec(
-    name="deberta",
-    load=_load,
-    encoder_format=_format,
-    tokens=("wordpiece", "unigram"),
-    model_types=("deberta-v2",),
-    continues="bert-mini",
-    is_transformer=True,
-    has_task_heads=True,
-    can_fill=True,
-)
+SPEC = published_encoder("deberta", _format, ("deberta-v2",))

@@ -1,15 +1,14 @@
 """ELECTRA (Clark et al. 2020): an encoder that tells replaced tokens from original ones."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.core.registry import ModelSpec, ObjectiveConfig
 from firth.models.electra.config import RECIPES, ReplacedTokensConfig
 from firth.models.shared.configs import EncoderConfig
+from firth.models.shared.specs import load_encoder_model
 
 if TYPE_CHECKING:
     from firth.models.shared.encoder_format import EncoderFormat
-    from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
 
 
@@ -17,12 +16,6 @@ def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
     from firth.models.electra.objective import ElectraPretraining
 
     return ElectraPretraining
-
-
-def _load(folder: Path) -> "Model":
-    from firth.models.shared.encoder_model import EncoderModel
-
-    return EncoderModel.load(folder)
 
 
 def _format() -> "EncoderFormat":
@@ -35,7 +28,7 @@ SPEC = ModelSpec(
     name="electra",
     recipes=RECIPES,
     pretraining=_pretraining,
-    load=_load,
+    load=load_encoder_model,
     encoder_format=_format,
     network=EncoderConfig,
     objectives=(ReplacedTokensConfig,),

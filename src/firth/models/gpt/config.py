@@ -34,6 +34,7 @@ class DecoderConfig(Config):
     activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu_tanh"
     norm_eps: Annotated[float, Field(gt=0)] = 1e-5
     init_std: Annotated[float, Field(gt=0)] = 0.02
+    table_std: Annotated[float, Field(gt=0)] | None = None  # of the token table at first; none: as all weights
 
     positions: Literal["learned", "rotary"] = "learned"
     norm: Literal["layer", "rms"] = "layer"
@@ -47,6 +48,7 @@ class DecoderConfig(Config):
     qk_norm: bool = False
     rotary_base: Annotated[float, Field(gt=1)] = 10000.0
     rotary_scaling: RopeScaling | None = None
+    local_start: bool = False  # heads begin by looking at the tokens before
     bos_id: int | None = None  # stands before a text; none: the token that ends texts
 
     norm_first: ClassVar[bool] = True
@@ -73,6 +75,8 @@ class DecoderConfig(Config):
         if shape != wanted or (self.positions == "learned" and not self.tied):
             said = " ".join(f"{name}={str(value).lower()}" for name, value in wanted.items())
             raise ValueError(f"positions={self.positions} goes with {said}, as in published decoders: set these")
+        if self.local_start and (self.positions != "rotary" or self.kv_heads != self.num_heads):
+            raise ValueError("local_start needs positions=rotary and a head of keys for each of queries: leave it out")
         if self.positions == "rotary" and self.head_size % 2:
             raise ValueError(f"rotary positions need an even head size, not {self.head_size}: choose other heads")
         return self
@@ -161,10 +165,58 @@ def llama_tiny() -> RunConfig:
     return tiny.replace(model=model)
 
 
+def _llama(name: str, num_layers: int, hidden_dim: int, head_dim: int, rows: tuple[int, int], rate: float) -> RunConfig:
+    """What teaches a small decoder most in a given time, in Llama's shape, so that transformers reads the run: a token table that
+    begins with skip-gram vectors, heads that begin by looking at the tokens before, Muon, small batches (``rows`` and their length).
+    Smaller models with more steps learn more in minutes (benchmarks/RESULTS.md)."""
+    model = DecoderConfig(
+        num_layers=num_layers,
+        hidden_dim=hidden_dim,
+        num_heads=hidden_dim // head_dim,
+        ffn_dim=-(-8 * hidden_dim // 3 // 32) * 32,
+        max_positions=rows[1],
+        dropout_prob=0.0,
+        attention_dropout_prob=0.0,
+        activation="silu",
+        norm_eps=1e-6,
+        positions="rotary",
+        norm="rms",
+        gated=True,
+        bias=False,
+        local_start=True,
+        table_std=0.08,
+    )
+    return RunConfig(
+        recipe=name,
+        spec="gpt",
+        model=model,
+        objective=NextTokenConfig(seq_len=rows[1]),
+        training=TrainingConfig(batch_size=rows[0], learning_rate=rate, optimizer="muon", embeddings="auto"),
+    )
+
+
+def llama_10m() -> RunConfig:
+    """4 layers of 128, for about 10 minutes on a laptop."""
+    return _llama("llama-10m", 4, 128, 32, (16, 128), 1.5e-3)
+
+
+def llama_1h() -> RunConfig:
+    """6 layers of 192, for about an hour on a laptop."""
+    return _llama("llama-1h", 6, 192, 32, (16, 128), 1.5e-3)
+
+
+def llama_10h() -> RunConfig:
+    """8 layers of 384, for about 10 hours on a laptop."""
+    return _llama("llama-10h", 8, 384, 64, (16, 256), 1e-3)
+
+
 RECIPES: dict[str, Callable[[], RunConfig]] = {
     "gpt-tiny": gpt_tiny,
     "gpt-mini": gpt_mini,
     "gpt-small": gpt_small,
     "gpt-char": gpt_char,
     "llama-tiny": llama_tiny,
+    "llama-10m": llama_10m,
+    "llama-1h": llama_1h,
+    "llama-10h": llama_10h,
 }

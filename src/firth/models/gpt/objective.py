@@ -26,10 +26,13 @@ from firth.models.gpt.format import load_decoder, save_decoder
 from firth.models.gpt.model import DecoderModel, name_perplexities
 from firth.models.gpt.network import Decoder
 from firth.models.shared.pretraining import Pretraining
+from firth.nn.attention import look_near
+from firth.nn.blocks import Block
 from firth.nn.softmax import cross_entropy_sum, judge_labels
 from firth.tokenizers.pieces import Pieces
 
 LOSS = "next_token"
+_OFFSETS = (-1, -2, -3)  # whom heads look at in the beginning, in turn
 
 
 class DocumentRows:
@@ -131,7 +134,14 @@ class GptPretraining(Pretraining):
 
     def initialize(self, generator: torch.Generator) -> None:
         super().initialize(generator)
+        config = self.model.config
         self.model.shrink_residuals()
+        if config.table_std is not None:
+            with torch.no_grad():
+                self.model.tokens.weight.mul_(config.table_std / config.init_std)
+        if config.local_start:
+            attentions = [block.attention for block in self.model.blocks if isinstance(block, Block)]
+            look_near(self.model.tokens.weight, attentions, _OFFSETS, config.rotary_base, generator)
 
     @classmethod
     def base_config(cls, base: Path, corpus: Corpus) -> DecoderConfig:

@@ -1,35 +1,49 @@
-"""MPNet (Song et al. 2020): directories of its."""
+"""MPNet (Song et al. 2020): a RoBERTa without segments, and a bias by distance."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.registry import ModelSpec
+from firth.models.shared.specs import published_encoder
 
 if TYPE_CHECKING:
     from firth.models.shared.encoder_format import EncoderFormat
-    from firth.models.shared.model import Model
-
-
-def _load(folder: Path) -> "Model":
-    from firth.models.shared.encoder_model import EncoderModel
-
-    return EncoderModel.load(folder)
 
 
 def _format() -> "EncoderFormat":
-    from firth.models.mpnet.format import MPNET
+    """Directories as Hugging Face writes them."""
+    from firth.models.shared.encoder_format import (
+        BERT_OUTSIDE,
+        BERT_SETTINGS,
+        DENSE_CLASSIFIER,
+        LM_HEAD,
+        MASKED_CLASSES,
+        EncoderFormat,
+        bert_heads,
+    )
 
-    return MPNET
+    heads = bert_heads("mpnet")
+
+    return EncoderFormat(
+        classes={"mpnet": "MPNet"},
+        title="MPNet",
+        heads={"token_head": LM_HEAD} | {part: heads[part] for part in ("pooler", "classifier", "spans")},
+        text_heads=DENSE_CLASSIFIER,
+        architectures=MASKED_CLASSES,
+        output="lm_head.decoder.weight",
+        outside=BERT_OUTSIDE | {"relative": "encoder.relative_attention_bias"},
+        block={
+            "attention.qkv": ("attention.attn.q", "attention.attn.k", "attention.attn.v"),
+            "attention.out": "attention.attn.o",
+            "attention_norm": "attention.LayerNorm",
+            "ffn.inner": "intermediate.dense",
+            "ffn.outer": "output.dense",
+            "ffn_norm": "output.LayerNorm",
+        },
+        settings={ours: theirs for ours, theirs in BERT_SETTINGS.items() if ours != "num_segments"},
+        defaults={"pad_token_id": 1, "vocab_size": 30527},
+        required={"relative_attention_num_buckets": 32},
+        shape={"positions": "learned_relative", "num_segments": 0},
+        offset=True,
+    )
 
 
-SPEC = ModelSpec(
-    name="mpnet",
-    load=_load,
-    encoder_format=_format,
-    tokens=("wordpiece", "unigram"),
-    model_types=("mpnet",),
-    continues="bert-mini",
-    is_transformer=True,
-    has_task_heads=True,
-    can_fill=True,
-)
+SPEC = published_encoder("mpnet", _format, ("mpnet",))

@@ -1,35 +1,31 @@
-"""RoBERTa (Liu et al. 2019), and XLM-R and CamemBERT, which are built alike: directories of theirs."""
+"""RoBERTa (Liu et al. 2019), XLM-R (Conneau et al. 2020) and CamemBERT (Martin et al. 2020): a BERT whose positions count
+on from the id of the padding, with one segment, and a classifier of two layers over its first token."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.core.registry import ModelSpec
+from firth.models.shared.specs import published_encoder
 
 if TYPE_CHECKING:
     from firth.models.shared.encoder_format import EncoderFormat
-    from firth.models.shared.model import Model
-
-
-def _load(folder: Path) -> "Model":
-    from firth.models.shared.encoder_model import EncoderModel
-
-    return EncoderModel.load(folder)
 
 
 def _format() -> "EncoderFormat":
-    from firth.models.roberta.format import ROBERTA
+    """Directories as Hugging Face writes them."""
+    from firth.models.shared.encoder_format import DENSE_CLASSIFIER, LM_HEAD, MASKED_CLASSES, EncoderFormat, bert_heads
 
-    return ROBERTA
+    heads = bert_heads("roberta")
+
+    return EncoderFormat(
+        classes={"roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert"},
+        title="RoBERTa",
+        heads={"token_head": LM_HEAD} | {part: heads[part] for part in ("pooler", "classifier", "spans")},
+        text_heads=DENSE_CLASSIFIER,
+        architectures=MASKED_CLASSES,
+        output="lm_head.decoder.weight",
+        shape={"positions": "learned"},
+        defaults={"pad_token_id": 1},
+        offset=True,
+    )
 
 
-SPEC = ModelSpec(
-    name="roberta",
-    load=_load,
-    encoder_format=_format,
-    tokens=("wordpiece", "unigram"),
-    model_types=("roberta", "xlm-roberta", "camembert"),
-    continues="bert-mini",
-    is_transformer=True,
-    has_task_heads=True,
-    can_fill=True,
-)
+SPEC = published_encoder("roberta", _format, ("roberta", "xlm-roberta", "camembert"))

@@ -14,7 +14,7 @@ from torch import nn
 
 from firth.core.types import Inputs, Layers
 from firth.models.shared.configs import EncoderConfig
-from firth.nn.attention import Angles, Groups, RelativeBias, rotary_angles, visible
+from firth.nn.attention import Angles, Groups, RelativeBias, look_near, rotary_angles, visible
 from firth.nn.blocks import ACTIVATIONS, Block
 from firth.nn.grouped import DisentangledAttention, RelativeTable
 from firth.nn.layers import TokenNetwork, build_norm, dropout
@@ -282,37 +282,12 @@ def _groups(lens: Sequence[int]) -> Groups:
 
 
 _OFFSETS = (-1, 1, -2, 2)  # whom heads look at in the beginning, in turn
-_PEAK = 2.0  # how much more the neighbour is worth, in the units of scores, for each of the
-_FASTEST = 6  # angles that turn fastest, which tell near places apart
-_COMMON = 2.0  # how much all tokens have in common, in deviations of the table
 
 
-@torch.no_grad()
-def look_near(encoder: Encoder, generator: torch.Generator) -> None:
-    """Heads begin by looking at a neighbour, the one before, the one behind and so on, which a short training is slow to find.
-
-    All tokens get a common part, and the queries and keys of a head read that part alone: such that their product after rotation
-    is largest at the head's distance. A common part changes no score of the output, where every token has it.
-    """
-    config, table = encoder.config, encoder.embeddings.tokens.weight
-    width, size = config.hidden_dim, config.hidden_dim // config.num_heads
-    common_D = torch.randn(width, generator=generator)
-    common_D = (common_D - common_D.mean()) / (common_D - common_D.mean()).norm()
-    table += _COMMON * float(table.std()) * width**0.5 * common_D
-    height = (_PEAK * size**0.5) ** 0.5 / (width / 2) ** 0.5  # of a normed row half of the square is common, about
-    first = torch.arange(min(_FASTEST, size // 2))
-    speeds = config.rotary_base ** (-2.0 * first / size)
-    for number, (block, head) in enumerate(
-        (block, head) for block in encoder.blocks for head in range(config.num_heads)
-    ):
-        assert isinstance(block, Block)
-        turn = -_OFFSETS[number % len(_OFFSETS)] * speeds
-        query_K, key_K = torch.zeros(size), torch.zeros(size)
-        query_K[first] = height
-        key_K[first], key_K[first + size // 2] = height * turn.cos(), height * turn.sin()
-        rows_HKD = block.attention.qkv.weight.view(3, config.num_heads, size, width)
-        rows_HKD[0, head] += torch.outer(query_K, common_D)
-        rows_HKD[1, head] += torch.outer(key_K, common_D)
+def look_around(encoder: Encoder, generator: torch.Generator) -> None:
+    """Heads begin by looking at the token before, the one behind and so on."""
+    attentions = [block.attention for block in encoder.blocks if isinstance(block, Block)]
+    look_near(encoder.embeddings.tokens.weight, attentions, _OFFSETS, encoder.config.rotary_base, generator)
 
 
 class TokenHead(nn.Module):

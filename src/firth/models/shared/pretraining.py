@@ -19,7 +19,7 @@ from firth.core.registry import find_spec
 from firth.core.types import Batch, Losses, Objective, SizedRows
 from firth.corpus.format import Corpus, require_same_tokens
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder import Encoder, look_near
+from firth.models.shared.encoder import Encoder, look_around
 from firth.models.shared.encoder_format import load_encoder, save_encoder
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.rows import Specials, specials_of
@@ -282,7 +282,7 @@ class EncoderPretraining(Pretraining):
             with torch.no_grad():
                 self.model.embeddings.tokens.weight.mul_(config.table_std / config.init_std)
         if config.local_start:
-            look_near(self.model, generator)
+            look_around(self.model, generator)
 
     def start_from(self, base: Path) -> None:
         _, encoder, heads = load_encoder(base)

@@ -1,12 +1,19 @@
 """The decoder against itself: causal, packed or alone, cached or whole, one by one or together."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
+from firth.core.errors import FirthError
+from firth.core.registry import find_run_recipe
 from firth.core.types import Inputs
+from firth.corpus.format import Corpus
 from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.model import DecoderStepper
 from firth.models.gpt.network import Decoder
+from firth.models.pretrain import configure
+from firth.models.shared.pretraining import find_pretraining
 from firth.nn.blocks import initialize
 
 CONFIG = DecoderConfig(
@@ -93,3 +100,23 @@ def test_residuals_begin_smaller() -> None:
     for (name, before), after in zip(plain.named_parameters(), shrunk.parameters(), strict=True):
         factor = 0.5 if name.endswith(("attention.out.weight", "ffn.outer.weight")) else 1.0
         torch.testing.assert_close(after, before * factor)
+
+
+def test_heads_begin_by_looking_back(bpe_folder: Path) -> None:
+    """Before any training each head of the first block looks at the token that it should, wherever that stands."""
+    usual = ["num_layers=2", "hidden_dim=96", "num_heads=3", "ffn_dim=64", "embeddings=none"]
+    config, corpus = find_run_recipe("llama-10m").override(usual), Corpus.open(bpe_folder)
+    model = find_pretraining(config)(configure(config, corpus), corpus).model.eval()
+    assert isinstance(model, Decoder)
+    ids = torch.randint(corpus.info.vocab_size, (3, 20), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        weights_LBHTT = model.attention(Inputs(ids))
+    places = torch.arange(4, 20)
+    for head, offset in enumerate((-1, -2, -3)):
+        assert float((weights_LBHTT[0, :, head, places].argmax(-1) == places + offset).float().mean()) > 0.9
+    assert float((model.tokens.weight - model.tokens.weight.mean(0)).detach().std()) == pytest.approx(0.08, rel=0.1)
+
+
+def test_a_start_that_groups_cannot_have() -> None:
+    with pytest.raises(FirthError, match="leave it out"):
+        find_run_recipe("llama-tiny").override(["local_start=true"])

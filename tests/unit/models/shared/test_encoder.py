@@ -12,7 +12,7 @@ from firth.core.types import Inputs
 from firth.corpus.format import Corpus
 from firth.models.pretrain import configure
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder import Encoder, look_near
+from firth.models.shared.encoder import Encoder, look_around
 from firth.models.shared.pretraining import find_pretraining
 from firth.nn.blocks import initialize
 
@@ -146,7 +146,7 @@ def test_heads_begin_by_looking_at_neighbours(settings: dict[str, object]) -> No
     config = EncoderConfig.build({**usual, "positions": "rotary", "norm_first": True, **settings}, "test")
     encoder, generator = Encoder(config).eval(), torch.Generator().manual_seed(0)
     initialize(encoder, 0.02, generator)
-    look_near(encoder, generator)
+    look_around(encoder, generator)
     ids = torch.randint(200, (3, 20), generator=generator)
     with torch.no_grad():
         weights_LBHTT = encoder.attention(Inputs(ids))

@@ -1,0 +1,39 @@
+"""What the specs of all BERT-shaped encoders share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.core.registry import ModelSpec
+
+if TYPE_CHECKING:
+    from firth.models.shared.encoder_format import EncoderFormat
+    from firth.models.shared.model import Model
+
+
+def published_encoder(
+    name: str,
+    encoder_format: Callable[[], "EncoderFormat"],
+    model_types: tuple[str, ...],
+    continues: str = "bert-mini",
+    has_task_heads: bool = True,
+) -> ModelSpec:
+    """A published encoder that is read into the shared one: all that differs is what its directories call the parts."""
+    return ModelSpec(
+        name=name,
+        load=load_encoder_model,
+        encoder_format=encoder_format,
+        tokens=("wordpiece", "unigram"),
+        model_types=model_types,
+        continues=continues,
+        is_transformer=True,
+        has_task_heads=has_task_heads,
+        can_fill=True,
+    )
+
+
+def load_encoder_model(folder: Path) -> "Model":
+    """A run or a published directory of the shared encoder."""
+    from firth.models.shared.encoder_model import EncoderModel
+
+    return EncoderModel.load(folder)
