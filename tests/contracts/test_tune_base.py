@@ -11,7 +11,7 @@ import firth
 from firth.core.errors import FirthError, Interrupted
 from firth.core.registry import find_run_recipe
 from firth.core.run import Run, RunRecord, TunedBase
-from firth.tasks import run as tune_file
+from firth.tasks import adaptation as tune_file
 from firth.training.loop import Loop
 from task_text import PEOPLE, THINGS, files
 
@@ -150,3 +150,71 @@ def test_a_mistake_later_does_not_cost_the_tuned_base(
             finetune(elmo, tmp_path, adapt_epochs=1)
     monkeypatch.setattr(tune_file, "start_run", None)  # it is not begun anew
     assert finetune(elmo, tmp_path, adapt_epochs=1).finished
+
+
+def write_lines(path: Path, count: int = 60) -> Path:
+    pick = random.Random(1)
+    lines = [f"The {pick.choice(PEOPLE)} sold a {pick.choice(THINGS)} to {number} people." for number in range(count)]
+    path.write_text("\n".join(lines) + "\n\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["classify", "tag"])
+def test_unlabelled_text_is_read_first(kind: str, run_folder: Path, tmp_path: Path) -> None:
+    """In a part of the budget; the candidates then stand on the adapted base."""
+    pool = write_lines(tmp_path / "pool.txt")
+    paths = files(tmp_path, kind, 24, 6)
+    out = tmp_path / "run"
+    firth.finetune(kind, base=run_folder, **paths, out=out, unlabelled=pool, budget="12s")  # type: ignore[arg-type]
+    record = Run.open(out).record
+    found = tuned(record)
+    assert found.epochs > 0
+    assert 0 < found.seconds < 12
+    assert record.task is not None
+    assert record.task.unlabelled == str(pool)
+    assert record.task.chosen is not None
+    assert [one.name for one in record.task.chosen.candidates][:2] == ["counts", "linear"]
+    assert record.config["budget"] == "12s"
+    assert not (out / "tuned_base").exists()
+    assert firth.load(out).predict(["The map."])
+
+
+def test_what_is_read(tmp_path: Path) -> None:
+    """The training texts and the unlabelled ones, each once; a column of a table by the name of the labelled one's."""
+    from firth.tasks.data import build_data
+    from task_text import texts
+
+    pool = tmp_path / "pool.csv"
+    pool.write_text("id;review\n1;new text\n2;new text\n3; \n", encoding="utf-8")
+    found = tune_file.Unlabelled.of(pool, "review", None)
+    assert found is not None
+    data = build_data("classify", texts(4), [])
+    own = list(dict.fromkeys(example.text for example in texts(4)))
+    assert list(tune_file._distinct_texts(data, found)) == [*own, "new text"]
+    other = tune_file.Unlabelled.of(pool, "2", None)
+    assert other is not None
+    with pytest.raises(FirthError, match="text"):
+        other.check()
+    (tmp_path / "empty.txt").write_text("\n \n", encoding="utf-8")
+    with pytest.raises(FirthError, match=r"empty\.txt: no text in it"):
+        tune_file.Unlabelled(tmp_path / "empty.txt").check()
+
+
+def test_an_encoder_without_a_head_says_so(run_folder: Path, tmp_path: Path) -> None:
+    from firth.models.shared.encoder_format import load_encoder, save_encoder
+    from firth.tokenizers.pieces import Pieces
+
+    config, weights, _ = load_encoder(run_folder)
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    save_encoder(plain, config, weights, {}, 0)
+    Pieces.load(run_folder).save(plain)
+    pool = write_lines(tmp_path / "pool.txt")
+    with pytest.raises(FirthError, match="no head that guesses masked tokens"):
+        finetune(plain, tmp_path, unlabelled=pool)
+    for base in ("counts", "scratch"):
+        with pytest.raises(FirthError, match="leave out adapt_epochs and --unlabelled"):
+            finetune(base, tmp_path, unlabelled=pool)
+    with pytest.raises(FirthError, match="--unlabelled is for classify"):
+        firth.finetune("embed", base=run_folder, train=pool, out=tmp_path / "run", unlabelled=pool)
+    assert not (tmp_path / "run").exists()

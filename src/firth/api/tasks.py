@@ -48,6 +48,7 @@ def finetune(
     folds: int | None = None,
     extra_vectors: AnyPath | None = None,
     teacher: AnyPath | None = None,
+    unlabelled: AnyPath | None = None,
     seeds: int | None = None,
     sweep: bool | Mapping[str, Sequence[object]] = False,
     shares: Sequence[float] = (),
@@ -81,6 +82,8 @@ def finetune(
         seed: The same seed gives the same result.
         extra_vectors: Frozen word vectors as additional input; with ``"fasttext"`` the initial word vectors.
         teacher: A run of the same task for knowledge distillation into the new model.
+        unlabelled: Texts of the task without labels (a text per line, or a table): the base first goes on with its own
+            pre-training on them and on the training texts, for a third of the budget, or for ``adapt_epochs`` epochs.
         seeds: The number of trainings with different seeds; the best is kept. By default 1, with ``shares`` 3.
         sweep: Try every combination of a grid of settings, such as ``{"learning_rate": (1e-3, 3e-4), "epochs": (5, 20)}``;
             ``True`` for the usual grid of the base: BERT's published one, of small bases around their usual rate and epochs.
@@ -113,9 +116,8 @@ def finetune(
     from firth.tasks.run import Source
 
     reading = Reading(text, second, label, skip_bad, repair_tags, encoding, label_separator)
-    source = Source(
-        str(base), Path(train), optional_path(dev), reading, optional_path(extra_vectors), optional_path(teacher)
-    )
+    extras = map(optional_path, (extra_vectors, teacher, unlabelled))
+    source = Source(str(base), Path(train), optional_path(dev), reading, *extras)
     given = collect(settings, keywords, **usual)
     return load(start_task(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress).folder)
 
@@ -133,6 +135,10 @@ def start_task(
 ) -> Run:
     """Trains a task and returns its run; refuses options that its kind does not have."""
     count = seeds if seeds is not None else 3 if shares else 1
+    if source.unlabelled is not None and (
+        task in ("embed", "write") or source.base == "fasttext" or of_images(source.train, source.base)
+    ):
+        raise FirthError("--unlabelled is for classify, score, tag and answer on a base of text: leave it out here")
     names = [name for name in ("folds", "budget") if given.get(name) is not None]
     if of_images(source.train, source.base):
         if count > 1 or sweep or shares or "folds" in names:

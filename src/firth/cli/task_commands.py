@@ -67,6 +67,12 @@ Sweep = Annotated[
 AdaptEpochs = Annotated[
     float | None, typer.Option(help="First continue pre-training on the task's text for so many epochs.")
 ]
+Unlabelled = Annotated[
+    Path | None,
+    typer.Option(
+        help="Texts of the task without labels: the base first continues pre-training on them, in a third of the budget."
+    ),
+]
 Check = Annotated[
     bool,
     typer.Option("--check", help="Only check the files: labels, lengths, problems and what to do; 2 if refused."),
@@ -121,6 +127,7 @@ def finetune(
     budget: Budget = None,
     folds: Folds = None,
     adapt_epochs: AdaptEpochs = None,
+    unlabelled: Unlabelled = None,
     text: Text = None,
     second: Second = None,
     label: Label = None,
@@ -157,7 +164,7 @@ def finetune(
     if check:
         return
     out = _required(out, "finetune needs a place for the run: name a folder with --out")
-    source = Source(base, train, dev, reading, extra_vectors, teacher)
+    source = Source(base, train, dev, reading, extra_vectors, teacher, unlabelled)
     named = collect(given, {}, epochs=epochs, budget=budget, folds=folds, adapt_epochs=adapt_epochs)
     with progress_display(task, as_json) as progress:
         start_task(task, named, source, out, seeds, sweep, parse_shares(shares), overwrite, progress)

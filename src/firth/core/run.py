@@ -187,6 +187,7 @@ class TunedBase(Record):
     epochs: float
     before: dict[str, float]
     after: dict[str, float]
+    seconds: float = 0.0
 
 
 class TaskRecord(Record):
@@ -198,6 +199,7 @@ class TaskRecord(Record):
     shares: tuple[float, ...] = ()
     extra_vectors: str | None = None
     teacher: str | None = None
+    unlabelled: str | None = None  # text that the base has read before
     tuned_base: TunedBase | None = None
     results: tuple[TaskResult, ...] = ()
     best: int | None = None  # of the results: the one whose model was kept

@@ -1,7 +1,7 @@
 """The candidates of one training, and the choice among them.
 
-``counts``: a linear model over TF-IDF of words and characters; it needs no base.
-``linear``: a linear model over what the frozen base says of a text.
+``counts``: a linear model over TF-IDF of words and characters, of tags over words and their neighbours; it needs no base.
+``linear``: a linear model over what the frozen base says of a text, of tags of each word.
 ``contrastive``: the base tuned on pairs of labelled texts, then a linear model.
 ``tuned``: the base trained further, from the linear model on.
 ``counts + ...``: the scores of counts added to those of the best of the others, with weights found by the same predictions;
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from firth.core.config import parse_duration, show_duration
 from firth.core.run import CalibrationResult, CandidateResult, LabelScore
@@ -41,9 +42,11 @@ from firth.tasks.model import TaskModel
 from firth.tasks.network import Head
 from firth.tasks.scores import added, error_of, fit_factor, fit_weights, log_probs, normalised, rescaled
 from firth.tasks.several import ClassifySeveral, find_thresholds, mean_log_chance
+from firth.tasks.tag_linear import FrozenTags, fit_frozen_tags, fit_tag_counts
 from firth.tasks.training import Item, Task
 
 Predictions = list[Prediction]
+Outputs = NDArray[np.floating]
 TakeBase = Callable[[TaskConfig], Model]
 _ENOUGH = 0.98  # a score from which on nothing is tuned
 _LEARNING = 3.3  # so many times as long as reading a text takes learning from it
@@ -141,7 +144,7 @@ class _Choice:
         self.judged: Sequence[Any] = data.dev or data.train
         self.begun, self.budget_s = time.perf_counter(), parse_duration(config.budget)
         self.task: Task | None = None  # how predictions are scored: that of any candidate
-        self.frozen: Frozen | None = None
+        self.frozen: Frozen | FrozenTags | None = None
 
     def best(self) -> Fitted:
         """All candidates in turn, then the model of the best."""
@@ -313,30 +316,36 @@ class _Choice:
     # -- the candidates
 
     def _counts(self) -> _Tried:
+        if self.config.task == "tag":
+            tagger, outside = fit_tag_counts(self.config, self.data, self.folds_N, not self.data.dev)
+            return self._fitted("counts", tagger, outside, lambda: tagger)
         model, linear = fit_counts(self.config, all_of(TextExample, self.data.train), self.data.pairs, self.folds_N)
-        return self._fitted("counts", model, linear.outside, lambda: model)
+        return self._fitted("counts", model, dict(enumerate(linear.outside)), lambda: model)
 
     def _linear(self) -> _Tried:
-        base = self.take_base(self.config.replace(tune=False))
-        found = self.frozen = fit_frozen(self.config, base, self.data, self.folds_N)
+        base, data = self.take_base(self.config.replace(tune=False)), self.data
+        found: Frozen | FrozenTags
+        if self.config.task == "tag":
+            found = fit_frozen_tags(self.config, base, data, self.folds_N, not data.dev)
+        else:
+            found = fit_frozen(self.config, base, data, self.folds_N)
+        self.frozen = found
 
         def build() -> TaskModel:
-            return head_model(found.config, self.take_base(found.config), self.data.pairs, found.head)
+            return head_model(found.config, self.take_base(found.config), data.pairs, found.head)
 
-        return self._fitted("linear", build(), found.linear.outside, build)
+        return self._fitted("linear", build(), found.outside, build)
 
-    def _fitted(self, name: str, model: TaskModel, outside_NK: Floats, build: Callable[[], TaskModel]) -> _Tried:
+    def _fitted(
+        self, name: str, model: TaskModel, outside: Mapping[int, Outputs], build: Callable[[], TaskModel]
+    ) -> _Tried:
         """A linear model: on dev examples what it says, else what it said of those outside of its folds. Built anew at the
         end, since its base may have been tuned."""
         self.task = model.task
-        if self.data.dev:
-            found = model.predict_examples(self.data.dev)
-        else:
-            found = _predictions(model.task, self.data.train, outside_NK)
+        found = model.predict_examples(self.data.dev) if self.data.dev else []
         scores = model.task.score(self.data.dev, [], found) if self.data.dev else {}
-        return _Tried(
-            name, dict(enumerate(found)), lambda: Fitted(build(), found if self.data.dev else [], scores, 0.0, {})
-        )
+        judged = dict(enumerate(found)) if self.data.dev else _predictions(model.task, self.data.train, outside)
+        return _Tried(name, judged, lambda: Fitted(build(), found, scores, 0.0, {}))
 
     def _tune(self) -> _Tried:
         """On dev examples at its best epoch; else trained without some of the folds and judged on those."""
@@ -483,9 +492,6 @@ def _use_thresholds(fitted: Fitted, found: Mapping[int, Prediction], judged: Seq
         fitted.scores = task.score(judged, [], fitted.predictions)
 
 
-def _predictions(task: Task, examples: Sequence[Any], outputs: Floats) -> Predictions:
+def _predictions(task: Task, examples: Sequence[Any], outputs: Mapping[int, Outputs]) -> dict[int, Prediction]:
     nothing = Item((), None, 0)
-    return [
-        task.prediction(example, nothing, output.astype(np.float32))
-        for example, output in zip(examples, outputs, strict=True)
-    ]
+    return {one: task.prediction(examples[one], nothing, output.astype(np.float32)) for one, output in outputs.items()}

@@ -195,6 +195,11 @@ class Frozen:
     def head(self) -> Head:
         return Head(self.linear.weights, self.linear.bias)
 
+    @property
+    def outside(self) -> dict[int, Floats]:
+        """By the number of an example."""
+        return dict(enumerate(self.linear.outside))
+
     def head_of(self, inside_N: NDArray[np.bool_]) -> Head:
         """Fitted on some of the examples, as strongly as on all."""
         rows, targets = self.features[inside_N][:, self.first :], self.targets[inside_N]

@@ -16,11 +16,11 @@ from firth.core.registry import TrainingConfig
 from firth.core.run import SharePoint
 from firth.core.types import Progress
 from firth.data.labelled import TagExample
-from firth.models.counts.model import CountsModel
+from firth.models.counts.model import CountsModel, WordCounts
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors, ScratchModel
 from firth.reports.page import line_chart
-from firth.tasks.checking import AnyExample
+from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import CandidateName, TaskConfig
 from firth.tasks.data import TaskData, check_shares, take_share, texts_of
 from firth.tasks.distillation import Distillation, Teacher, check_distillation
@@ -36,9 +36,11 @@ _TRIED = 2
 def load_base(base: str, data: TaskData, config: TaskConfig) -> Model:
     """The representation below the task; ``scratch`` and ``counts`` are none at all."""
     if base == COUNTS:
+        if config.task == "tag":
+            return WordCounts.of_sentences([example.words for example in all_of(TagExample, data.train)])
         if config.task not in ("classify", "score"):
             raise FirthError(
-                f"counts says something of whole texts, not what {config.task} needs: choose another --base"
+                f"counts says something of texts and words, not what {config.task} needs: choose another --base"
             )
         return CountsModel.of_texts([text for example in data.train for text in texts_of(example)])
     if base == SCRATCH:
@@ -152,6 +154,7 @@ _MOST, _MOST_TAGGED = 20, 100  # a tagger on no Transformer finds nothing at all
 
 
 _NOT_OF_TRAINING = {"task", "labels", "candidates", "budget", "max_len", "class_weights", "metric", "seed", "device"}
+_NOT_OF_TRAINING |= {"adapt_epochs", "adapt_learning_rate"}  # nor of the candidates, which stand on the adapted base
 
 
 def tuned_rate(dim: int) -> float:
@@ -161,7 +164,7 @@ def tuned_rate(dim: int) -> float:
 
 def usual_candidates(config: TaskConfig, base: Model, given: Set[str]) -> tuple[CandidateName, ...]:
     """What is tried. Whoever says how to train gets that training."""
-    if config.task not in ("classify", "score") or given - _NOT_OF_TRAINING:
+    if config.task not in ("classify", "score", "tag") or given - _NOT_OF_TRAINING:
         return ("tuned",)
     if base.spec_name == SCRATCH:
         return ("counts", "tuned")
@@ -193,7 +196,7 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
         usual["layers"] = "mix"  # Peters et al. 2018, eq. 1
     if whole and transformer and reader.summary == "cls" and reader.pooler is None:
         usual["pool"] = "mean"
-    if transformer and "linear" in config.candidates:  # its head is there already
+    if whole and transformer and "linear" in config.candidates:  # its head is there already
         epochs = min(_MOST_FROM_HEAD, max(_FEWEST_FROM_HEAD, round(_READ_FROM_HEAD / max(num_train, 1))))
         usual |= {"epochs": epochs, "patience": epochs, "batch_size": 16, "layer_decay": 0.9, "dropout_prob": 0.0}
     if config.place != "input":
@@ -204,7 +207,7 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
     if config.learning_rate is None:
         tuned = transformer and config.tune and config.body == "none"
         rate = tuned_rate(base.dim) if tuned else 1e-3
-        if tuned and "linear" in config.candidates:
+        if tuned and whole and "linear" in config.candidates:
             rate /= 2
         config = config.replace(learning_rate=rate)
     return config
@@ -269,11 +272,11 @@ def share_chart(curves: Mapping[str, Sequence[SharePoint]], metric: str) -> str:
     return line_chart(series, "labelled examples", metric, spread=spread, log_x=True)
 
 
-def tuned_together(config: TaskConfig, made_from: str) -> TaskConfig:
+def tuned_together(config: TaskConfig, made_from: str, adapts: bool = False) -> TaskConfig:
     """What several processes can do together: tuning, in the batches of one process."""
-    if config.candidates not in ((), ("tuned",)) or config.folds or config.adapt_epochs:
+    if config.candidates not in ((), ("tuned",)) or config.folds or config.adapt_epochs or adapts:
         raise FirthError(
-            "several processes tune a model together, and nothing else: leave out candidates, folds and adapt_epochs, or start firth finetune without torchrun"
+            "several processes tune a model together, and nothing else: leave out candidates, folds, adapt_epochs and --unlabelled, or start firth finetune without torchrun"
         )
     Ranks().require_same({"code": code_hash(), "settings": config.model_dump_json(), "data": made_from})
     return config.replace(candidates=("tuned",))

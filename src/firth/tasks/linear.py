@@ -79,10 +79,12 @@ def fit_logistic(
     balanced: bool = False,
     strengths: Sequence[float] = STRENGTHS,
     emphasis: Floats | None = None,
+    turned: bool = True,
 ) -> Linear:
     """The strength under which what is true outside of the folds is likeliest, once that is calibrated: of few examples the
-    share that is right says less. Dense features are standardised; ``emphasis`` [D] weighs them after that."""
-    space = _Space.of(features, emphasis)
+    share that is right says less. Dense features are standardised; ``emphasis`` [D] weighs them after that. Sparse ones are
+    ``turned`` into fewer columns where that is possible."""
+    space = _Space.of(features, emphasis, turned)
     by_strength = {strength: np.zeros((len(targets_N), num_classes)) for strength in strengths}
     for inside_N, outside_N in _splits(folds_N):
         fitting = _Logistic(space.rows[inside_N], targets_N[inside_N], num_classes, balanced, 1e-3)
@@ -147,7 +149,7 @@ def _fit_each(space: "_Space", targets_NK: Ints, strength: float, tolerance: flo
 
 
 def refit_logistic(
-    features_ND: Floats,
+    features_ND: "Floats | csr_matrix",
     targets_N: Ints,
     num_classes: int,
     strength: float,
@@ -155,7 +157,7 @@ def refit_logistic(
     emphasis: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """Weights and bias at a strength that was chosen before."""
-    space = _Space.of(features_ND, emphasis)
+    space = _Space.of(features_ND, emphasis, turned=False)
     return space.back(*_Logistic(space.rows, targets_N, num_classes, balanced, 1e-3).fit(strength))
 
 
@@ -248,7 +250,7 @@ class _Space:
     middle: Floats | None = None  # of each feature [D]
 
     @classmethod
-    def of(cls, features: "Floats | csr_matrix", emphasis: Floats | None = None) -> "_Space":
+    def of(cls, features: "Floats | csr_matrix", emphasis: Floats | None = None, turned: bool = True) -> "_Space":
         if isinstance(features, np.ndarray):
             middle, spread = features.mean(0), features.std(0)
             usual = spread if emphasis is None else spread[emphasis == 1]
@@ -264,12 +266,12 @@ class _Space:
             powers, vectors = np.linalg.eigh(rows @ rows.T)
             kept = powers > 1e-10 * max(float(powers[-1]), 1e-10)
             roots = np.sqrt(powers[kept])
-            turned = factors[:, None] * (rows.T @ (vectors[:, kept] / roots))
-            return cls(vectors[:, kept] * roots, turned, middle)
+            back = factors[:, None] * (rows.T @ (vectors[:, kept] / roots))
+            return cls(vectors[:, kept] * roots, back, middle)
         mean_square = float(features.multiply(features).sum(1).mean())
         scale = mean_square**-0.5 if mean_square > 0 else 1.0
         scaled = features * scale
-        if features.shape[0] > _MANY or features.shape[1] <= features.shape[0]:
+        if not turned or features.shape[0] > _MANY or features.shape[1] <= features.shape[0]:
             return cls(scaled, np.asarray(scale))
         powers, vectors = np.linalg.eigh((scaled @ scaled.T).toarray())
         kept = powers > 1e-10 * max(float(powers[-1]), 1e-10)

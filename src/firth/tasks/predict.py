@@ -41,6 +41,7 @@ from firth.tasks.scores import (
     coverage_curve,
     withheld,
 )
+from firth.tasks.tag_linear import CountsTagger
 from firth.tasks.training import CHUNK, OneExample
 from firth.tasks.write.data import WritingExample, read_writing
 from firth.tasks.write.model import SETTINGS as WRITING
@@ -72,7 +73,7 @@ def load_task(path: Path) -> TaskModel | WritingModel:
     if (path / SETTINGS).is_file():
         settings = TaskSettings.read(path)
         if settings.form == "counts":
-            return CountsTask.load(path)
+            return (CountsTagger if settings.config.task == "tag" else CountsTask).load(path)
         model = TaskModel.load(path)
         model.counts = CountsTask.load(path / ADDED) if settings.adds_counts else None
         return model

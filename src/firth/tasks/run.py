@@ -1,18 +1,16 @@
 """A run of ``firth finetune``: reads the files, adapts the base to the task's text if asked, trains with several seeds, shares
 or settings, and keeps the best model. A ``Cell`` is one of these trainings."""
 
-import json
 import os
 import shutil
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from firth.core.errors import FirthError, Interrupted
-from firth.core.files import checksum, fingerprint, read_json, write_json, write_text
-from firth.core.registry import RunConfig, find_run_recipe
+from firth.core.files import checksum, fingerprint, read_json, write_json
 from firth.core.run import (
     RECORD,
     CellSettings,
@@ -25,21 +23,16 @@ from firth.core.run import (
     TaskRecord,
     TaskResult,
     TestResult,
-    TunedBase,
-    is_run,
     versions,
 )
 from firth.core.types import Progress
-from firth.corpus.prepare import prepare
-from firth.data.readers import ReadingConfig
-from firth.models.pretrain import configure, resume_run, start_run
-from firth.models.shared.model import Model, find_model, load_model
-from firth.models.shared.pretraining import find_pretraining
+from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors
+from firth.tasks.adaptation import Unlabelled, adapt_base, left_of_budget, plan_adaptation
 from firth.tasks.candidates import Fitted, Predictions, fit_best
 from firth.tasks.checking import check_lines
 from firth.tasks.config import TaskConfig
-from firth.tasks.data import Reading, TaskData, check_shares, read_task, texts_of
+from firth.tasks.data import Reading, TaskData, check_shares, read_task
 from firth.tasks.distillation import Teacher, build_teacher
 from firth.tasks.finetune import (
     MADE,
@@ -56,7 +49,7 @@ from firth.tasks.finetune import (
     with_share,
 )
 from firth.tasks.model import TaskModel, TaskSettings, load_extra_vectors
-from firth.tasks.predict import is_task, load_task
+from firth.tasks.predict import load_task
 from firth.tasks.report import write_task_report
 from firth.training.ranks import Ranks, process_count, rank_folder
 
@@ -73,6 +66,7 @@ class TaskContext:
     extra_vectors: ExtraVectors | None
     base: Model | None
     teacher: Teacher | None = None
+    unlabelled: Unlabelled | None = None
     predictions: dict[Path, Predictions] = field(default_factory=dict)  # by the training's folder; one at most
     best: tuple[float, float] | None = None  # its share and score
 
@@ -157,81 +151,6 @@ def _interval(model: TaskModel, data: TaskData, predictions: Predictions) -> Sco
     return ScoreInterval(metric=metric, low=low, high=high)
 
 
-_SLOWER = 0.1  # than the base's own training, if no rate is given
-_HELDOUT = 0.1
-
-
-def plan_adaptation(base: str, config: TaskConfig) -> RunConfig:
-    """The pre-training that a base goes on with; an error if it has none."""
-    folder = Path(base)
-    found = _pretraining_of(folder) if folder.exists() else None
-    if found is None:
-        raise FirthError(
-            f"{base}: no pre-training is known that it could go on with; choose a run of firth pretrain, or leave out adapt_epochs"
-        )
-    training = found.training
-    rate = config.adapt_learning_rate if config.adapt_learning_rate is not None else _SLOWER * training.learning_rate
-    changes = {
-        "steps": None,
-        "budget": None,
-        "epochs": config.adapt_epochs,
-        "learning_rate": rate,
-        "average": 1,
-        "seed": config.seed,
-        "device": config.device,
-    }
-    return found.replace(training=training.replace(**changes).model_dump())
-
-
-def _pretraining_of(folder: Path) -> RunConfig | None:
-    """The settings that a run was trained with; for a published directory, those that its model goes on with."""
-    run = Run.find(folder)
-    if run is not None:
-        return RunConfig.build(run.record.config, run.path) if run.record.kind == "pretrain" else None
-    recipe = None if is_task(folder) else find_model(folder).continues
-    return None if recipe is None else find_run_recipe(recipe)
-
-
-def adapt_base(
-    base: Path, data: TaskData, config: TaskConfig, folder: Path, progress: Progress | None
-) -> tuple[Path, TunedBase]:
-    """The run of the tuned base in ``folder`` (gone on with if it was interrupted), and its scores before and after."""
-    corpus, out, noted = folder / "text", folder / "run", folder / "before.json"
-    folder.mkdir(parents=True, exist_ok=True)
-    if is_run(out):
-        run = resume_run(out, progress)
-    else:
-        _prepare_text(base, data, corpus, progress)
-        plan = plan_adaptation(str(base), config)
-        write_json(noted, _scores_before(base, plan, corpus))
-        run = start_run(plan, corpus, out, base, progress=progress)
-    return out, TunedBase(epochs=config.adapt_epochs, before=read_json(noted), after=run.record.metrics)
-
-
-def _prepare_text(base: Path, data: TaskData, corpus: Path, progress: Progress | None) -> None:
-    if (corpus / "corpus.json").is_file():
-        return
-    model = load_model(base)
-    tokens = model.text_rules
-    text = corpus.with_suffix(".jsonl")
-    texts = dict.fromkeys(text for example in data.train for text in texts_of(example))
-    lines = [json.dumps({"text": text}, ensure_ascii=False) for text in texts]
-    write_text(text, "".join(f"{line}\n" for line in lines))
-    reading = ReadingConfig.build({"format": "jsonl"}, "reading")
-    tokenizer, how = None if tokens.kind == "words" else base, model.segmentation
-    prepare([str(text)], corpus, tokens, reading, tokenizer, _HELDOUT, workers=1, progress=progress, segmentation=how)
-    text.unlink()
-
-
-def _scores_before(base: Path, plan: RunConfig, corpus_path: Path) -> dict[str, float]:
-    pretraining = find_pretraining(plan)
-    corpus = pretraining.open_corpus(corpus_path)
-    fitted = configure(plan.replace(model=pretraining.base_config(base, corpus).model_dump()), corpus, True)
-    trainable = pretraining(fitted, corpus)
-    trainable.start_from(base)
-    return trainable.evaluate()
-
-
 _SEEDS, _TUNED = "seeds", "tuned_base"
 
 
@@ -245,6 +164,7 @@ class Source:
     reading: Reading
     extra_vectors: Path | None = None  # word vectors
     teacher: Path | None = None
+    unlabelled: Path | None = None  # text of the task that the base reads first
 
     def paths(self) -> list[Path]:
         named = [
@@ -252,6 +172,7 @@ class Source:
             self.dev,
             self.extra_vectors,
             self.teacher,
+            self.unlabelled,
             None if self.base in MADE else Path(self.base),
         ]
         return [path for path in named if path is not None]
@@ -287,6 +208,7 @@ def task_record(
             shares=tuple(shares),
             extra_vectors=_absolute(source.extra_vectors),
             teacher=_absolute(source.teacher),
+            unlabelled=_absolute(source.unlabelled),
         ),
     )
 
@@ -313,7 +235,7 @@ def start_finetune(
 
     Everything is looked at before a run that exists is removed."""
     if process_count() > 1:
-        config = tuned_together(config, str(source.fingerprints()))
+        config = tuned_together(config, str(source.fingerprints()), source.unlabelled is not None)
     if config.folds and (source.dev is not None or config.task == "answer"):
         raise FirthError(
             "folds judge classes, scores and tags, and only where no dev file does: leave out folds or --dev"
@@ -332,8 +254,11 @@ def start_finetune(
     config = default_settings(plain, base, len(data.train), given)
     grid = sweep_points(config, base, sweep) if sweep else []
     cells = plan_cells(plain, base, len(data.train), given, seeds, grid, shares)
-    if config.adapt_epochs:
+    if config.adapt_epochs or source.unlabelled is not None:
         plan_adaptation(source.base, config)
+    context.unlabelled = Unlabelled.of(source.unlabelled, source.reading.text, source.reading.encoding)
+    if context.unlabelled is not None:
+        context.unlabelled.check()
     if source.teacher is not None and teacher is not None:
         context.teacher = build_teacher(teacher, source.teacher, config, base, data.pairs)
     try_settings(config, base, data, extra, context.teacher)
@@ -372,8 +297,8 @@ def _train(run: Run, config: TaskConfig, cells: Sequence[Cell], context: TaskCon
     """All trainings, then the best. A mistake in the settings leaves nothing behind."""
     with run.lock():
         try:
-            if config.adapt_epochs:
-                _tune_base(run, config, context, progress)
+            if config.adapt_epochs or context.unlabelled is not None:
+                cells = _tune_base(run, config, cells, context, progress)
             folders = [run.folder / _SEEDS / str(number) for number in range(len(cells))]
             ranks = Ranks()
             done = ranks.sum_counts(
@@ -395,12 +320,17 @@ def _train(run: Run, config: TaskConfig, cells: Sequence[Cell], context: TaskCon
             raise
 
 
-def _tune_base(run: Run, config: TaskConfig, context: TaskContext, progress: Progress | None) -> None:
-    """From now on the trainings stand on a base that has read the task's text."""
-    assert run.record.task is not None
-    out, found = adapt_base(Path(context.base_path), context.data, config, run.folder / _TUNED, progress)
-    run.save(task=run.record.task.replace(tuned_base=found))
+def _tune_base(
+    run: Run, config: TaskConfig, cells: Sequence[Cell], context: TaskContext, progress: Progress | None
+) -> list[Cell]:
+    """From now on the trainings stand on a base that has read the task's text; the time for it is part of their budget."""
+    task = run.record.task
+    assert task is not None
+    base, folder = Path(context.base_path), run.folder / _TUNED
+    out, found = adapt_base(base, context.data, config, folder, progress, context.unlabelled)
+    run.save(task=task.replace(tuned_base=found))
     context.base_path, context.base = str(out), None
+    return [replace(cell, config=left_of_budget(cell.config, found)) for cell in cells]
 
 
 # -- the end

@@ -104,9 +104,9 @@ def test_counts_are_compared(tmp_path: Path) -> None:
     assert [row["name"] for row in found["rows"] if row["kind"] == "scratch"] == ["counts"]
 
 
-def test_counts_read_whole_texts(tmp_path: Path) -> None:
-    with pytest.raises(FirthError, match="counts says something of whole texts"):
-        firth.finetune("tag", base="counts", **files(tmp_path, "tag", 12, 6), out=tmp_path / "run")  # type: ignore[arg-type]
+def test_counts_find_no_answers(tmp_path: Path) -> None:
+    with pytest.raises(FirthError, match="counts says something of texts and words"):
+        firth.finetune("answer", base="counts", **files(tmp_path, "answer", 12, 6), out=tmp_path / "run")  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
 
 

@@ -1,12 +1,15 @@
-"""TF-IDF of words and of characters as a representation: one sparse row per text, and how two rows are compared.
+"""Counting as a representation. TF-IDF of words and of characters: one sparse row per text, and how two rows are compared.
 
 Words and characters are two blocks. In each a row is (1 + ln tf) · idf with idf = ln((1 + n) / (1 + df)) + 1, of length 1
 (scikit-learn's TfidfVectorizer with sublinear_tf); then words weigh 0.7 of what characters do, and 0.4 in a text with Chinese
 in it. Two texts u, v are compared as |u - v| and u * v and, for each block, their cosine.
 
-N texts, F n-grams.
+For tags every word has a row of its own: what is seen of the word and of its neighbours.
+
+N texts, F n-grams or features, W words.
 """
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -238,6 +241,100 @@ def _read_block(data: object) -> Block | None:
         return None
     sound = len(ngrams) == len(counts) and all(isinstance(one, str) for one in ngrams)
     return Block(ngrams, counts, num_texts) if sound and all(type(count) is int for count in counts) else None
+
+
+# -- words of a sentence
+
+_MAX_FEATURES = 400_000  # the rarest go
+_MANY_WORDS = 20_000  # beyond, a feature must be seen twice
+_AFFIXES = (1, 2, 3, 4)  # characters
+_SHAPES = str.maketrans("0123456789", "0" * 10)
+
+
+def word_shape(word: str) -> str:
+    """Capitals as X, small letters as x, digits as 0, runs of more than two cut: ``McDonald's`` is ``XxXxx'x``."""
+    found = ""
+    for char in word.translate(_SHAPES):
+        one = "X" if char.isupper() else "x" if char.islower() else char
+        found += "" if found[-2:] == one + one else one
+    return found
+
+
+def word_features(words: Sequence[str]) -> list[list[str]]:
+    """Of each word: itself, its affixes and shape, the two words on either side, pairs and shapes of neighbours; of Chinese
+    characters longer n-grams in the place of affixes."""
+    lower = ["<<", "<", *(word.lower() for word in words), ">", ">>"]
+    shapes = ["<", *map(word_shape, words), ">"]
+    found = []
+    for place, word in enumerate(words):
+        before2, before, own, after, after2 = lower[place : place + 5]
+        left, shape, right = shapes[place : place + 3]
+        one = [f"w{word}", f"l{own}", f"h{shape}", f"-{before}", f"+{after}", f"--{before2}", f"++{after2}"]
+        one += [f"b{before} {own}", f"a{own} {after}", f"H{left} {shape} {right}"]
+        if len(own) == 1 and has_han(own):
+            one += [f"B{before2} {before}", f"A{after} {after2}", f"T{before} {own} {after}"]
+        else:
+            one += [f"p{own[:size]}" for size in _AFFIXES if size < len(own)]
+            one += [f"s{own[-size:]}" for size in _AFFIXES if size < len(own)]
+        found.append(one)
+    return found
+
+
+class WordCounts(Model):
+    """The features of the words of a task's own sentences, as their CRC-32; nothing is learned before the task."""
+
+    unknown_limit = UNKNOWN_WORDS
+    kind = "counts"
+    spec_name = "counts"
+
+    def __init__(self, keys: Ints) -> None:
+        """``keys`` in rising order."""
+        self.keys = keys
+        self.dim = len(keys)
+
+    @classmethod
+    def of_sentences(cls, sentences: Sequence[Sequence[str]]) -> "WordCounts":
+        keys = np.concatenate([np.zeros(0, np.int64), *(_feature_keys(words)[0] for words in sentences)])
+        found, counts = np.unique(keys, return_counts=True)
+        kept = counts >= (2 if sum(map(len, sentences)) > _MANY_WORDS else 1)
+        found, counts = found[kept], counts[kept]
+        common = np.argsort(-counts, kind="stable")[:_MAX_FEATURES]
+        return cls(np.sort(found[common]))
+
+    @property
+    def vocab_size(self) -> int:
+        return self.dim
+
+    def _abilities(self) -> set[str]:
+        return set()
+
+    def matrix(self, sentences: Sequence[Sequence[str]]) -> "csr_matrix":
+        """[W, F], sparse: 1 for each feature of each word, sentence after sentence."""
+        from scipy.sparse import csr_matrix
+
+        read = [_feature_keys(words) for words in sentences]
+        keys = np.concatenate([np.zeros(0, np.int64), *(keys for keys, _ in read)])
+        lens = np.concatenate([np.zeros(0, np.int64), *(lens for _, lens in read)])
+        owner = np.repeat(np.arange(len(lens)), lens)
+        places = np.minimum(np.searchsorted(self.keys, keys), max(self.dim - 1, 0))
+        known = self.keys[places] == keys if self.dim else np.zeros(len(keys), bool)
+        shape = (len(lens), self.dim)
+        found = csr_matrix((np.ones(int(known.sum())), (owner[known], places[known])), shape=shape)
+        found.data[:] = 1.0
+        return found
+
+    def knows(self, word: str) -> bool:
+        """Whether the word itself was there."""
+        key = zlib.crc32(f"l{word.lower()}".encode("utf-8", "surrogatepass"))
+        place = int(np.searchsorted(self.keys, key))
+        return place < self.dim and int(self.keys[place]) == key
+
+
+def _feature_keys(words: Sequence[str]) -> tuple[Ints, Ints]:
+    """The features of all words one after the other, and how many each word has."""
+    read = word_features(words)
+    keys = [zlib.crc32(one.encode("utf-8", "surrogatepass")) for found in read for one in found]
+    return np.asarray(keys, np.int64), np.asarray([len(found) for found in read], np.int64)
 
 
 def _gather(rows: Sequence[Ints], which: Ints) -> tuple[Ints, Ints]:
