@@ -57,6 +57,7 @@ _ERRORS = (
     1.5  # standard errors by which counts must help; one is too few where new texts differ from those to learn from
 )
 _LEAST = 2  # epochs of tuning that are worth while
+_FEW = 100  # examples
 _THIRDS = 1000  # up to so many examples what takes long is judged in three folds; beyond, in one of the five
 
 
@@ -134,17 +135,18 @@ class _Choice:
     ) -> None:
         self.config, self.take_base, self.data = config, take_base, data
         self.folder, self.progress, self.more = folder, progress, (extra_vectors, teacher)
-        self.num_folds = min(config.folds or NUM_FOLDS, len(data.train))
+        self.num_folds = min(config.folds or self._usual_folds(), len(data.train))
         self.folds_N = stratified_folds(strata(data.train), self.num_folds, config.seed)
-        few = (
-            not config.folds and len(data.train) <= _THIRDS
-        )  # three trainings judge all examples, five take twice as long
-        self.long_folds = min(3, self.num_folds) if few else self.num_folds
-        self.long_N = stratified_folds(strata(data.train), self.long_folds, config.seed) if few else self.folds_N
         self.judged: Sequence[Any] = data.dev or data.train
         self.begun, self.budget_s = time.perf_counter(), parse_duration(config.budget)
         self.task: Task | None = None  # how predictions are scored: that of any candidate
         self.frozen: Frozen | FrozenTags | None = None
+
+    def _usual_folds(self) -> int:
+        """The same for all candidates: what is judged after learning from fewer examples looks worse than it is. Three where
+        each takes long, but not of few examples, which need all that they have."""
+        tunes = {"contrastive", "tuned"} & set(self.config.candidates)
+        return 3 if tunes and _FEW < len(self.data.train) <= _THIRDS else NUM_FOLDS
 
     def best(self) -> Fitted:
         """All candidates in turn, then the model of the best."""
@@ -303,8 +305,7 @@ class _Choice:
         """Over the folds that it was judged in."""
         folds: dict[int, list[int]] = {}
         for number in [] if self.data.dev else sorted(one.found):
-            places_N = self.long_N if one.name in ("contrastive", "tuned") else self.folds_N
-            folds.setdefault(int(places_N[number]), []).append(number)
+            folds.setdefault(int(self.folds_N[number]), []).append(number)
         found = self._cut(one.found) if self.config.several else one.found
         scores = [self._score([self.judged[n] for n in some], [found[n] for n in some]) for some in folds.values()]
         return statistics.stdev(scores) if len(scores) > 1 else None
@@ -371,7 +372,7 @@ class _Choice:
 
     def _judge_fold(self, config: TaskConfig, fold: int, from_head: bool) -> dict[int, Prediction]:
         """Trained on all other folds, what it says of this one."""
-        head = self.frozen.head_of(self.long_N != fold) if self.frozen is not None and from_head else None
+        head = self.frozen.head_of(self.folds_N != fold) if self.frozen is not None and from_head else None
 
         def train(data: TaskData, folder: Path) -> TaskModel:
             return _train(config, self.take_base(config), data, folder, self.progress, *self.more, head).model
@@ -379,8 +380,8 @@ class _Choice:
         return self._outside(fold, train)
 
     def _outside(self, fold: int, train: Callable[[TaskData, Path], TaskModel]) -> dict[int, Prediction]:
-        outside = np.flatnonzero(self.long_N == fold).tolist()
-        inside = np.flatnonzero(self.long_N != fold).tolist()
+        outside = np.flatnonzero(self.folds_N == fold).tolist()
+        inside = np.flatnonzero(self.folds_N != fold).tolist()
         data = replace(self.data, train=[self.data.train[number] for number in inside])
         with tempfile.TemporaryDirectory() as folder:
             model = train(data, Path(folder))
@@ -440,13 +441,15 @@ class _Choice:
         if name == "contrastive":
             enough = self._pulls()[0] > 0
             return "" if enough else f"not tuned: {FEWEST} batches take too long for a budget of {self.config.budget}"
+        if not self.data.dev and len(self.data.train) <= _FEW and tried[-1].name == "contrastive":
+            return f"not tuned: of {_FEW} examples or fewer contrastive pairs teach more"
         if self._plan()[0].epochs < _LEAST <= self.config.epochs:
             return f"not tuned: an epoch takes {show_duration(self._epoch_s())}, too long for a budget of {self.config.budget}"
         return ""
 
     def _most_folds(self) -> int:
         """In which what takes long is judged."""
-        return self.long_folds if len(self.data.train) <= _THIRDS else 1
+        return self.num_folds if len(self.data.train) <= _THIRDS else 1
 
     def _epoch_s(self) -> float:
         return 0.0 if self.frozen is None else _LEARNING * self.frozen.read_s
@@ -464,7 +467,7 @@ class _Choice:
         if self.data.dev:
             trainings, folds = 1 + len(self.data.dev) / len(self.data.train) / _LEARNING, 0
         else:
-            share = 1 - 1 / self.long_folds
+            share = 1 - 1 / self.num_folds
             affordable = int((self._left() / (epoch_s * config.epochs) - 1) / share)
             folds = max(1, min(self._most_folds(), affordable))
             trainings = 1 + folds * share

@@ -141,6 +141,7 @@ def test_what_is_chosen_is_saved(
 ) -> None:
     """A base that was tuned for a candidate that lost leaves no trace in the one that won."""
     monkeypatch.setattr(candidates_file, "_ENOUGH", 2.0)
+    monkeypatch.setattr(candidates_file, "_FEW", 10)
     monkeypatch.setattr(
         candidates_file._Choice, "_ranks", lambda self, some, scores: [0.5 + (one.name == best) / 4 for one in some]
     )
@@ -320,3 +321,26 @@ def test_counts_are_added_where_both_know_something(
         firth.export(tmp_path / "run", out=tmp_path / "exported", to="onnx")
         for one, other in zip(together, firth.predict(tmp_path / "exported", asked), strict=True):
             assert other["probabilities"] == pytest.approx(one["probabilities"], abs=1e-4)
+
+
+@pytest.mark.parametrize(("num", "folds", "tuned"), [(30, 5, False), (60, 3, True)])
+def test_all_candidates_are_judged_in_the_same_folds(
+    num: int, folds: int, tuned: bool, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few examples in five folds and without plain tuning, more in three: nobody learns from more than another."""
+    monkeypatch.setattr(candidates_file, "_ENOUGH", 2.0)
+    monkeypatch.setattr(candidates_file, "_FEW", 40)
+    learned: list[int] = []
+    plain = candidates_file._Choice._outside
+
+    def outside(self: Any, fold: int, train: Any) -> Any:
+        learned.append(int((self.folds_N != fold).sum()))
+        return plain(self, fold, train)
+
+    monkeypatch.setattr(candidates_file._Choice, "_outside", outside)
+    paths = files(tmp_path, "classify", num, 8)
+    del paths["dev"]
+    firth.finetune("classify", base=run_folder, **paths, out=tmp_path / "run")  # type: ignore[arg-type]
+    assert set(learned) == {num - num // folds}
+    assert len(learned) == folds * (1 + tuned)
+    assert (tried(tmp_path / "run")["tuned"].score is not None) == tuned
