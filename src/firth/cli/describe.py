@@ -177,6 +177,8 @@ def task_rows(record: RunRecord, task: TaskRecord) -> Rows:
     if task.interval is not None:
         rows.append((f"{task.interval.metric}, 95 %", f"{task.interval.low:.4f} to {task.interval.high:.4f}"))
     rows += _candidate_rows(task)
+    if task.chosen is not None and task.chosen.curve is not None:
+        rows.append(("more labels", task.chosen.curve.verdict))
     rows += [] if task.chosen is None else label_rows(task.chosen.by_label)
     rows += _training_rows(task)
     if task.tuned_base is not None:

@@ -154,6 +154,37 @@ class CalibrationResult(Record):
     examples: int
 
 
+class CurvePoint(Record):
+    """The score of models that learned from so many examples."""
+
+    examples: int
+    score: float
+
+
+_HELPS, _HELPS_LITTLE = 0.02, 0.005  # of a score, at twice the labels
+
+
+class LearningCurve(Record):
+    """The score against the number of labels in cross-validation of one candidate, and what it would be with twice as many."""
+
+    name: str  # of the candidate
+    metric: str
+    points: tuple[CurvePoint, ...]
+    examples: int
+    fitted: float  # what the fitted curve says for all examples
+    predicted: float  # and for twice as many
+
+    @property
+    def verdict(self) -> str:
+        """Whether more labels would help, for people."""
+        gain = self.predicted - self.fitted
+        helps = (
+            "would help" if gain >= _HELPS else "would help a little" if gain >= _HELPS_LITTLE else "would hardly help"
+        )
+        values = f"{self.metric} {self.predicted:.3f} where it is {self.fitted:.3f} now"
+        return f"{helps}: with {2 * self.examples:,} about {values} ({self.name})"
+
+
 class TaskResult(Record):
     """One training of a task; also ``result.json`` next to its weights."""
 
@@ -174,6 +205,7 @@ class TaskResult(Record):
     candidates: tuple[CandidateResult, ...] = ()  # none: there was no choice
     calibration: CalibrationResult | None = None
     by_label: dict[str, LabelScore] = Field(default_factory=dict)  # on the dev examples, or in cross-validation
+    curve: LearningCurve | None = None  # none: there was too little, or no time
 
     @property
     def score(self) -> float:
