@@ -313,6 +313,16 @@ def versions() -> dict[str, str]:
     return found
 
 
+class SweptRun(Record):
+    """One pre-training of a sweep."""
+
+    settings: dict[str, JsonValue]
+    loss: float  # on held-out text
+    steps: int
+    seconds: float
+    chosen: bool = False
+
+
 class RunRecord(Record):
     """``firth.json``. Numbers of results are 0 and mappings empty until the run is finished."""
 
@@ -335,6 +345,7 @@ class RunRecord(Record):
     seconds: float = 0.0
     tokens: int = 0
     epochs: float = 0.0
+    sweep: tuple[SweptRun, ...] = ()  # what was tried, where this run is the best of several
 
     # results
     metrics: dict[str, float] = Field(default_factory=dict)
