@@ -16,6 +16,7 @@ from firth.api.using import (
     of_images,
     optional_path,
     reads_images,
+    split_grid,
 )
 from firth.core.errors import FirthError
 from firth.core.files import check_engine
@@ -164,23 +165,11 @@ def start_task(
 
     config = task_config(task)
     if sweep is True:
-        given, typed = _split_grid(given)
+        given, typed = split_grid(given)
         sweep = typed or True
     config = config.update(given)
     teacher = None if source.teacher is None else load(source.teacher)
     return start_finetune(config, set(given), source, out, count, sweep, shares, overwrite, progress, teacher)
-
-
-def _split_grid(given: Settings) -> tuple[Settings, dict[str, list[object]]]:
-    """Typed settings with several values, ``epochs=5,20``, apart from those with one."""
-    from firth.core.config import TypedText
-
-    grid: dict[str, list[object]] = {
-        name: [TypedText(part.strip()) for part in value.split(",") if part.strip()]
-        for name, value in given.items()
-        if isinstance(value, TypedText) and "," in value and not value.startswith(("[", "{", '"'))
-    }
-    return {name: value for name, value in given.items() if name not in grid}, grid
 
 
 def _start_embed(given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Run:

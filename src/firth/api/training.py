@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.api.using import WRITING, AnyPath, Settings, collect, load, optional_path
+from firth.api.using import WRITING, AnyPath, Settings, collect, load, optional_path, split_grid
 from firth.core.errors import FirthError
 from firth.core.files import address_of, local_path
 from firth.core.types import Progress
@@ -48,6 +49,7 @@ def pretrain(
     seed: int | None = None,
     device: str | None = None,
     base: AnyPath | None = None,
+    sweep: bool | Mapping[str, Sequence[object]] = False,
     resume: AnyPath | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -65,6 +67,9 @@ def pretrain(
         seed: The same seed gives the same result.
         device: ``"cpu"``, ``"cuda"`` and so on.
         base: A model with the initial weights: a run or a Hugging Face directory.
+        sweep: Try every combination of a grid of settings, such as ``{"learning_rate": (1e-3, 3e-4), "batch_size": (8, 16)}``,
+            each for the whole budget or number of steps, and keep the run with the lowest held-out loss; ``True`` for half,
+            once and twice the learning rate of the recipe. The same call continues a sweep that was stopped.
         resume: An interrupted run to continue, with its own settings; no other argument is allowed.
         overwrite: Whether to replace an existing run.
         progress: Called with progress events.
@@ -80,7 +85,7 @@ def pretrain(
     """
     given = collect(settings, keywords, budget=budget, steps=steps, epochs=epochs, seed=seed, device=device)
     source, target, start, begun = map(optional_path, (corpus, out, base, resume))
-    return load(start_pretraining(recipe, given, source, target, start, begun, overwrite, progress).folder)
+    return load(start_pretraining(recipe, given, source, target, start, begun, overwrite, progress, sweep).folder)
 
 
 def start_pretraining(
@@ -92,10 +97,11 @@ def start_pretraining(
     resume: Path | None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    sweep: bool | Mapping[str, Sequence[object]] = False,
 ) -> Run:
     """Trains a new run, or goes on with one that was interrupted, and returns it."""
     if resume is not None:
-        if any(value is not None for value in (recipe, corpus, out, base)) or given or overwrite:
+        if any(value is not None for value in (recipe, corpus, out, base)) or given or overwrite or sweep:
             raise FirthError(
                 f"{resume}: a resumed run keeps all its settings; leave out everything but --resume, or start a new run"
             )
@@ -112,6 +118,7 @@ def start_pretraining(
         None if base is None else local_path(base),
         overwrite,
         progress,
+        sweep,
     )
 
 
@@ -123,6 +130,7 @@ def _start(
     base: Path | None,
     overwrite: bool,
     progress: Progress | None,
+    sweep: bool | Mapping[str, Sequence[object]],
 ) -> Run:
     """Starts a run of a network or of static vectors."""
     from firth.core.registry import RunConfig, find_recipe
@@ -136,7 +144,17 @@ def _start(
             raise FirthError(
                 "bert-continue trains a finished model further: name it with --base (base=), or choose bert-mini"
             )
+        if sweep:
+            from firth.models.sweep import start_sweep
+
+            settings, typed = split_grid(settings) if sweep is True else (settings, {})
+            grid = typed or sweep
+            return start_sweep(config.update(settings), grid, corpus, out, base, overwrite, progress)
         return start_run(config.update(settings), corpus, out, base, overwrite, progress)
+    if sweep:
+        raise FirthError(
+            "static vectors have no held-out loss to choose by; leave out --sweep and compare runs with firth evaluate"
+        )
     from firth.models.pretrain import start_vectors
     from firth.vectors.configs import FastTextConfig, GloveConfig, Word2VecConfig
 

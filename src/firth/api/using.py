@@ -278,3 +278,15 @@ def occurrences(
     from firth.evaluation.occurrences import find_occurrences
 
     return find_occurrences(loaded(model), Path(corpus), sentence, word, top, layer, num_sentences, same_word)
+
+
+def split_grid(given: Settings) -> tuple[Settings, dict[str, list[object]]]:
+    """Typed settings with several values, ``epochs=5,20``, apart from those with one."""
+    from firth.core.config import TypedText
+
+    grid: dict[str, list[object]] = {
+        name: [TypedText(part.strip()) for part in value.split(",") if part.strip()]
+        for name, value in given.items()
+        if isinstance(value, TypedText) and "," in value and not value.startswith(("[", "{", '"'))
+    }
+    return {name: value for name, value in given.items() if name not in grid}, grid

@@ -163,6 +163,19 @@ def run_rows(record: RunRecord) -> Rows:
     part = "" if record.kind == "vectors" else "held-out "
     rows += [(f"{part}{name.replace('_', ' ')}", f"{value:.4f}") for name, value in record.metrics.items()]
     rows += [(name.replace("_", " "), value) for name, value in record.notes.items()]
+    return rows + _sweep_rows(record)
+
+
+def _sweep_rows(record: RunRecord) -> Rows:
+    """Every combination of settings that was tried, the best first."""
+    rows = [("tried", "held-out loss")] if record.sweep else []
+    for one in sorted(record.sweep, key=lambda one: (not one.chosen, one.loss)):
+        shown = ", ".join(
+            f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in one.settings.items()
+        )
+        chosen = "  chosen" if one.chosen else ""
+        rows.append((f"  {shown}", f"{one.loss:.4f}  {one.steps:,} steps  {show_duration(one.seconds)}{chosen}"))
     return rows
 
 
@@ -177,6 +190,8 @@ def task_rows(record: RunRecord, task: TaskRecord) -> Rows:
     if task.interval is not None:
         rows.append((f"{task.interval.metric}, 95 %", f"{task.interval.low:.4f} to {task.interval.high:.4f}"))
     rows += _candidate_rows(task)
+    if task.chosen is not None and task.chosen.curve is not None:
+        rows.append(("more labels", task.chosen.curve.verdict))
     rows += [] if task.chosen is None else label_rows(task.chosen.by_label)
     rows += _training_rows(task)
     if task.tuned_base is not None:

@@ -231,7 +231,7 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
         [] if record.task is None or record.task.chosen is None else label_warnings(record.task.chosen.by_label)
     ):
         say(warning)
-    if record.task is None or record.task.interval is not None:
+    if (folder / "report.html").is_file():
         say(f"report: {folder}/report.html")
     judged = record.task is not None and record.task.chosen is not None and record.task.chosen.candidates
     if not is_measured and not judged:

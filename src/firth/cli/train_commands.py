@@ -99,6 +99,13 @@ Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 and so on.")
 PretrainBase = Annotated[
     Path | None, typer.Option(help="A model with the initial weights (a run or a Hugging Face directory).")
 ]
+Sweep = Annotated[
+    bool,
+    typer.Option(
+        "--sweep",
+        help="Try a grid of settings: those with several values (batch_size=8,16), else half and twice the learning rate.",
+    ),
+]
 Resume = Annotated[Path | None, typer.Option(help="Continue an interrupted run; no other option is needed.")]
 
 
@@ -179,6 +186,7 @@ def pretrain(
     seed: Seed = None,
     device: Device = None,
     base: PretrainBase = None,
+    sweep: Sweep = False,
     resume: Resume = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -196,7 +204,7 @@ def pretrain(
         parse_settings(settings or ()), {}, budget=budget, steps=steps, epochs=epochs, seed=seed, device=device
     )
     with progress_display(recipe or "pretrain", as_json) as progress:
-        training.start_pretraining(recipe, given, corpus, out, base, resume, overwrite, progress)
+        training.start_pretraining(recipe, given, corpus, out, base, resume, overwrite, progress, sweep)
     folder = resume or out
     assert folder is not None
     _say_pretrained(folder, as_json)

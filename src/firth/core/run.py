@@ -154,6 +154,37 @@ class CalibrationResult(Record):
     examples: int
 
 
+class CurvePoint(Record):
+    """The score of models that learned from so many examples."""
+
+    examples: int
+    score: float
+
+
+_HELPS, _HELPS_LITTLE = 0.02, 0.005  # of a score, at twice the labels
+
+
+class LearningCurve(Record):
+    """The score against the number of labels in cross-validation of one candidate, and what it would be with twice as many."""
+
+    name: str  # of the candidate
+    metric: str
+    points: tuple[CurvePoint, ...]
+    examples: int
+    fitted: float  # what the fitted curve says for all examples
+    predicted: float  # and for twice as many
+
+    @property
+    def verdict(self) -> str:
+        """Whether more labels would help, for people."""
+        gain = self.predicted - self.fitted
+        helps = (
+            "would help" if gain >= _HELPS else "would help a little" if gain >= _HELPS_LITTLE else "would hardly help"
+        )
+        values = f"{self.metric} {self.predicted:.3f} where it is {self.fitted:.3f} now"
+        return f"{helps}: with {2 * self.examples:,} about {values} ({self.name})"
+
+
 class TaskResult(Record):
     """One training of a task; also ``result.json`` next to its weights."""
 
@@ -174,6 +205,7 @@ class TaskResult(Record):
     candidates: tuple[CandidateResult, ...] = ()  # none: there was no choice
     calibration: CalibrationResult | None = None
     by_label: dict[str, LabelScore] = Field(default_factory=dict)  # on the dev examples, or in cross-validation
+    curve: LearningCurve | None = None  # none: there was too little, or no time
 
     @property
     def score(self) -> float:
@@ -281,6 +313,16 @@ def versions() -> dict[str, str]:
     return found
 
 
+class SweptRun(Record):
+    """One pre-training of a sweep."""
+
+    settings: dict[str, JsonValue]
+    loss: float  # on held-out text
+    steps: int
+    seconds: float
+    chosen: bool = False
+
+
 class RunRecord(Record):
     """``firth.json``. Numbers of results are 0 and mappings empty until the run is finished."""
 
@@ -303,6 +345,7 @@ class RunRecord(Record):
     seconds: float = 0.0
     tokens: int = 0
     epochs: float = 0.0
+    sweep: tuple[SweptRun, ...] = ()  # what was tried, where this run is the best of several
 
     # results
     metrics: dict[str, float] = Field(default_factory=dict)

@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firth.core.config import parse_duration, show_duration
-from firth.core.run import CalibrationResult, CandidateResult, LabelScore
+from firth.core.run import CalibrationResult, CandidateResult, LabelScore, LearningCurve
 from firth.core.types import Prediction, Progress
 from firth.data.labelled import TextExample
 from firth.models.shared.model import Model
@@ -33,29 +32,27 @@ from firth.models.shared.static import ExtraVectors
 from firth.tasks.checking import all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.contrastive import FEWEST, MOST, TEXTS, train_contrastive
-from firth.tasks.counts import Frozen, fit_counts, fit_frozen, head_model
+from firth.tasks.counts import Frozen, fit_counts, fit_frozen, head_model, refittable
 from firth.tasks.data import TaskData, strata
 from firth.tasks.distillation import Teacher
 from firth.tasks.finetune import train_model
+from firth.tasks.learning_curve import Outputs, learning_curve, predictions_of
 from firth.tasks.linear import NUM_FOLDS, Floats, Ints, balanced_weights, judged_weights, stratified_folds
 from firth.tasks.model import TaskModel
 from firth.tasks.network import Head
 from firth.tasks.scores import added, error_of, fit_factor, fit_weights, log_probs, normalised, rescaled
 from firth.tasks.several import ClassifySeveral, find_thresholds, mean_log_chance
 from firth.tasks.tag_linear import FrozenTags, fit_frozen_tags, fit_tag_counts
-from firth.tasks.training import Item, Task
+from firth.tasks.training import Task
 
 Predictions = list[Prediction]
-Outputs = NDArray[np.floating]
 TakeBase = Callable[[TaskConfig], Model]
 _ENOUGH = 0.98  # a score from which on nothing is tuned
 _LEARNING = 3.3  # so many times as long as reading a text takes learning from it
 _FASTER = 2.0  # than tuning learns pulling texts together
 _FEWEST_FOLDS = 3  # in which it is judged
 _CALIBRATED = 20  # examples: fewer say nothing of probabilities
-_ERRORS = (
-    1.5  # standard errors by which counts must help; one is too few where new texts differ from those to learn from
-)
+_ERRORS = 1.5  # standard errors by which counts must help; fewer are too few where new texts differ from the old ones
 _LEAST = 2  # epochs of tuning that are worth while
 _FEW = 100  # examples
 _THIRDS = 1000  # up to so many examples what takes long is judged in three folds; beyond, in one of the five
@@ -72,6 +69,7 @@ class Fitted:
     by_label: dict[str, LabelScore]  # on the dev examples, or in cross-validation
     candidates: tuple[CandidateResult, ...] = ()
     calibration: CalibrationResult | None = None
+    curve: LearningCurve | None = None
 
 
 @dataclass
@@ -141,6 +139,7 @@ class _Choice:
         self.begun, self.budget_s = time.perf_counter(), parse_duration(config.budget)
         self.task: Task | None = None  # how predictions are scored: that of any candidate
         self.frozen: Frozen | FrozenTags | None = None
+        self.counted: Frozen | FrozenTags | None = None
 
     def _usual_folds(self) -> int:
         """The same for all candidates: what is judged after learning from fewer examples looks worse than it is. Three where
@@ -190,8 +189,15 @@ class _Choice:
             [self.judged[number] for number in judged], [tried[best].found[number] for number in judged]
         )
         self._calibrate(fitted, tried[best])
+        fitted.curve = self._curve()
         fitted.candidates, fitted.train_s = (*results, *skipped), time.perf_counter() - self.begun
         return fitted
+
+    def _curve(self) -> LearningCurve | None:
+        """By the linear model on the base, or by counts."""
+        fits, name = self.frozen or self.counted, "linear" if self.frozen else "counts"
+        more = (self.data.train, self.folds_N, self.budget_s, name, self.config.seed)
+        return learning_curve(fits, self.task, *more) if fits and self.task else None
 
     def _try(self, name: str) -> _Tried:
         if name == "counts":
@@ -318,10 +324,12 @@ class _Choice:
 
     def _counts(self) -> _Tried:
         if self.config.task == "tag":
-            tagger, outside = fit_tag_counts(self.config, self.data, self.folds_N, not self.data.dev)
-            return self._fitted("counts", tagger, outside, lambda: tagger)
-        model, linear = fit_counts(self.config, all_of(TextExample, self.data.train), self.data.pairs, self.folds_N)
-        return self._fitted("counts", model, dict(enumerate(linear.outside)), lambda: model)
+            tagger, self.counted = fit_tag_counts(self.config, self.data, self.folds_N, not self.data.dev)
+            return self._fitted("counts", tagger, self.counted.outside, lambda: tagger)
+        examples = all_of(TextExample, self.data.train)
+        model, linear = fit_counts(self.config, examples, self.data.pairs, self.folds_N)
+        self.counted = refittable(model, linear, examples)
+        return self._fitted("counts", model, self.counted.outside, lambda: model)
 
     def _linear(self) -> _Tried:
         base, data = self.take_base(self.config.replace(tune=False)), self.data
@@ -345,7 +353,7 @@ class _Choice:
         self.task = model.task
         found = model.predict_examples(self.data.dev) if self.data.dev else []
         scores = model.task.score(self.data.dev, [], found) if self.data.dev else {}
-        judged = dict(enumerate(found)) if self.data.dev else _predictions(model.task, self.data.train, outside)
+        judged = dict(enumerate(found)) if self.data.dev else predictions_of(model.task, self.data.train, outside)
         return _Tried(name, judged, lambda: Fitted(build(), found, scores, 0.0, {}))
 
     def _tune(self) -> _Tried:
@@ -493,8 +501,3 @@ def _use_thresholds(fitted: Fitted, found: Mapping[int, Prediction], judged: Seq
     if fitted.predictions:
         fitted.predictions = task.cut(fitted.predictions, thresholds)
         fitted.scores = task.score(judged, [], fitted.predictions)
-
-
-def _predictions(task: Task, examples: Sequence[Any], outputs: Mapping[int, Outputs]) -> dict[int, Prediction]:
-    nothing = Item((), None, 0)
-    return {one: task.prediction(examples[one], nothing, output.astype(np.float32)) for one, output in outputs.items()}

@@ -87,10 +87,7 @@ class CountsTask(TaskModel):
 
     def outputs(self, examples: Sequence[TextExample]) -> Floats:
         """[N, K]: probabilities, or the score."""
-        scores_NK = np.asarray(self.matrix(examples) @ self.weights.T) + self.bias
-        if self.config.several:
-            return np.asarray(1 / (1 + np.exp(-scores_NK)))
-        return scores_NK if self.config.task == "score" else softmax(scores_NK)
+        return outputs_of_scores(self.config, np.asarray(self.matrix(examples) @ self.weights.T) + self.bias)
 
     def predict_examples(self, examples: Sequence[AnyExample]) -> list[Prediction]:
         return [found for _, found in self.stream(examples)]
@@ -128,6 +125,13 @@ class CountsTask(TaskModel):
         return cls(config, base, weights, bias, pairs)
 
 
+def outputs_of_scores(config: TaskConfig, scores_NK: Floats) -> Floats:
+    """Probabilities, or the score as it is."""
+    if config.several:
+        return np.asarray(1 / (1 + np.exp(-scores_NK)))
+    return scores_NK if config.task == "score" else softmax(scores_NK)
+
+
 def counts_matrix(base: CountsModel, examples: Sequence[TextExample], pairs: bool) -> "csr_matrix":
     texts = [example.text for example in examples]
     return base.pair_matrix(texts, [example.second or "" for example in examples]) if pairs else base.matrix(texts)
@@ -150,6 +154,11 @@ def fit_counts(
     matrix = counts_matrix(base, examples, pairs)
     linear = fit_linear(config, matrix, examples, folds_N)
     return CountsTask(config, base, linear.weights, linear.bias, pairs), linear
+
+
+def refittable(model: CountsTask, linear: Linear, examples: Sequence[TextExample]) -> "Frozen":
+    """A model over counts as one that can be fitted again on some of the examples, with the same n-grams."""
+    return Frozen(model.config, linear, model.matrix(examples), 0, targets_of(model.config, examples), 0.0)
 
 
 def fit_linear(
@@ -185,7 +194,7 @@ class Frozen:
 
     config: TaskConfig
     linear: Linear
-    features: Floats  # [N, D]
+    features: "Floats | csr_matrix"  # [N, D]
     first: int  # the features before this one have no weight
     targets: Floats  # [N], of several labels [N, K]
     read_s: float  # for all of them
@@ -199,6 +208,11 @@ class Frozen:
     def outside(self) -> dict[int, Floats]:
         """By the number of an example."""
         return dict(enumerate(self.linear.outside))
+
+    def outputs_of(self, head: Head, numbers: Ints) -> dict[int, Floats]:
+        """What a head says of some of the examples."""
+        rows_NK = outputs_of_scores(self.config, np.asarray(self.features[numbers] @ head.weights.T) + head.bias)
+        return dict(zip(numbers.tolist(), rows_NK, strict=True))
 
     def head_of(self, inside_N: NDArray[np.bool_]) -> Head:
         """Fitted on some of the examples, as strongly as on all."""

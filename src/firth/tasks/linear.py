@@ -128,7 +128,7 @@ def fit_several(
 
 
 def refit_several(
-    features_ND: Floats, targets_NK: Ints, strength: float, emphasis: Floats | None = None
+    features_ND: "Floats | csr_matrix", targets_NK: Ints, strength: float, emphasis: Floats | None = None
 ) -> tuple[Floats, Floats]:
     space = _Space.of(features_ND, emphasis)
     return space.back(*_fit_each(space, targets_NK, strength, 1e-3))
@@ -224,7 +224,7 @@ def fit_ridge(
 
 
 def refit_ridge(
-    features_ND: Floats, targets_N: Floats, strength: float, emphasis: Floats | None = None
+    features_ND: "Floats | csr_matrix", targets_N: Floats, strength: float, emphasis: Floats | None = None
 ) -> tuple[Floats, Floats]:
     space = _Space.of(features_ND, emphasis)
     return space.back(*_ridge(space.rows, targets_N, strength))

@@ -34,6 +34,7 @@ def write_task_report(run: Run, config: TaskConfig, data: TaskData, predictions:
         _candidates(task),
         _curves(run.folder / "seeds" / str(task.best), task.metric),
         _shares(task),
+        _more_labels(task),
         _seeds(task),
         _tuned(task.tuned_base),
         _mixes(task),
@@ -67,11 +68,12 @@ def _curves(folder: Path, metric: str) -> str:
     if not lines:
         return ""  # nothing was tuned
     train = [(line["step"], line["loss"]) for line in lines if line["event"] == "train"]
-    dev = [(line["step"], line[f"heldout_{metric}"]) for line in lines if line["event"] == "evaluate"]
-    return (
-        f"<h2>Training loss</h2><figure>{line_chart({'training': train}, 'step', 'loss')}</figure>"
-        f"<h2>Dev {html.escape(metric)}</h2><figure>{line_chart({metric: dev}, 'step', metric)}</figure>"
-    )
+    name = f"heldout_{metric}"
+    dev = [(line["step"], line[name]) for line in lines if line["event"] == "evaluate" and name in line]
+    drawn = f"<h2>Training loss</h2><figure>{line_chart({'training': train}, 'step', 'loss')}</figure>"
+    if not dev:
+        return drawn
+    return f"{drawn}<h2>Dev {html.escape(metric)}</h2><figure>{line_chart({metric: dev}, 'step', metric)}</figure>"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -128,6 +130,19 @@ def _shares(task: TaskRecord) -> str:
     )
 
 
+def _more_labels(task: TaskRecord) -> str:
+    """The learning curve of the linear model, with what it predicts for twice the labels."""
+    curve = None if task.chosen is None else task.chosen.curve
+    if curve is None:
+        return ""
+    measured = [(float(point.examples), point.score) for point in curve.points]
+    predicted = [(float(curve.examples), curve.fitted), (2.0 * curve.examples, curve.predicted)]
+    series = {"cross-validation": measured, "predicted": predicted}
+    drawn = line_chart(series, "labelled examples", curve.metric, log_x=True)
+    said = f"More labels {curve.verdict}."
+    return f"<h2>Would more labels help?</h2><p>{html.escape(said)}</p><figure>{drawn}</figure>"
+
+
 def _tuned(found: TunedBase | None) -> str:
     """What the base knew of the task's text, before and after it had read it."""
     if found is None or not found.after:
@@ -176,7 +191,7 @@ def _mixes(task: TaskRecord) -> str:
 
 def _confusion(config: TaskConfig, data: TaskData, predictions: Sequence[Prediction]) -> str:
     labels = config.labels
-    if config.task != "classify" or config.several or len(labels) > _MOST_CLASSES:
+    if config.task != "classify" or config.several or len(labels) > _MOST_CLASSES or not predictions:
         return ""
     number = {label: place for place, label in enumerate(labels)}
     counts = confusion(

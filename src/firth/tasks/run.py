@@ -140,6 +140,7 @@ def _result(cell: Cell, fitted: Fitted, data: TaskData, seconds: float) -> TaskR
         candidates=fitted.candidates,
         calibration=fitted.calibration,
         by_label=fitted.by_label,
+        curve=fitted.curve,
     )
 
 
@@ -353,7 +354,7 @@ def finish_run(run: Run, results: Sequence[TaskResult], context: TaskContext) ->
         seconds=sum(result.train_s for result in results),
         task=finished_task(run.record.task, results, best),
     )
-    if data.dev:
+    if data.dev or results[best].candidates:
         write_task_report(run, config, data, _predictions(run.folder, chosen, context))
     if (run.folder / _TUNED).is_dir():
         shutil.rmtree(run.folder / _TUNED)  # a copy of it went into the model
@@ -377,8 +378,8 @@ def move_model(chosen: Path, goal: Path) -> None:
 def _predictions(folder: Path, chosen: Path, context: TaskContext) -> Predictions:
     """Of the best training for the dev examples. One that was trained before a kill is asked again."""
     known = context.predictions.get(chosen)
-    if known is not None:
-        return known
+    if known is not None or not context.data.dev:
+        return known or []
     model = load_task(folder)
     assert isinstance(model, TaskModel)
     return model.predict_examples(context.data.dev)

@@ -218,8 +218,8 @@ class CountsTagger(TaskModel):
         return cls(config, WordCounts(tensors["keys"].numpy().astype(np.int64)), weights, bias)
 
 
-def fit_tag_counts(config: TaskConfig, data: TaskData, folds_N: Ints, judge: bool) -> tuple[CountsTagger, Outside]:
-    """The tagger, and if ``judge`` what it says of sentences outside of their folds."""
+def fit_tag_counts(config: TaskConfig, data: TaskData, folds_N: Ints, judge: bool) -> "tuple[CountsTagger, FrozenTags]":
+    """The tagger, and its features; if ``judge`` with what it says of sentences outside of their folds."""
     examples = all_of(TagExample, data.train)
     base = WordCounts.of_sentences([example.words for example in examples])
     number = {label: place for place, label in enumerate(config.labels)}
@@ -229,9 +229,11 @@ def fit_tag_counts(config: TaskConfig, data: TaskData, folds_N: Ints, judge: boo
         np.concatenate([np.arange(size) for size in lens]),
         np.asarray([number[tag] for example in examples for tag in example.tags or ()], np.int64),
     )
-    fit = _fit(config, base.matrix([example.words for example in examples]), words, folds_N, judge, config.seed)
+    matrix = base.matrix([example.words for example in examples])
+    fit = _fit(config, matrix, words, folds_N, judge, config.seed)
+    outside = _outside(config, fit, words) if judge else {}
     tagger = CountsTagger(config, base, fit.head.weights, fit.head.bias)
-    return tagger, _outside(config, fit, words) if judge else {}
+    return tagger, FrozenTags(config, fit.head, fit.strength, fit.goodness, matrix, words, outside, 0.0)
 
 
 # -- a frozen base
@@ -246,10 +248,17 @@ class FrozenTags:
     head: Head
     strength: float
     goodness: float
-    features: Floats  # [W, D]
+    features: "Floats | csr_matrix"  # [W, D]
     words: _Words
     outside: Outside
     read_s: float  # for all sentences
+
+    def outputs_of(self, head: Head, numbers: Ints) -> Outside:
+        """What a head says of some of the sentences."""
+        chosen_W = np.isin(self.words.owner_W, numbers)
+        chances_WK = np.zeros((len(chosen_W), len(head.bias)))
+        chances_WK[chosen_W] = softmax(np.asarray(self.features[chosen_W] @ head.weights.T) + head.bias)
+        return _outside(self.config, _Fit(head, self.strength, self.goodness, chances_WK, chosen_W), self.words)
 
     def head_of(self, inside_N: NDArray[np.bool_]) -> Head:
         """Fitted on some of the sentences, as strongly as on all."""

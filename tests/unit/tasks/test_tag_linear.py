@@ -82,13 +82,13 @@ def test_folds_are_of_sentences(sample: int, monkeypatch: pytest.MonkeyPatch) ->
     data = build_data("tag", tagged(40), [])
     config = data.configured(TaskConfig(task="tag"))
     folds = stratified_folds([0] * 40, 5, 0)
-    _, outside = fit_tag_counts(config, data, folds, True)
+    outside = fit_tag_counts(config, data, folds, True)[1].outside
     assert sorted(outside) == (list(range(40)) if sample > 240 else np.flatnonzero(folds == 0).tolist())
     number = next(iter(outside))
     assert outside[number].shape == (6, 3)
     inside = build_data("tag", [one for place, one in enumerate(data.train) if folds[place] != folds[number]], [])
     monkeypatch.setattr(tag_linear, "_STRENGTHS", (30.0,))
-    _, again = fit_tag_counts(config, data, folds, True)
+    again = fit_tag_counts(config, data, folds, True)[1].outside
     other, _ = fit_tag_counts(config, inside, folds[folds != folds[number]], False)
     (alone,) = other.predict_examples([data.train[number]])
     assert alone["tags"] == [config.labels[int(tag)] for _, tag, _ in again[number]]
