@@ -33,6 +33,7 @@ def attack(folder: Path, kind: str, cases: int, step: int = 1) -> list[dict[str,
         ("named-model", 2000, 10),
         ("named-vectors", 200, 2),
         ("named-text", 200, 1),
+        ("request", 300, 1),
     ],
 )
 def test_no_finding(kind: str, cases: int, step: int, attack_folder: Path) -> None:
