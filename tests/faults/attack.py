@@ -1,6 +1,6 @@
 """The standing attack: hostile models, vectors, texts, settings and requests, case after case, with a summary.
 
-    python tests/faults/attack.py FOLDER [--kinds model,vectors,text] [--cases 300] [--minutes 60]
+    python tests/faults/attack.py FOLDER [--kinds model,vectors,text,request] [--cases 300] [--minutes 60]
 
 A case is (kind, number) and always the same. What was done is noted in FOLDER/results.jsonl; the same command goes on
 behind it. Findings are printed with the name that makes them again (``--only model:17``).
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import attack_models
 import attack_named
+import attack_requests
 import attack_runner
 import attack_seeds
 import attack_text
@@ -32,9 +33,13 @@ KINDS: dict[str, Maker] = {
     "named-text": attack_text.named_case,
 }
 
+REQUEST = "request"  # to a server, which lives as long as this process
+
 
 def attack_one(kind: str, number: int, seeds: Path, folder: Path) -> Outcome | None:
     """Makes the case in the folder, runs it, and removes it again."""
+    if kind == REQUEST:
+        return attack_requests.attack_server(seeds, number)
     place = folder / "case"
     shutil.rmtree(place, ignore_errors=True)
     try:
@@ -88,7 +93,7 @@ def summary(found: list[Outcome]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--kinds", default=",".join([*KINDS, REQUEST]))
     parser.add_argument("--cases", type=int, default=1_000_000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--step", type=int, default=1, help="every so manyth case only")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attack_runner import Case
-from attack_seeds import ASK, header_of, numbers, with_header
+from attack_seeds import ASK, ONLY_RUNS, header_of, numbers, with_header
 
 DEEP = 200_000
 HOSTILE: list[object] = [
@@ -173,6 +173,8 @@ TOKENIZERS: list[tuple[str, tuple[object, ...], object]] = [
             "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [10**9] * 1000, "tokens": ["x"] * 1000}},
         },
     ),
+    ("template with a token that it does not describe", ("post_processor", "special_tokens", "[SEP]"), ...),
+    ("template with another id", ("post_processor", "special_tokens", "[SEP]", "ids"), [10**6]),
     ("word model", ("model",), {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "none"}),
     (
         "unigram without unknown",
@@ -216,7 +218,7 @@ def copy_model(seeds: Path, name: str, place: Path, only: Callable[[str], bool] 
 def model_case(seeds: Path, seed: int, place: Path) -> Case:
     pick = random.Random(f"model {seed}")
     name = pick.choice(list(ASK))
-    as_run = pick.random() < 0.3 or name in ("task", "vectors")
+    as_run = pick.random() < 0.3 or name in ONLY_RUNS
     folder = copy_model(seeds, name, place, lambda file: as_run or file != "firth.json")
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".html", ".jsonl"))
     path = pick.choice(files)
@@ -255,7 +257,7 @@ def vectors_case(seeds: Path, seed: int, place: Path) -> Case:
         [
             ["nearest", name, "the"],
             ["info", name],
-            ["convert", name, "out.safetensors"],
+            ["export", name, "out.safetensors"],
             ["encode", name, "projector.tsv"],
         ]
     )

@@ -12,7 +12,7 @@ import attack_models
 import h5py
 import numpy as np
 from attack_runner import Case
-from attack_seeds import ASK, header_of, numbers, with_header
+from attack_seeds import ASK, ONLY_RUNS, header_of, numbers, with_header
 
 Damage = Callable[[Path], object]
 SIZES = (10**9, 10**5, -1)
@@ -268,7 +268,7 @@ def model_cases(seeds: Path) -> list[tuple[str, str, Damage, list[str]]]:
 
 def model_case(seeds: Path, number: int, place: Path) -> Case:
     title, model, damage, words = model_cases(seeds)[number]
-    keep = title.startswith((f"{model} firth.json", "task ", "vectors "))
+    keep = title.startswith(f"{model} firth.json") or model in ONLY_RUNS
     folder = attack_models.copy_model(seeds, model, place, lambda file: keep or file != "firth.json")
     damage(folder)
     return Case(f"named-model:{number} ({title})", words, place)
@@ -279,5 +279,5 @@ def vectors_case(seeds: Path, number: int, place: Path) -> Case:
     place.mkdir(parents=True)
     path = place / name
     path.write_bytes(damage((seeds / "vectors" / name).read_bytes()))
-    words = [["nearest", name, "the"], ["info", name], ["convert", name, "out.vec"]][number % 3]
+    words = [["nearest", name, "the"], ["info", name], ["export", name, "out.vec"]][number % 3]
     return Case(f"named-vectors:{number} ({title})", words, place)

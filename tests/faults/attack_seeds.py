@@ -13,6 +13,7 @@ from firth.core.config import parse_settings
 from firth.vectors.formats import load_vectors, save_vectors
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from image_samples import make_folder
 from pair_text import sentence_pairs, write_sides
 from sample_text import write_documents
 
@@ -52,7 +53,13 @@ ASK: dict[str, list[str]] = {  # what each is asked
     "xlnet": ["encode", "model", "texts.txt"],
     "task": ["predict", "model", "texts.txt"],
     "vectors": ["nearest", "model", "the"],
+    "vit": ["encode", "model", "model/one.png"],
+    "onnx": ["encode", "model", "texts.txt"],
+    "static": ["encode", "model", "texts.txt"],
+    "index": ["search", "model", "old doctor"],
+    "corpus": ["pretrain", "bert-tiny", "--corpus", "model", "--out", "run", *ENCODER, *LOOP],
 }
+ONLY_RUNS = ("task", "vectors", "onnx", "index", "corpus")  # which are nothing without their record
 
 
 def build(folder: Path) -> None:
@@ -78,6 +85,7 @@ def build(folder: Path) -> None:
         shutil.rmtree(folder / "runs" / name / "checkpoints")
     _vectors(folder)
     _task(folder)
+    _others(folder)
     (folder / "ready").write_text("")
 
 
@@ -104,6 +112,20 @@ def _task(folder: Path) -> None:
     firth.finetune(
         "classify", train=folder / "labels.tsv", base=folder / "runs" / "bert", out=folder / "runs" / "task", epochs=1
     )
+
+
+def _others(folder: Path) -> None:
+    """A model of images, exports, a search index, a corpus."""
+    runs = folder / "runs"
+    firth.prepare_images(make_folder(folder / "images", 16), folder / "corpora" / "images", image_size=16, heldout=0.2)
+    small = parse_settings("hidden_dim=16 num_layers=1 num_heads=2 ffn_dim=32".split() + LOOP)
+    firth.pretrain("vit-tiny-masked", corpus=folder / "corpora" / "images", out=runs / "vit", settings=small)
+    shutil.rmtree(runs / "vit" / "checkpoints")
+    shutil.copy(next((folder / "images").rglob("*.png")), runs / "vit" / "one.png")
+    firth.export(runs / "bert", runs / "onnx", to="onnx")
+    firth.export(runs / "bert", runs / "static", to="static", dim=8)
+    firth.index(folder / "news.txt", runs / "index", model=folder / "vectors" / "text.vec")
+    shutil.copytree(folder / "corpora" / "pieces", runs / "corpus")
 
 
 def header_of(path: Path) -> tuple[dict[str, object], bytes]:

@@ -33,9 +33,20 @@ def attack(folder: Path, kind: str, cases: int, step: int = 1) -> list[dict[str,
         ("named-model", 2000, 10),
         ("named-vectors", 200, 2),
         ("named-text", 200, 1),
+        ("request", 200, 1),
     ],
 )
 def test_no_finding(kind: str, cases: int, step: int, attack_folder: Path) -> None:
     found = [one for one in attack(attack_folder, kind, cases, step) if str(one["name"]).startswith(f"{kind}:")]
     assert len(found) >= 15
     assert any(one["verdict"] == "refused" for one in found)
+
+
+def test_eight_threads_and_a_fork_get_the_right_answers(attack_folder: Path) -> None:
+    """Every ability of the models that the attack begins with."""
+    attack(attack_folder, "named-text", 1)  # makes them, if this test runs alone
+    command = [sys.executable, str(SCRIPT.with_name("thread_abilities.py")), str(attack_folder / "seeds")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.split()[0]) > 1000

@@ -10,6 +10,7 @@ import torch
 from refusals import refused
 
 import firth
+from firth.cli.main import main
 from firth.core.errors import Interrupted
 from firth.core.registry import RunConfig
 from firth.core.run import Run
@@ -302,3 +303,23 @@ def test_a_run_is_not_replaced_by_what_begins_with_it(corpus_here: Path, run_fol
     ]
     refused([*words, "--overwrite"], capsys, "vectors: lies in the run that is to be replaced")
     assert firth.load("vectors").dim == 8
+
+
+def test_a_run_that_was_killed_before_its_first_file_begins(corpus_here: Path, work: Path, capsys: Capture) -> None:
+    (work / "run").mkdir()
+    (work / "run" / ".firth.json.tmp").write_text("{")
+    refused(["pretrain", "--resume", "run"], capsys, "run: not a run of Firth", "begin the run again, without --resume")
+    words = ["pretrain", "bert-tiny", "--corpus", "corpus", "--out", "run", "--steps", "1"]
+    main([*words, "num_layers=1", "hidden_dim=16", "num_heads=2", "ffn_dim=32", "seq_len=16", "batch_size=2"])
+    assert Run.open(work / "run").record.finished
+    assert not list((work / "run").glob(".*"))
+
+
+def test_a_run_is_replaced_through_a_link(corpus_here: Path, work: Path, run_folder: Path) -> None:
+    shutil.copytree(run_folder, work / "real")
+    (work / "run").symlink_to(work / "real")
+    before = Run.open(work / "run").record
+    words = ["pretrain", "bert-tiny", "--corpus", "corpus", "--out", "run", "--steps", "1", "--overwrite"]
+    main([*words, "num_layers=1", "hidden_dim=16", "num_heads=2", "ffn_dim=32", "seq_len=16", "batch_size=2"])
+    assert (work / "run").is_symlink()
+    assert Run.open(work / "real").record != before

@@ -32,3 +32,24 @@ def test_prepare_is_told_to_end(number: signal.Signals, tmp_path: Path) -> None:
     while (left := [child for child in children if Path(f"/proc/{child}").exists()]) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_training_is_told_to_end(number: signal.Signals, tmp_path: Path, corpus_folder: Path) -> None:
+    """It saves its step, and more signals do not disturb that."""
+    words = ["pretrain", "bert-tiny", "--corpus", str(corpus_folder), "--out", "run", "steps=100000", "num_layers=1"]
+    command = [sys.executable, "-m", "firth", *words, "batch_size=2", "seq_len=16"]
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        job = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(number, before)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "run" / "metrics.jsonl").is_file() and time.monotonic() < deadline and job.poll() is None:
+        time.sleep(0.02)
+    job.send_signal(number)
+    told = job.communicate(timeout=60)[1]
+    assert job.returncode == 128 + number, told
+    assert "go on with: firth pretrain --resume run" in told
+    assert "Traceback" not in told
+    assert not list(tmp_path.rglob(".*"))

@@ -219,6 +219,7 @@ def command() -> "TyperGroup":
     return found
 
 
+_MAX_MESSAGE = 900  # characters
 _STOPPED, _STOPPED_TEXT = 130, "firth: stopped; run the same command again to go on or start over\n"
 
 
@@ -293,7 +294,7 @@ def _exit_code(error: Exception) -> int | None:
         return None
     message = str(error) if usage is None else f"{usage()} (see firth --help)"
     if usage is None or usage():  # no arguments at all: the help was shown
-        sys.stderr.write(f"firth: {' '.join(message.split())}\n")
+        sys.stderr.write(f"firth: {_shown(message)}\n")
     return error.exit_code if isinstance(error, Interrupted) else 2
 
 
@@ -305,6 +306,12 @@ def _leave(code: int) -> NoReturn:
         sys.stdout.flush(), sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _shown(message: str) -> str:
+    """In one line; a name in it may be of any length."""
+    line = " ".join(message.split())
+    return line if len(line) <= _MAX_MESSAGE else f"{line[: _MAX_MESSAGE // 2]} ... {line[-_MAX_MESSAGE // 3 :]}"
 
 
 class _Terminated(BaseException):

@@ -196,6 +196,8 @@ def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.tmp")
     with disk_errors(path), claimed(temporary, path, folder=True):
         try:
+            if not overwrite and path.is_dir() and any(path.iterdir()):  # another process was faster
+                raise FirthError(f"{path}: exists already; choose another path")
             for old in temporary.iterdir():  # what a killed process left
                 shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
             yield temporary

@@ -70,8 +70,8 @@ class LongWords:
     def shorten(self, texts: Iterable[str]) -> Iterator[str]:
         for text in texts:
             # a word that is too long covers a whole half between two multiples of it: most texts are passed over quickly
-            steps = range(0, len(text) - _LONGEST, _LONGEST // 2)
-            if any(self._half.match(text, place) for place in steps):
+            steps = range(0, len(text) - _LONGEST // 2 + 1, _LONGEST // 2)
+            if len(text) > _LONGEST and any(self._half.match(text, place) for place in steps):
                 yield from self._parts(text)
             else:
                 yield text

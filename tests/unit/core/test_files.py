@@ -2,13 +2,15 @@
 
 import errno
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from firth.core.errors import FirthError
+from firth.core import files
+from firth.core.errors import FirthError, Interrupted
 from firth.core.files import (
     atomic_file,
     atomic_folder,
@@ -16,6 +18,7 @@ from firth.core.files import (
     checksum,
     disk_errors,
     fingerprint,
+    foreign_errors,
     load_tensors,
     read_json,
     save_tensors,
@@ -165,3 +168,90 @@ def test_what_is_written_about_a_model_does_not_change_it(tmp_path: Path) -> Non
     assert fingerprint(tmp_path) == before
     (tmp_path / "model.bin").write_text("z")
     assert fingerprint(tmp_path) != before
+
+
+def leave_behind(path: Path, folder: bool) -> None:
+    """A process that writes and is killed."""
+    child = os.fork()
+    if child == 0:
+        if folder:
+            with atomic_folder(path) as made:
+                (made / "old").write_text("old")
+                os._exit(0)
+        with atomic_file(path) as handle:
+            handle.write(b"a long beginning")
+            handle.flush()
+            os._exit(0)
+    os.waitpid(child, 0)
+
+
+def test_what_a_killed_process_left_is_taken_over(tmp_path: Path) -> None:
+    leave_behind(tmp_path / "file", False)
+    leave_behind(tmp_path / "folder", True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".file.tmp", ".folder.tmp"]
+    with atomic_file(tmp_path / "file") as handle:
+        handle.write(b"new")
+    with atomic_folder(tmp_path / "folder") as made:
+        (made / "new").write_text("new")
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["file", "folder", "folder/new"]
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_a_second_writer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_PATIENCE_S", 0.0)
+    with atomic_file(tmp_path / "file") as handle, atomic_folder(tmp_path / "folder") as made:
+        handle.write(b"first")
+        (made / "name").write_text("first")
+        with pytest.raises(FirthError, match="file: another process is writing it now"), atomic_file(tmp_path / "file"):
+            pass
+        with (
+            pytest.raises(FirthError, match="folder: another process is writing it now"),
+            atomic_folder(tmp_path / "folder"),
+        ):
+            pass
+    assert (tmp_path / "file").read_bytes() == b"first"
+    assert (tmp_path / "folder" / "name").read_text() == "first"
+
+
+def test_a_folder_is_replaced_only_when_that_was_asked(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "old").write_text("old")
+    with pytest.raises(FirthError, match="exists already"), atomic_folder(tmp_path / "folder"):
+        pass
+    with pytest.raises(Interrupted), atomic_folder(tmp_path / "folder", overwrite=True):
+        raise Interrupted("stopped")  # stays what it is, for its exit code
+    assert (tmp_path / "folder" / "old").is_file()
+    with atomic_folder(tmp_path / "folder", overwrite=True) as made:
+        (made / "new").write_text("new")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["new"]
+
+
+def test_a_symbolic_link_is_written_through(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    for name in ("file", "folder"):
+        (tmp_path / name).symlink_to(tmp_path / "real" / name)
+    with atomic_file(tmp_path / "file") as handle:
+        handle.write(b"text")
+    with atomic_folder(tmp_path / "folder") as made:
+        (made / "name").write_text("text")
+    assert all((tmp_path / name).is_symlink() for name in ("file", "folder"))
+    assert sorted(path.name for path in (tmp_path / "real").iterdir()) == ["file", "folder"]
+
+
+def test_a_short_write_of_numpy_is_a_full_disk(tmp_path: Path) -> None:
+    with pytest.raises(FirthError, match="disk is full"), disk_errors("out"):
+        raise OSError("1000 requested and 12 written")
+
+
+def test_a_signal_is_no_damaged_file() -> None:
+    class Ended(BaseException):
+        pass
+
+    class PanicException(BaseException):
+        """As the bindings of Rust call it."""
+
+    with pytest.raises(Ended), foreign_errors("file", "a model"):
+        raise Ended
+    with pytest.raises(FirthError, match="file: not a model"), foreign_errors("file", "a model"):
+        raise PanicException("index out of bounds")

@@ -1,5 +1,6 @@
 """Pieces, their places in the original text, and the words they belong to."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,22 @@ def test_words_of_pieces_that_begin_with_a_space() -> None:
             letters = token.strip("\u0120\u2581 ")
             assert letters in ("the", "dog", "barks", "!")[word], (kind, token, word)
         assert sorted(set(found.words.tolist())) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"single": [{"SpecialToken": {"id": "[SEP]", "type_id": 0}}], "special_tokens": {}}, "cannot|can be used"),
+        ({"special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [10**6], "tokens": ["[CLS]"]}}}, "not in its vocabulary"),
+        ({"single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}] * 500}, "adds up to 500 tokens"),
+    ],
+)
+def test_templates_that_cannot_be_meant(
+    change: dict[str, object], said: str, corpus_folder: Path, tmp_path: Path
+) -> None:
+    """The library would panic, or give tokens that no model has."""
+    found = json.loads((corpus_folder / "tokenizer" / "tokenizer.json").read_text(encoding="utf-8"))
+    found["post_processor"] |= change
+    (tmp_path / "tokenizer.json").write_text(json.dumps(found), encoding="utf-8")
+    with pytest.raises(FirthError, match=said):
+        Pieces.load(tmp_path)

@@ -16,7 +16,8 @@ def test_eight_threads_get_the_right_pieces(corpus_folder: Path) -> None:
     def ask(number: int) -> bool:
         special = number % 2 == 0
         found = pieces.encode(text, read_special=special).ids.tolist()
-        return found == wanted[special] and pieces.decode(found) != ""
+        plain = pieces.batch_ids([text])[0].tolist()
+        return found == wanted[special] and plain == wanted[False][1:-1] and pieces.decode(found) != ""
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(ask, range(2000)))

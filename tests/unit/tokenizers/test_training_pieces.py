@@ -10,7 +10,7 @@ import pytest
 from firth.core.errors import FirthError
 from firth.core.registry import TokensConfig
 from firth.tokenizers import vocabulary as unigram
-from firth.tokenizers.vocabulary import train_pieces
+from firth.tokenizers.vocabulary import LongWords, train_pieces
 
 STEMS = "walk talk jump play work dream light stone water house green happy under over".split()
 ENDINGS = ["", "s", "ed", "ing", "er", "ers", "ly", "less"]
@@ -73,7 +73,7 @@ def test_the_same_in_another_process(kind: Any) -> None:
     """Hash tables are seeded anew in each process; the vocabulary must not notice."""
     script = (
         "import sys; sys.path.insert(0, sys.argv[2]); from test_training_pieces import build_texts\n"
-        "from firth.core.registry import TokensConfig; from firth.tokenizers.vocabulary import train_pieces\n"
+        "from firth.core.registry import TokensConfig; from firth.tokenizers.vocabulary import LongWords, train_pieces\n"
         "pieces = train_pieces(lambda: iter(build_texts()), TokensConfig(kind=sys.argv[1], vocab_size=500))\n"
         "print(pieces.fingerprint)\n"
     )
@@ -115,3 +115,52 @@ class TestUnigram:
         assert {piece for piece, _ in found} >= {"▁", "a", "b"}
         assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
         assert all(score < 0 for _, score in found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "parts"),
+    [
+        ("wordpiece", "the " + "x" * 1000 + " end", ["the " + "x" * 400, " end"]),  # the rest of no word is left out
+        ("bpe", "the " + "x" * 1000 + " end", ["the " + "x" * 400, " end"]),
+        ("bpe", "好" * 1000, ["好" * 400, "好" * 400, "好" * 200, ""]),  # a script without spaces is split
+        ("wordpiece", "好" * 1000, ["好" * 1000]),  # each character is a word
+        ("wordpiece", "ก" * 900, ["ก" * 400, "ก" * 400, "ก" * 100, ""]),
+        ("bpe", " " * 900 + "a", [" " * 400, "a"]),
+        ("bpe", "the " * 500, ["the " * 500]),
+        ("wordpiece", "x" * 400, ["x" * 400]),
+    ],
+)
+def test_long_words_are_cut_for_the_trainers(kind: str, text: str, parts: list[str]) -> None:
+    words = LongWords(kind)
+    assert list(words.shorten([text])) == parts
+    assert (words.note() is None) == (parts == [text])
+
+
+def test_a_word_of_any_length_is_found_wherever_it_begins() -> None:
+    for start in range(0, 450, 7):
+        words = LongWords("bpe")
+        assert "".join(words.shorten(["a b " * 100 + "1" * (start % 3) + " " * (start % 5) + "x" * 401 + " c" * start]))
+        assert words.num_cut == 1
+        assert words.longest == 401
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
+def test_what_was_cut_is_said(kind: str) -> None:
+    notes: list[str] = []
+    train_pieces(lambda: ["a short text", "y" * 5000], TokensConfig(kind=kind, vocab_size=300), notes)
+    assert len(notes) == 1
+    assert "the longest with 5,000" in notes[0]
+
+
+def test_a_bad_text_stops_the_training() -> None:
+    """The trainers run in a thread of their own; its errors arrive."""
+    calls: list[int] = []
+
+    def texts() -> Any:
+        calls.append(1)
+        yield "a text"
+        if len(calls) > 2:  # it is looked at before
+            raise FirthError("line 2 is damaged")
+
+    with pytest.raises(FirthError, match="line 2 is damaged"):
+        train_pieces(texts, TokensConfig(kind="wordpiece", vocab_size=300))
