@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _IMPOSSIBLE = {errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EEXIST}
-_NOT_MODEL = ("checkpoints", "probe", "report.html", "metrics.jsonl")
+_NOT_MODEL = ("checkpoints", "probe", "report.html", "metrics.jsonl", "dev.jsonl", "README.md")
 
 
 @contextlib.contextmanager

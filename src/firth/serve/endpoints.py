@@ -22,6 +22,8 @@ from firth.serve import schemas as bodies
 from firth.serve.guard import Problem
 from firth.serve.models import Served
 from firth.serve.worker import Job, Load, Result, Work
+from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.word_tokens import WordTokens
 
 if TYPE_CHECKING:
     import numpy as np
@@ -173,7 +175,7 @@ def _predict_jobs(served: Served, body: bodies.Predict, room: int) -> Sequence[J
     return [Job(work, part, size) for part, size in _parts(examples, sizes, room)]
 
 
-def _single(
+def single(
     path: str,
     ability: str,
     body: type[SomeBody],
@@ -188,6 +190,16 @@ def _single(
         return [Job(work, body, estimate_tokens(body.texts_read()))]
 
     return Endpoint(path, ability, body, answers, doc, jobs, lambda body, results: results[0])
+
+
+def spelling(served: Served) -> Callable[[list[int]], str]:
+    """What tokens that a model has written say."""
+    model = served.model
+    found = getattr(model, "target_pieces", None) or getattr(model, "tokens", None) or getattr(model, "pieces", None)
+    if not isinstance(found, Pieces | WordTokens):
+        raise Problem(422, f"the model '{served.name}' answers at once: ask without stream")
+    end = found.eos_id
+    return lambda ids: found.decode([number for number in ids if number != end])
 
 
 def _rounded(array: Floats, digits: int) -> list[object]:
@@ -362,7 +374,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         _fill_jobs,
         _filled,
     ),
-    _single(
+    single(
         "/nearest",
         "nearest",
         bodies.Nearest,
@@ -370,7 +382,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The words nearest to a word.",
         lambda served, body: _found(served.model.nearest(body.word, body.top)),
     ),
-    _single(
+    single(
         "/analogy",
         "analogy",
         bodies.Analogy,
@@ -378,7 +390,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The word that is to the third word as the second is to the first.",
         lambda served, body: _found(served.model.analogy(body.first, body.second, body.third, body.top, body.method)),
     ),
-    _single(
+    single(
         "/similarity",
         "encode",
         bodies.Pair,
@@ -386,7 +398,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The cosine similarity of two words or texts.",
         lambda served, body: {"similarity": served.model.similarity(body.first, body.second)},
     ),
-    _single(
+    single(
         "/follows",
         "follows",
         bodies.Pair,
@@ -394,9 +406,9 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The probability that the second text follows the first.",
         lambda served, body: {"probability": served.model.follows(body.first, body.second)},
     ),
-    _single("/map", "map", bodies.Map, answers.WordPoints, "Words in a plane (principal components).", _map),
-    _single("/generate", "generate", bodies.Generate, answers.Generated, "Continuations of a text.", _generate),
-    _single(
+    single("/map", "map", bodies.Map, answers.WordPoints, "Words in a plane (principal components).", _map),
+    single("/generate", "generate", bodies.Generate, answers.Generated, "Continuations of a text.", _generate),
+    single(
         "/alignment",
         "alignment",
         bodies.Align,
@@ -404,7 +416,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The attention of a translation model from each target token to the source tokens.",
         _align,
     ),
-    _single(
+    single(
         "/attention",
         "attention",
         bodies.Attend,
@@ -412,7 +424,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The attention weights of every layer and head.",
         _attend,
     ),
-    _single(
+    single(
         "/look",
         "look",
         bodies.Look,
@@ -420,7 +432,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "What the class token of an image model attends to: by layer and head, and rolled out over all layers.",
         _look,
     ),
-    _single(
+    single(
         "/tokens",
         "tokens",
         bodies.ShowTokens,
@@ -428,7 +440,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The tokens of a text: ids, places, words, what is unknown and what is lost.",
         _tokens,
     ),
-    _single(
+    single(
         "/layers",
         "layers",
         bodies.ReadLayers,
@@ -436,7 +448,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The hidden states of every layer for every token of a text.",
         _layers,
     ),
-    _single(
+    single(
         "/context",
         "context",
         bodies.Context,
@@ -444,7 +456,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "A word in several sentences, in a plane.",
         _context,
     ),
-    _single(
+    single(
         "/occurrences",
         "occurrences",
         bodies.Occurrences,
@@ -452,7 +464,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "Words of the training corpus that are most similar in context to a word of a sentence.",
         _occurrences,
     ),
-    _single(
+    single(
         "/search",
         "search",
         bodies.Search,

@@ -1,6 +1,7 @@
 """``report.html`` of a task: scores, seeds, confusions, layer weights, and the worst errors."""
 
 import html
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from firth.tasks.finetune import share_chart
 from firth.tasks.scores import calibration_error, chances_of, confusion, coverage_curve, never_guessed, reliability
 from firth.training.checkpoints import read_history
 
+DEV = "dev.jsonl"  # dev examples with their predictions, for the page
+_MOST_DEV = 1000
 _WORST = 25
 _MOST_CLASSES = 40
 
@@ -45,6 +48,25 @@ def write_task_report(run: Run, config: TaskConfig, data: TaskData, predictions:
         settings_table(record),
     ]
     write_text(run.folder / "report.html", page(f"{run.folder.name} · Firth", "".join(body)))
+    rows = _dev_rows(data.dev, predictions)
+    write_text(run.folder / DEV, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def _dev_rows(examples: Sequence[AnyExample], predictions: Sequence[Prediction]) -> list[dict[str, object]]:
+    """The first dev examples, each with what is true (``true``) and what was predicted."""
+    rows: list[dict[str, object]] = []
+    for example, found in zip(examples[:_MOST_DEV], predictions, strict=False):
+        if isinstance(example, TextExample):
+            true: object = list(example.labels) if example.labels is not None else example.label
+            answer = {name: found[name] for name in ("label", "labels", "probabilities", "score") if name in found}
+            rows.append({"text": example.text, "second": example.second, "true": true, **answer})
+        elif isinstance(example, TagExample):
+            rows.append({"words": example.words, "true": example.tags, "tags": found["tags"]})
+        else:
+            true = [] if example.impossible else [answer.text for answer in example.answers]
+            asked = {"question": example.question, "passage": example.passage}
+            rows.append({**asked, "true": true, "answer": found["answer"]})
+    return rows
 
 
 def _shown(record: RunRecord, task: TaskRecord, num_train: int) -> dict[str, str]:

@@ -440,8 +440,9 @@ def move_model(chosen: Path, goal: Path) -> None:
     for path in sorted(chosen.iterdir()):
         if path.name not in _KEPT:
             os.replace(path, goal / path.name)
-    if (chosen / PREDICTIONS).is_file():
-        shutil.copy2(chosen / PREDICTIONS, goal / PREDICTIONS)
+    for name in (PREDICTIONS, HISTORY):
+        if (chosen / name).is_file():
+            shutil.copy2(chosen / name, goal / name)
 
 
 def _predictions(folder: Path, chosen: Path, context: TaskContext) -> Predictions:

@@ -24,6 +24,29 @@ export function paintCells(canvas, weights, size, share, gap = 0) {
   );
 }
 
+/** The one scale of attention, on this page and in reports: the root of the weight, so that small weights are seen and equal
+ *  weights look equal in every picture. */
+export const attentionShade = (weight) => Math.sqrt(Math.min(Math.max(weight, 0), 1));
+
+const TICKS = [0, 0.05, 0.25, 0.5, 1];
+
+/** What the colours mean: a strip from the least to the most. `at` gives the place of a number along it. */
+export function legend(label, ticks = TICKS, at = attentionShade) {
+  const tick = (value) =>
+    make("span", { class: "legend-tick", variables: { "--at": at(value) } }, String(+value.toFixed(2)).replace("-", "−"));
+  return make(
+    "div",
+    { class: "legend-strip" },
+    make("span", { class: "note", say: label }),
+    make("div", { class: "legend-scale" }, make("div", { class: "legend-colours" }), ticks.map(tick)),
+  );
+}
+
+/** The legend of cosines from the least one on. */
+export function cosineLegend(least) {
+  return legend("legend.cosine", [least, (least + 1) / 2, 1], strength(1, least));
+}
+
 /** How strong a weight is between the least and the most. */
 export function strength(most, least = 0) {
   return (weight) => Math.min(Math.max((weight - least) / (most - least || 1), 0), 1);
