@@ -332,12 +332,20 @@ def word_map(vectors: WordVectors, words: list[str]) -> str:
     rows = vectors.vectors(words)
     places = principal_plane(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
     low, high = places.min(0), places.max(0)
-    scaled = (places - low) / np.maximum(high - low, 1e-12) * [640, 400] + [40, 20]
-    texts = [
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{html.escape(word)}</text>'
-        for word, (x, y) in zip(words, scaled.tolist(), strict=True)
-    ]
-    return f'<svg viewBox="0 0 720 440" role="img" aria-label="words near each other">{"".join(texts)}</svg>'
+    scaled = ((places - low) / np.maximum(high - low, 1e-12) * [640, 400] + [40, 20]).tolist()
+    taken: list[tuple[float, float, float]] = []  # left, right and height of names
+    parts = []
+    for word, (x, y) in zip(words, scaled, strict=True):  # frequent words first; a name that finds no room is a dot
+        half = sum(3.6 * (1 + (ord(char) >= 0x2E80)) for char in word)
+        free = all(abs(y - height) >= 12 or x + half < left or right < x - half for left, right, height in taken)
+        if free:
+            taken.append((x - half, x + half, y))
+            parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{html.escape(word)}</text>')
+        else:
+            parts.append(
+                f'<circle class="dot c7" cx="{x:.1f}" cy="{y:.1f}" r="2"><title>{html.escape(word)}</title></circle>'
+            )
+    return f'<svg viewBox="0 0 720 440" role="img" aria-label="words near each other">{"".join(parts)}</svg>'
 
 
 def _neighbours(vectors: WordVectors, words: list[str]) -> str:
@@ -360,7 +368,8 @@ def _report(run: Run, vectors: WordVectors, words: list[str]) -> str:
     body = (
         f'<p class="soft">Firth run</p><h1>{html.escape(run.folder.name)}</h1>'
         f'<p class="soft">recipe {html.escape(record.recipe)}</p>{cards(shown)}'
-        f"<h2>Frequent words, near what they resemble</h2><figure>{word_map(vectors, words)}</figure>"
+        "<h2>Frequent words, near what they resemble</h2>"
+        f'<figure class="fixed">{word_map(vectors, words)}</figure>'
         f'<h2>Neighbours</h2><div class="wide">{_neighbours(vectors, words[20:32] or words)}</div>'
         f"{settings_table(record)}"
     )

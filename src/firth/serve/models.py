@@ -176,14 +176,21 @@ def _joined(words: object) -> str:
 
 
 def _examples(task: object, dev: list[dict[str, object]]) -> dict[str, str]:
-    """What the forms of a task begin with: its first dev example."""
-    first = dev[0]
+    """What the forms of a task begin with: a dev example of a readable length, of tags one that has some."""
+    first = next((row for row in dev if _shows(row)), dev[0])
     if task == "tag":
         return {"tag": _joined(first.get("words"))}
     if task == "answer":
         return {"question": str(first["question"]), "passage": str(first["passage"])}
     found = {"classify": str(first["text"])}
     return found if first.get("second") is None else {**found, "classifySecond": str(first["second"])}
+
+
+def _shows(row: dict[str, object]) -> bool:
+    tags = row.get("true") if "words" in row else None
+    text = str(row.get("text") or row.get("passage") or _joined(row.get("words")))
+    some = sum(tag != "O" for tag in tags) > 1 if isinstance(tags, list) else True
+    return some and 20 <= len(text) <= 300
 
 
 def _index_example(texts: list[str]) -> dict[str, str]:

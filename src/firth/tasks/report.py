@@ -2,6 +2,7 @@
 
 import html
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,17 +13,20 @@ from firth.core.files import write_text
 from firth.core.run import CellSettings, Run, RunRecord, TaskRecord, TunedBase
 from firth.core.types import Prediction
 from firth.data.labelled import AnswerExample, TagExample, TextExample
-from firth.reports.page import cards, line_chart, page, settings_table
+from firth.reports.page import cards, line_figure, page, settings_table
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData
 from firth.tasks.finetune import share_chart
 from firth.tasks.scores import calibration_error, chances_of, confusion, coverage_curve, never_guessed, reliability
+from firth.tasks.tag_schemes import spans_of
 from firth.training.checkpoints import read_history
 
 DEV = "dev.jsonl"  # dev examples with their predictions, for the page
 _MOST_DEV = 1000
 _WORST = 25
+_ANSWERS = ("label", "labels", "probabilities", "score")
+_FEW = 100  # dev examples: fewer say little
 _MOST_CLASSES = 40
 
 
@@ -34,6 +38,7 @@ def write_task_report(run: Run, config: TaskConfig, data: TaskData, predictions:
     body = [
         f'<p class="soft">Firth task</p><h1>{name}</h1><p class="soft">{html.escape(record.recipe)} on {base}</p>',
         cards(_shown(record, task, len(data.train))),
+        f'<p class="soft">Only {len(data.dev)} examples: the interval is wide.</p>' if len(data.dev) < _FEW else "",
         _candidates(task),
         _curves(run.folder / "seeds" / str(task.best), task.metric),
         _shares(task),
@@ -43,6 +48,7 @@ def write_task_report(run: Run, config: TaskConfig, data: TaskData, predictions:
         _labels(task),
         _confusion(config, data, predictions),
         _confidence(config, data, predictions),
+        _error_kinds(config, data, predictions),
         _errors(config.task, data, predictions),
         f"<h2>Use it</h2><pre>firth predict {name} texts.txt\nfirth evaluate {name} --data test.tsv</pre>",
         settings_table(record),
@@ -58,7 +64,7 @@ def _dev_rows(examples: Sequence[AnyExample], predictions: Sequence[Prediction])
     for example, found in zip(examples[:_MOST_DEV], predictions, strict=False):
         if isinstance(example, TextExample):
             true: object = list(example.labels) if example.labels is not None else example.label
-            answer = {name: found[name] for name in ("label", "labels", "probabilities", "score") if name in found}
+            answer = {name: value for name, value in found.items() if name in _ANSWERS}
             rows.append({"text": example.text, "second": example.second, "true": true, **answer})
         elif isinstance(example, TagExample):
             rows.append({"words": example.words, "true": example.tags, "tags": found["tags"]})
@@ -91,8 +97,8 @@ def _curves(folder: Path, metric: str) -> str:
     train = [(line["step"], line["loss"]) for line in lines if line["event"] == "train"]
     dev = [(line["step"], line[f"heldout_{metric}"]) for line in lines if line["event"] == "evaluate"]
     return (
-        f"<h2>Training loss</h2><figure>{line_chart({'training': train}, 'step', 'loss')}</figure>"
-        f"<h2>Dev {html.escape(metric)}</h2><figure>{line_chart({metric: dev}, 'step', metric)}</figure>"
+        f"<h2>Training loss</h2>{line_figure({'training': train}, 'step', 'loss')}"
+        f"<h2>Dev {html.escape(metric)}</h2>{line_figure({metric: dev}, 'step', metric)}"
     )
 
 
@@ -145,7 +151,7 @@ def _shares(task: TaskRecord) -> str:
         for point in task.efficiency
     ]
     drawn = share_chart({metric: task.efficiency}, metric)
-    return f"<h2>Dev {html.escape(metric)} by labelled examples</h2><figure>{drawn}</figure>" + _table(
+    return f"<h2>Dev {html.escape(metric)} by labelled examples</h2>{drawn}" + _table(
         ["share", "examples", f"{metric}, mean ± deviation", "every seed"], rows
     )
 
@@ -218,7 +224,7 @@ def _confidence(config: TaskConfig, data: TaskData, predictions: Sequence[Predic
     chances_N, right_N = chances_of(predictions, truth)
     bins = reliability(chances_N, right_N)
     lowest = min(0.5, *(min(chance, right) for chance, right, _ in bins))
-    drawn = line_chart(
+    drawn = line_figure(
         {"dev examples": [(chance, right) for chance, right, _ in bins], "ideal": [(lowest, lowest), (1.0, 1.0)]},
         "probability of the predicted label",
         "share that is right",
@@ -230,11 +236,52 @@ def _confidence(config: TaskConfig, data: TaskData, predictions: Sequence[Predic
     ]
     said = f"Expected calibration error {calibration_error(chances_N, right_N):.3f} on the dev examples."
     return (
-        f"<h2>Reliability</h2><p>{said}</p><figure>{drawn}</figure>"
+        f"<h2>Reliability</h2><p>{said}</p>{drawn}"
         + _table(["mean probability", "share that is right", "examples"], rows)
         + "<h2>With --min-confidence</h2>"
         + _table(["at least", "texts with a label", "accuracy on them"], kept)
     )
+
+
+_KINDS = {
+    "missed": "an entity that was not found",
+    "invented": "none there, but one was found",
+    "type": "the right stretch with another type",
+    "border": "the right type, but it begins or ends elsewhere",
+}
+
+
+def _error_kinds(config: TaskConfig, data: TaskData, predictions: Sequence[Prediction]) -> str:
+    """Errors of a tagger by kind, each with its first example."""
+    if config.task != "tag" or config.scheme is None:
+        return ""
+    counts: Counter[str] = Counter()
+    shown: dict[str, str] = {}
+    for example, found in zip(all_of(TagExample, data.dev), predictions, strict=True):
+        for kind, text in entity_errors(example.words, example.tags or [], [tag or "O" for tag in found["tags"]]):
+            counts[kind] += 1
+            shown.setdefault(kind, text)
+    rows = [[kind, str(counts[kind]), said, _short(shown[kind])] for kind, said in _KINDS.items() if counts[kind]]
+    return "<h2>Errors by kind</h2>" + _table(["kind", "count", "", "example"], rows) if rows else ""
+
+
+def entity_errors(words: Sequence[str], true: Sequence[str], guessed: Sequence[str]) -> list[tuple[str, str]]:
+    """(kind, what) for each entity that is wrong; an entity counts once."""
+    wanted, found = ({(first, last + 1): name for name, first, last in spans_of(tags)} for tags in (true, guessed))
+    errors, met = [], set()
+    for (start, end), name in wanted.items():
+        text = " ".join(words[start:end])
+        near = [place for place in found if place[0] < end and start < place[1]]
+        met.update(near)
+        if (start, end) in found:
+            if found[start, end] != name:
+                errors.append(("type", f"{text}: {name} → {found[start, end]}"))
+        elif same := [place for place in near if found[place] == name]:
+            errors.append(("border", f"{text} → {' '.join(words[same[0][0] : same[0][1]])} ({name})"))
+        else:
+            errors.append(("missed", f"{text} ({name})"))
+    errors += [("invented", f"{' '.join(words[a:b])} ({name})") for (a, b), name in found.items() if (a, b) not in met]
+    return errors
 
 
 def _errors(task: str, data: TaskData, predictions: Sequence[Prediction]) -> str:

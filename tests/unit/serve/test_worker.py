@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -127,7 +128,7 @@ def test_many_translations_are_several_jobs() -> None:
         def translations(self, texts: list[str], beams: int, nbest: int) -> list[list[Translated]]:
             return [[Translated(text.upper(), -1.0, -1.0)] for text in texts]
 
-    served = Served("mt", cast(Any, Upper()), [], {}, cast(Any, {}), None, None)
+    served = Served("mt", cast(Any, Upper()), [], {}, cast(Any, {}), Path(), None, [])
     texts = [f"text {number}" for number in range(40)]
     (endpoint,) = (one for one in ENDPOINTS if one.path == "/translate")
     counts = []

@@ -10,8 +10,10 @@ import { Tool } from "./tool.js";
 /** `tab`: { id, title, lead, how, story, tools, suits(model), rank(model), below(model, tools) }; `remember(model, tool, inputs)` writes the address. */
 export function buildToolTab(tab, panel, models, remember) {
   // What a tab is made for comes first, then what reads the page's language; a task is met at its own tab.
-  const suit = tab.rank ?? ((model) => (model.task && !tab.task ? 1 : 0));
-  const rank = (model) => 2 * suit(model) + (model.reads && model.reads !== language() ? 1 : 0);
+  const suit = tab.rank ?? ((model) => (!tab.task && (model.task || model.languages?.length) ? 1 : 0));
+  const reads = (model) => model.languages?.[0] ?? model.reads;
+  const foreign = (model) => (reads(model) === language() ? 0 : reads(model) ? 2 : 1);
+  const rank = (model) => 3 * suit(model) + foreign(model);
   const suited = models.filter(tab.suits).sort((one, other) => rank(one) - rank(other));
   let model = suited[0];
   const tools = tab.tools.map((spec) => new Tool(spec, model, (id, values) => remember(model.name, id, values)));

@@ -126,5 +126,5 @@ export const context = {
   tools: [compare],
   suits: ({ abilities }) => abilities.includes("context"),
   // Static vectors give a word the same vector everywhere: to be compared with, not to begin with.
-  rank: ({ abilities, task }) => (task ? 1 : 0) + (abilities.includes("nearest") ? 2 : 0),
+  rank: ({ abilities, task, languages }) => (task || languages?.length ? 1 : 0) + (abilities.includes("nearest") ? 2 : 0),
 };

@@ -245,6 +245,7 @@ export const en = {
   "metric.loss": "loss",
   "metric.accuracy": "accuracy",
   "metric.macro_f1": "macro F1",
+  "metric.weighted_f1": "weighted F1",
   "metric.f1": "F1",
   "metric.exact": "exact match",
   "metric.perplexity": "perplexity",

@@ -244,6 +244,7 @@ export const zh = {
   "metric.loss": "损失",
   "metric.accuracy": "准确率",
   "metric.macro_f1": "宏平均 F1",
+  "metric.weighted_f1": "加权 F1",
   "metric.f1": "F1",
   "metric.exact": "完全匹配",
   "metric.perplexity": "困惑度",
