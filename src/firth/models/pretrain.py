@@ -15,13 +15,14 @@ from firth.core.files import checksum, fingerprint, write_text
 from firth.core.registry import RunConfig, find_spec
 from firth.core.run import CorpusRecord, EmbeddingsRecord, MadeFrom, Run, RunRecord, versions
 from firth.core.storage import named
-from firth.core.types import Progress
+from firth.core.types import Event, Progress
 from firth.corpus.format import Corpus
 from firth.models.shared.embeddings import AUTO, NONE, check_start, start_table
 from firth.models.shared.pretraining import PairScorer, Pretraining, find_pretraining
 from firth.nn.attention import repeat_positions
+from firth.reports.card import write_card
 from firth.reports.page import cards, page, principal_plane, settings_table, write_report
-from firth.training.checkpoints import list_checkpoints
+from firth.training.checkpoints import History, list_checkpoints
 from firth.training.loop import Loop
 from firth.training.optimizer import load_average
 from firth.training.ranks import process_count, restarted
@@ -67,6 +68,7 @@ def start_run(
     if base is None and config.training.embeddings != NONE:
         check_start(trainable)
     loop = Loop(trainable, config.training, out, progress)  # refuses what cannot be before anything is written
+    loop.samples = trainable.samples
     loop.require_same(_facts(corpus, base))
     record = RunRecord(
         kind="pretrain",
@@ -104,6 +106,7 @@ def resume_run(folder: Path, progress: Progress | None = None, score_pairs: Pair
         begun = list_checkpoints(folder / "checkpoints")  # stopped before the first one it begins with its base again
         (trainable.resume_from if begun else trainable.start_from)(Path(record.base))
     loop = Loop(trainable, trainable.config.training, folder, progress)
+    loop.samples = trainable.samples
     loop.require_same(_facts(corpus, None if record.base is None else Path(record.base)))
     return _train(run, trainable, loop)
 
@@ -298,7 +301,8 @@ def start_vectors(
     progress: Progress | None = None,
 ) -> Run:
     """A new run; with ``base`` it goes on from an older run of the same kind, with a grown vocabulary."""
-    train_vectors(Corpus.open(corpus), config, out, progress, start=base, recipe=name, overwrite=overwrite)
+    kept = _recorded(out, progress)
+    train_vectors(Corpus.open(corpus), config, out, kept, start=base, recipe=name, overwrite=overwrite)
     return _finish_vectors(out)
 
 
@@ -313,8 +317,24 @@ def resume_vectors(run: Run, progress: Progress | None = None) -> Run:
     config = settings.build(record.config, run.path)
     assert isinstance(config, Word2VecConfig | FastTextConfig | GloveConfig)
     start = None if record.base is None else Path(record.base)
-    train_vectors(Corpus.open(record.corpus.path), config, run.folder, progress, True, start, record.recipe)
+    kept = _recorded(run.folder, progress)
+    train_vectors(Corpus.open(record.corpus.path), config, run.folder, kept, True, start, record.recipe)
     return _finish_vectors(run.folder)
+
+
+def _recorded(folder: Path, progress: Progress | None) -> Progress:
+    """Progress that is also kept in ``metrics.jsonl``."""
+    kept: list[History] = []
+
+    def show(event: Event) -> None:
+        if event["event"] == "train" and folder.is_dir():
+            if not kept:
+                kept.append(History(folder / "metrics.jsonl", event["step"] - 1))
+            kept[0].add(event)
+        if progress is not None:
+            progress(event)
+
+    return show
 
 
 def _finish_vectors(folder: Path) -> Run:
@@ -323,6 +343,7 @@ def _finish_vectors(folder: Path) -> Run:
     chosen = list(vectors.words[: 4 * _SHOWN])
     words = [word for word in chosen if word.isalpha()][:_SHOWN] or chosen[:_SHOWN]
     write_text(folder / "report.html", _report(run, vectors, words))
+    write_card(run)
     run.save(checksums={path.name: checksum(path) for name in _PUBLISHED if (path := folder / name).is_file()})
     return run
 

@@ -4,6 +4,7 @@ charts, scatter charts and heat maps are inline SVG, without any library. Its de
 
 import html
 import math
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
 from firth.core.run import Chart, Run, RunRecord
+from firth.reports.card import write_card
 from firth.reports.words import in_both_languages, reflowing
 from firth.training.checkpoints import read_history
 
@@ -148,7 +150,7 @@ class _Axes(NamedTuple):
         if low_x == high_x:  # one place: in the middle
             low_x, high_x = (low_x / 2, high_x * 2) if log_x else (low_x - 1, high_x + 1)
         margin = (max(ys) - min(ys)) * 0.05 or max(abs(max(ys)) * 0.05, 1e-9)
-        top = min(max(ys) + margin, 1.0) if 0 <= min(ys) and max(ys) <= 1 else max(ys) + margin  # no share is above 1
+        top = min(max(ys) + margin, 1.0) if min(ys) >= 0 and max(ys) <= 1 else max(ys) + margin  # no share is above 1
         return cls(low_x, high_x, min(ys) - margin, top, log_x, width, head)
 
     def place(self, x: float, y: float) -> tuple[float, float]:
@@ -170,7 +172,7 @@ class _Axes(NamedTuple):
         whole = float(self.low_x).is_integer() and self.high_x - self.low_x >= 2  # steps and examples are counted
         for x in _distinct([x for x in found if not whole or float(x).is_integer()]):
             across, _ = self.place(x, self.low_y)
-            parts.append(f'<text x="{across:.1f}" y="{_HEIGHT - 14}" text-anchor="middle">{_show(x)}</text>')
+            parts.append(f'<text x="{across:.1f}" y="{_HEIGHT - 18}" text-anchor="middle">{_show(x)}</text>')
         return parts
 
 
@@ -319,7 +321,7 @@ header{display:flex;justify-content:space-between;align-items:center;gap:1rem;ma
 figure{margin:0;padding:.9rem;overflow-x:auto}figure svg{width:100%;height:auto;display:block;max-width:100%}
 figure.wide svg,figure.fixed svg{max-width:none}figure.fixed svg{min-width:40rem}svg text{font:11px var(--sans);fill:var(--soft)}svg .strong{fill:var(--ink);font-weight:600}
 .grid{stroke:var(--rule);stroke-width:1}.line{fill:none;stroke:var(--kind);stroke-width:2}.dot{fill:var(--kind)}.cell{fill:var(--accent)}
-td.right{color:var(--accent)}.wide{overflow-x:auto}td.n{text-align:right;font-variant-numeric:tabular-nums}
+td.right{color:var(--accent)}.wide{overflow-x:auto}td.n{font-variant-numeric:tabular-nums}
 details summary{cursor:pointer}code,pre{font-family:var(--mono);font-size:.85em}
 pre{background:var(--track);padding:.8rem 1rem;border-radius:.5rem;overflow-x:auto}
 .on-narrow{display:none}@media(max-width:40rem){.on-wide{display:none}.on-narrow{display:block}body{padding:1rem 1rem 3rem}}
@@ -374,10 +376,17 @@ def map_page(
     return page(title, f"<h1>{html.escape(title)}</h1><figure>{''.join(parts)}</svg></figure>{table}")
 
 
+def _named(name: str) -> str:
+    """A name as people write it: macro F1, not macro_f1."""
+    return re.sub(r"\bf1\b", "F1", name.replace("_", " "))
+
+
 def cards(values: dict[str, str]) -> str:
     return (
         '<div class="facts">'
-        + "".join(f"<div>{html.escape(name)}<b>{html.escape(value)}</b></div>" for name, value in values.items())
+        + "".join(
+            f"<div>{html.escape(_named(name))}<b>{html.escape(value)}</b></div>" for name, value in values.items()
+        )
         + "</div>"
     )
 
@@ -420,6 +429,20 @@ def _perplexities(heldout: Sequence[dict[str, Any]]) -> str:
     return f"<h2>Held-out perplexity</h2>{drawn}" if drawn else ""
 
 
+def _scores(heldout: Sequence[dict[str, Any]]) -> str:
+    """Held-out scores by step, where no loss is measured (sentence vectors)."""
+    names = [name for name in (heldout[-1] if heldout else ()) if name.startswith("heldout_")]
+    if "heldout_loss" in names or any(name.endswith("perplexity") for name in names):
+        return ""
+    series = {
+        name.removeprefix("heldout_").replace("_", " "): [
+            (line["step"], line[name]) for line in heldout if name in line
+        ]
+        for name in names
+    }
+    return _titled("Held-out scores", line_figure(series, "step", "score"))
+
+
 def _titled(title: str, figure: str) -> str:
     return f"<h2>{title}</h2>{figure}" if figure else ""
 
@@ -432,7 +455,7 @@ def write_report(run: Run, parts: Sequence[str] = ()) -> None:
     heldout = [line for line in lines if line["event"] == "evaluate"]
     losses = {
         "training": [(line["step"], line["loss"]) for line in train],
-        "held-out": [(line["step"], line["heldout_loss"]) for line in heldout],
+        "held-out": [(line["step"], line["heldout_loss"]) for line in heldout if "heldout_loss" in line],
     }
     rates = {"learning rate": [(line["step"], line["learning_rate"]) for line in train]}
     speeds = {"tokens/s": [(line["step"], line["tokens_per_s"]) for line in train]}
@@ -452,6 +475,7 @@ def write_report(run: Run, parts: Sequence[str] = ()) -> None:
         cards(shown),
         _titled("Loss", line_figure(losses, "step", "loss")),
         _perplexities(heldout),
+        _scores(heldout),
         _titled("Learning rate", line_figure(rates, "step", "rate")),
         _titled("Speed", line_figure(speeds, "step", "tokens/s")),
         *(_chart(chart) for chart in record.charts),
@@ -461,3 +485,4 @@ def write_report(run: Run, parts: Sequence[str] = ()) -> None:
         settings_table(record),
     ]
     write_text(run.folder / "report.html", page(f"{run.folder.name} · Firth", "".join(body)))
+    write_card(run)

@@ -56,6 +56,7 @@ _WORDS = {
     "speed": "速度",
     "held-out": "验证集",
     "held-out perplexity": "验证集困惑度",
+    "held-out scores": "验证集成绩",
     "training loss": "训练损失",
     "tried": "尝试过的方法",
     "by label": "按标签",

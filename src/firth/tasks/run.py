@@ -36,6 +36,7 @@ from firth.models.pretrain import configure, resume_run, start_run
 from firth.models.shared.model import Model, find_model, load_model
 from firth.models.shared.pretraining import find_pretraining
 from firth.models.shared.static import ExtraVectors
+from firth.reports.card import write_card
 from firth.tasks.candidates import Fitted, Predictions, fit_best
 from firth.tasks.checking import check_lines
 from firth.tasks.config import TaskConfig
@@ -425,6 +426,7 @@ def finish_run(run: Run, results: Sequence[TaskResult], context: TaskContext) ->
     )
     if data.dev:
         write_task_report(run, config, data, _predictions(run.folder, chosen, context))
+    write_card(run)
     if (run.folder / _TUNED).is_dir():
         shutil.rmtree(run.folder / _TUNED)  # a copy of it went into the model
     run.save(status="finished", checksums=model_checksums(run.folder))
