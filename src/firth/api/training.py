@@ -10,6 +10,7 @@ from firth.api.using import WRITING, AnyPath, Settings, collect, load, optional_
 from firth.core.errors import FirthError
 from firth.core.storage import address_of, local_path
 from firth.core.types import Progress
+from firth.training.events import event_files
 
 if TYPE_CHECKING:
     from firth.core.registry import RunConfig
@@ -50,6 +51,7 @@ def pretrain(
     base: AnyPath | None = None,
     resume: AnyPath | None = None,
     overwrite: bool = False,
+    tensorboard: bool = False,
     progress: Progress | None = None,
     settings: Settings | None = None,
     **keywords: object,
@@ -67,6 +69,7 @@ def pretrain(
         base: A model with the initial weights: a run or a Hugging Face directory.
         resume: An interrupted run to continue, with its own settings; no other argument is allowed.
         overwrite: Whether to replace an existing run.
+        tensorboard: Whether to write event files for TensorBoard as well, below the run's folder.
         progress: Called with progress events.
         settings: Settings by full name (``{"model.num_layers": 2}``), or as nested mappings.
         **keywords: Settings by short name (``num_layers=2``), where it is unique.
@@ -80,7 +83,9 @@ def pretrain(
     """
     given = collect(settings, keywords, budget=budget, steps=steps, epochs=epochs, seed=seed, device=device)
     source, target, start, begun = map(optional_path, (corpus, out, base, resume))
-    return load(start_pretraining(recipe, given, source, target, start, begun, overwrite, progress).folder)
+    with event_files(begun or target if tensorboard else None):
+        run = start_pretraining(recipe, given, source, target, start, begun, overwrite, progress)
+    return load(run.folder)
 
 
 def start_pretraining(

@@ -375,7 +375,7 @@ def _neighbours(vectors: WordVectors, words: list[str]) -> str:
         f"<tr><td><b>{html.escape(word)}</b></td><td>{html.escape(', '.join(other for other, _ in near))}</td></tr>"
         for word, near in zip(words, found, strict=True)
     ]
-    return f"<table>{''.join(rows)}</table>"
+    return f"<table><tr><th>word</th><th>neighbours</th></tr>{''.join(rows)}</table>"
 
 
 def _report(run: Run, vectors: WordVectors, words: list[str]) -> str:

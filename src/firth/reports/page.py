@@ -337,11 +337,12 @@ def page(title: str, body: str) -> str:
     """A whole page. Headings and names are there in both languages; a link changes which is seen, without any script."""
     design = (files("firth.reports") / "design.css").read_text(encoding="utf-8")
     switch = '<a id="zh" class="en" href="#zh" lang="zh">中文</a><a id="en" class="zh" href="#en" lang="en">English</a>'
+    shown = in_both_languages(reflowing(body)).replace("<pre>", '<pre tabindex="0">')  # so that keys can scroll it
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{html.escape(title)}</title><style>{design}{_STYLE}</style></head><body>"
         f'<header><span>{_MARK}<span class="name">Firth</span></span>{switch}</header>'
-        f"<main>{in_both_languages(reflowing(body))}</main></body></html>\n"
+        f"<main>{shown}</main></body></html>\n"
     )
 
 
@@ -406,7 +407,7 @@ def settings_table(record: RunRecord) -> str:
     rows = _rows(record.config) + _rows(record.versions, "version.")
     return (
         "<h2>Settings</h2><details><summary>all settings and versions</summary>"
-        f'<div class="wide"><table>{rows}</table></div></details>'
+        f'<div class="wide"><table><tr><th>setting</th><th>value</th></tr>{rows}</table></div></details>'
     )
 
 

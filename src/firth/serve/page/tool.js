@@ -32,7 +32,7 @@ export class Tool {
       make(
         "div",
         { class: "ask" },
-        spec.title && make("h2", { say: spec.title }),
+        make("h2", { class: spec.title ? undefined : "unseen", say: spec.title ?? spec.button }),
         spec.lead && make("p", { class: "lead", say: spec.lead }),
         this.form.element,
       ),

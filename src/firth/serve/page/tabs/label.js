@@ -172,7 +172,7 @@ function labelling(model) {
   }
   const field = make("div", { class: "field file" }, make("label", { for: id, say: "label.file" }), input);
   const keys = make("p", { class: "note", say: "label.keys" });
-  const asks = make("div", { class: "ask" }, make("div", { class: "question" }, field, keys));
+  const asks = make("div", { class: "ask" }, make("h2", { class: "unseen", say: "tab.label" }), make("div", { class: "question" }, field, keys));
   return make("section", { class: "tool", id: "tool-label" }, asks, output);
 }
 
