@@ -176,7 +176,7 @@ def make_runs(folder: Path) -> list[Path]:
         _finetune("classify", bert, (moods(24), moods(8, 1)), runs / "mood", epochs=2, layers="mix"),
         _finetune("classify", bert, (pairs(24), pairs(8, 1)), runs / "same", epochs=1),
         _finetune("tag", bert, (names(64), names(8, 1)), runs / "names", epochs=8),
-        _finetune("answer", bert, (questions(32), questions(8, 1)), runs / "asked", epochs=12),
+        _finetune("answer", bert, (questions(32), questions(8, 1)), runs / "asked", epochs=4),
         _image_model(folder, runs / "bars"),
         _index(folder, runs / "word2vec", runs / "found"),
     ]

@@ -1,6 +1,7 @@
 /** A table of weights as squares: cells on a canvas (there may be thousands), names as text beside and above. */
 
 import { draw, make } from "../dom.js";
+import { sayAttribute } from "../i18n.js";
 import { decimal } from "../numbers.js";
 import { clipped, fitted, picture, textWidth } from "./fitted.js";
 
@@ -78,6 +79,9 @@ export function heatMap(weights, rows, columns, { label, share = strength(1), nu
     return make("div", { class: "heat-map", variables: pixels({ width: wide, height: high }) }, canvas, over);
   });
   chart.classList.add("scrolls");
+  chart.tabIndex = 0; // wide ones are moved by keys
+  chart.setAttribute("role", "group");
+  sayAttribute(chart, "aria-label", ...[label].flat());
   return make("div", {}, chart, readout);
 }
 

@@ -96,7 +96,10 @@ function curvePart(runs, state, redraw) {
 /** What differs in the settings of some runs. */
 function differences(runs) {
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.settings)))];
-  const shown = (run, name) => (name in run.settings ? JSON.stringify(run.settings[name]) : "–");
+  const shown = ({ settings }, name) => {
+    const value = settings[name] ?? "–";
+    return typeof value === "boolean" ? t(value ? "runs.on" : "runs.off") : typeof value === "object" ? JSON.stringify(value) : String(value);
+  };
   const rows = names.filter((name) => new Set(runs.map((run) => shown(run, name))).size > 1).sort();
   const head = make("tr", {}, make("th", { scope: "col", say: "runs.setting" }), runs.map((run) => make("th", { scope: "col" }, run.name)));
   const line = (name) =>

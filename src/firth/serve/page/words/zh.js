@@ -344,6 +344,8 @@ export const zh = {
   "runs.together": "曲线",
   "runs.quantity": "指标",
   "runs.curves": "所选训练的曲线：{name}",
+  "runs.on": "开",
+  "runs.off": "关",
   "runs.setting": "设置",
   "runs.differ": "不同的设置：{count} 项",
   "runs.at": "第 {step} 步，共 {steps} 步",
