@@ -57,7 +57,7 @@ class Reader:
         self.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def ask_everything(self, panel: Any) -> None:
-        for tool in panel.locator(".tool:visible").all():
+        for tool in panel.locator(".tool:visible:has(form.question)").all():
             self.ask(tool.get_attribute("id").removeprefix("tool-"))
 
     @property
@@ -65,6 +65,11 @@ class Reader:
         """Pixels by which the page is wider than the window."""
         width: int = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         return width
+
+    def audit(self) -> list[str]:
+        """What is amiss for those who hear the page, use keys or see little."""
+        found: list[str] = self.page.evaluate((Path(__file__).parent / "audit.js").read_text(encoding="utf-8"))
+        return found
 
     def picture(self, name: str) -> None:
         self.page.evaluate("scrollTo(0, 0)")

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def differences(seeds: Path, names: tuple[str, ...] = RUNS) -> tuple[int, list[s
         with ThreadPoolExecutor(8) as pool:
             for asker in (fresh, model):
                 for one, right, got in zip(
-                    asked * 2, wanted * 2, pool.map(lambda one: answer(asker, *one), asked * 2), strict=True
+                    asked * 2, wanted * 2, pool.map(partial(answer, asker), *zip(*asked * 2, strict=True)), strict=True
                 ):
                     count += 1
                     if not same(right, got):

@@ -22,6 +22,7 @@ from firth.core.errors import FirthError
 from firth.core.files import check_engine
 from firth.core.storage import Cluster
 from firth.core.types import Prediction, Progress
+from firth.training.events import event_files
 
 if TYPE_CHECKING:
     from firth.core.run import Run
@@ -61,6 +62,7 @@ def finetune(
     skip_bad: bool = False,
     repair_tags: bool = False,
     overwrite: bool = False,
+    tensorboard: bool = False,
     progress: Progress | None = None,
     settings: Settings | None = None,
     **keywords: object,
@@ -95,6 +97,7 @@ def finetune(
         skip_bad: Whether to skip answers that are not at their place in the passage.
         repair_tags: Whether to repair tag sequences that violate their scheme.
         overwrite: Whether to replace an existing run.
+        tensorboard: Whether to write event files for TensorBoard as well, below the run's folder.
         progress: Called with progress events.
         settings: Settings of the task by name (``firth settings classify`` lists them).
         **keywords: The same as keywords, for example ``max_len=128`` or ``labels=("bad", "good")``.
@@ -120,7 +123,9 @@ def finetune(
     extras = map(optional_path, (extra_vectors, teacher, unlabelled))
     source = Source(str(base), Path(train), optional_path(dev), reading, *extras)
     given = collect(settings, keywords, **usual)
-    return load(start_task(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress).folder)
+    with event_files(Path(out) if tensorboard else None):
+        run = start_task(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress)
+    return load(run.folder)
 
 
 def start_task(

@@ -11,6 +11,7 @@ from firth.api.using import WRITING, AnyPath, Settings, collect, load, optional_
 from firth.core.errors import FirthError
 from firth.core.files import address_of, local_path
 from firth.core.types import Progress
+from firth.training.events import event_files
 
 if TYPE_CHECKING:
     from firth.core.registry import RunConfig
@@ -52,6 +53,7 @@ def pretrain(
     sweep: bool | Mapping[str, Sequence[object]] = False,
     resume: AnyPath | None = None,
     overwrite: bool = False,
+    tensorboard: bool = False,
     progress: Progress | None = None,
     settings: Settings | None = None,
     **keywords: object,
@@ -72,6 +74,7 @@ def pretrain(
             once and twice the learning rate of the recipe. The same call continues a sweep that was stopped.
         resume: An interrupted run to continue, with its own settings; no other argument is allowed.
         overwrite: Whether to replace an existing run.
+        tensorboard: Whether to write event files for TensorBoard as well, below the run's folder.
         progress: Called with progress events.
         settings: Settings by full name (``{"model.num_layers": 2}``), or as nested mappings.
         **keywords: Settings by short name (``num_layers=2``), where it is unique.
@@ -85,7 +88,9 @@ def pretrain(
     """
     given = collect(settings, keywords, budget=budget, steps=steps, epochs=epochs, seed=seed, device=device)
     source, target, start, begun = map(optional_path, (corpus, out, base, resume))
-    return load(start_pretraining(recipe, given, source, target, start, begun, overwrite, progress, sweep).folder)
+    with event_files(begun or target if tensorboard else None):
+        run = start_pretraining(recipe, given, source, target, start, begun, overwrite, progress, sweep)
+    return load(run.folder)
 
 
 def start_pretraining(

@@ -118,6 +118,9 @@ Address = Annotated[
     str | None, typer.Option(help="The Ray cluster, for example HOST:6379; without it one is started here.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exists.")]
+Tensorboard = Annotated[
+    bool, typer.Option("--tensorboard", help="Also write event files for TensorBoard, below the run's folder.")
+]
 Template = Annotated[
     str | None, typer.Option(help="The format of an example in the prompt; has {text} and {label}, \\n is a new line.")
 ]

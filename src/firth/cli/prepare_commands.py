@@ -177,7 +177,7 @@ def _say_corpus(info: CorpusInfo, out: Path, as_json: bool) -> None:
     if kind == "words":
         say(f"next: firth pretrain word2vec --corpus {out} --out runs/word2vec")
     else:
-        recipe = {"bpe": "gpt-tiny", "characters": "gpt-char"}.get(kind, "bert-tiny")
+        recipe = {"bpe": "gpt-tiny", "characters": "gpt-char"}.get(kind, "modernbert-10m")
         say(f"next: firth pretrain {recipe} --corpus {out} --out runs/{recipe[: recipe.index('-')]} --budget 10m")
 
 

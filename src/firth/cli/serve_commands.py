@@ -39,7 +39,12 @@ MaxText = Annotated[int, typer.Option(min=1, help="Bytes of all texts of a reque
 MaxTexts = Annotated[int, typer.Option(min=1, help="Texts of a request.")]
 Timeout = Annotated[float, typer.Option(min=0.001, help="Seconds after which a request fails.")]
 Threads = Annotated[int, typer.Option(min=0, help="Threads of the worker; 0 takes all cores.")]
-Folder = Annotated[Path, typer.Option(help="Where to look for runs when none is named.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where to look for runs when none is named; all runs below it are listed.  [default: quickstart]"
+    ),
+]
 
 
 @app.command(rich_help_panel=SERVE)
@@ -56,7 +61,7 @@ def serve(
     max_texts: MaxTexts = 512,
     timeout: Timeout = 30.0,
     threads: Threads = 0,
-    folder: Folder = Path("quickstart"),
+    folder: Folder = None,
     as_json: Json = False,
 ) -> None:
     """Serve one or more models over HTTP, with a web page, OpenAI's embeddings and metrics.
@@ -70,7 +75,8 @@ def serve(
     except ModuleNotFoundError as error:
         raise FirthError(f"serving needs the package {error.name}: pip install 'firth[serve]'") from None
     from firth.serve.guard import ServeSettings
-    from firth.serve.models import find_runs, load_models
+    from firth.serve.models import load_models
+    from firth.serve.runs import find_runs
 
     settings = ServeSettings.build(
         {
@@ -88,13 +94,14 @@ def serve(
         },
         "serve",
     )
-    paths = list(runs) if runs else find_runs(folder)
-    if not paths:
+    watched = folder if folder is not None or runs else Path("quickstart")
+    paths = list(runs) if runs else find_runs(watched or Path())
+    if not paths and not find_runs(watched or Path(), unfinished=True):
         raise FirthError(
-            f"{folder}: no finished run below it to serve; make some with: firth quickstart, or name one: firth serve runs/bert"
+            f"{watched}: no run below it to serve; make some with: firth quickstart, or name one: firth serve runs/bert"
         )
     bound = listen(settings.host, settings.port)
-    models = load_models(paths)
+    models = load_models(paths, watched)
     run_server(models, settings, bound, _announce(models, settings, bound, as_json))
 
 

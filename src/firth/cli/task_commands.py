@@ -25,6 +25,7 @@ from firth.cli.main import (
     ShownExamples,
     SkipBad,
     Template,
+    Tensorboard,
     Text,
     Train,
     app,
@@ -138,6 +139,7 @@ def finetune(
     skip_bad: SkipBad = False,
     repair_tags: RepairTags = False,
     overwrite: Overwrite = False,
+    tensorboard: Tensorboard = False,
     as_json: Json = False,
 ) -> None:
     """Fine-tune a model on labelled examples: classes, scores, tags, answers, or (T5, UniLM) writing.
@@ -151,6 +153,7 @@ def finetune(
     from firth.core.errors import FirthError
     from firth.tasks.data import Reading
     from firth.tasks.run import Source
+    from firth.training.events import event_files
 
     train = _required(train, "finetune needs labelled examples: name a file with --train")
     reading = Reading(text, second, label, skip_bad, repair_tags, encoding, label_separator)
@@ -166,7 +169,7 @@ def finetune(
     out = _required(out, "finetune needs a place for the run: name a folder with --out")
     source = Source(base, train, dev, reading, extra_vectors, teacher, unlabelled)
     named = collect(given, {}, epochs=epochs, budget=budget, folds=folds, adapt_epochs=adapt_epochs)
-    with progress_display(task, as_json) as progress:
+    with progress_display(task, as_json) as progress, event_files(out if tensorboard else None):
         start_task(task, named, source, out, seeds, sweep, parse_shares(shares), overwrite, progress)
     _say_finetuned(out, dev is not None, as_json)
 
@@ -236,6 +239,9 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     judged = record.task is not None and record.task.chosen is not None and record.task.chosen.candidates
     if not is_measured and not judged:
         say("not evaluated: name held-out labelled texts with --dev")
+    if record.uses:
+        say(f"next: firth {record.uses[0].format(name=folder)}")
+        return
     asked = "photo.jpg" if reads_images(folder) else "texts.txt"
     say(f"next: firth predict {folder} {asked}, or try it in a browser: firth serve {folder}")
 

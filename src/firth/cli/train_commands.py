@@ -13,7 +13,7 @@ from typing import Annotated, get_args
 
 import typer
 
-from firth.cli.main import TRAIN, Corpus, Json, Out, Overwrite, Settings, app
+from firth.cli.main import TRAIN, Corpus, Json, Out, Overwrite, Settings, Tensorboard, app
 from firth.core.config import Config
 
 
@@ -189,6 +189,7 @@ def pretrain(
     sweep: Sweep = False,
     resume: Resume = None,
     overwrite: Overwrite = False,
+    tensorboard: Tensorboard = False,
     as_json: Json = False,
 ) -> None:
     """Pre-train a model on a corpus, within a time budget if you name one.
@@ -199,11 +200,13 @@ def pretrain(
     from firth.api.using import collect
     from firth.cli.describe import progress_display
     from firth.core.config import parse_settings
+    from firth.training.events import event_files
 
     given = collect(
         parse_settings(settings or ()), {}, budget=budget, steps=steps, epochs=epochs, seed=seed, device=device
     )
-    with progress_display(recipe or "pretrain", as_json) as progress:
+    events = event_files(resume or out if tensorboard else None)
+    with progress_display(recipe or "pretrain", as_json) as progress, events:
         training.start_pretraining(recipe, given, corpus, out, base, resume, overwrite, progress, sweep)
     folder = resume or out
     assert folder is not None

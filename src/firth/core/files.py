@@ -34,7 +34,7 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _IMPOSSIBLE = {errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EEXIST}
 _SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # NumPy does not say why
 _PATIENCE_S = 2.0  # for another process that writes the same file
-_NOT_MODEL = ("checkpoints", "probe", "report.html", "metrics.jsonl")
+_NOT_MODEL = ("checkpoints", "probe", "report.html", "metrics.jsonl", "dev.jsonl", "README.md")
 
 
 @contextlib.contextmanager

@@ -12,7 +12,20 @@ from dataclasses import dataclass
 import torch
 
 from firth.core.types import between_slices
-from firth.decoding.steps import Beam, Fate, Hypothesis, Prompts, Rules, State, Stepper, Trace, constrain_, read_prompts
+from firth.decoding.steps import (
+    Beam,
+    Fate,
+    Hypothesis,
+    Prompts,
+    Rules,
+    State,
+    Stepper,
+    Trace,
+    Watcher,
+    constrain_,
+    find_watcher,
+    read_prompts,
+)
 
 _NEVER = float("-inf")
 _PART = 64  # tokens of a part of the vocabulary
@@ -210,6 +223,12 @@ class _Search:
         self.tokens_SWT, self.live_SW = self.tokens_SWT[left], self.live_SW[left]
         return rows_SW[left].flatten()
 
+    def tell(self, watcher: Watcher) -> None:
+        """The likeliest hypothesis under way of each sentence."""
+        for place, sentence in enumerate(self.sentences):
+            best = int(self.live_SW[place].argmax())
+            watcher(sentence, self.tokens_SWT[place, best, int(self.given.lens_N[place]) : self.at].tolist())
+
     def _record(self, step: _Step, generated_S: torch.Tensor) -> None:
         assert self.trace is not None
         columns = (step.parents_SC, step.tokens_SC, step.scores_SC, step.kept_SC, step.ended_SC)
@@ -257,12 +276,14 @@ def beam_search(
     if beam.width > 1:
         rows = torch.arange(len(prompts), device=device).repeat_interleave(beam.width)
         log_probs_NV, state = log_probs_NV[rows], stepper.reorder(state, rows)
-    ruled = rules != Rules()
+    ruled, watcher = rules != Rules(), find_watcher()
     while True:
         between_slices()
         if ruled:
             search.apply(rules, log_probs_NV)
         index = search.advance(log_probs_NV)
+        if watcher is not None and index is not None:
+            search.tell(watcher)
         if index is None:
             return search.found
         if not torch.equal(index, torch.arange(len(log_probs_NV), device=device)):

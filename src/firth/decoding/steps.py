@@ -8,7 +8,9 @@ N rows, T tokens, V vocabulary, C candidates.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -204,6 +206,25 @@ def repeating(tokens_NT: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.T
     return rows, windows[rows, places, -1]
 
 
+Watcher = Callable[[int, list[int]], None]
+"""Hears after each step the number of a prompt and what was written for it so far (of a beam the best one)."""
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watching(watcher: Watcher) -> Iterator[None]:
+    """What is decoded inside is heard by the watcher; so that people can read while a model writes."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def find_watcher() -> Watcher | None:
+    return _watcher.get()
+
+
 @dataclass(frozen=True)
 class Node:
     """A candidate: its parent and token, log p of all tokens so far, what became of it."""
@@ -303,6 +324,7 @@ def continue_prompts(
     tokens_NT = given.ids_NT[:, :at]
     log_probs_NV, state = read_prompts(stepper, tokens_NT)
     scores_N = torch.zeros(len(prompts), dtype=torch.float64, device=device)
+    watcher = find_watcher()
     while True:
         between_slices()
         generated_N = at - given.lens_N
@@ -317,6 +339,9 @@ def continue_prompts(
         scores_N = scores_N + torch.where(forced_N | stuck_N, 0.0, gained_N)
         tokens_NT = torch.cat((tokens_NT, ids_N[:, None]), 1)
         at += 1
+        if watcher is not None:
+            for place, row in enumerate(rows.tolist()):
+                watcher(row, tokens_NT[place, int(given.lens_N[place]) :].tolist())
         ended_N = stuck_N if eos_id is None else stuck_N | (~forced_N & (ids_N == eos_id))
         over_N = ended_N | (generated_N + 1 >= max_tokens)
         if bool(over_N.any()):

@@ -73,24 +73,61 @@ def find_occurrences(
     same_word: bool = False,
 ) -> list[Occurrence]:
     """The most similar occurrences, best first; with ``same_word`` only those of the word itself."""
-    asked = words_in(sentence, model.layers(sentence), layer)
-    unit = asked.units[asked.find(word)]
-    best: list[tuple[float, int, Occurrence]] = []
+    read = model.layers(sentence)
+    require_layer(layer, len(read.hidden))
+    return _nearest(model, source, sentence, read, word, top, [layer], num_sentences, same_word)[0]
+
+
+def neighbours_by_layer(
+    model: Model, source: Path, sentence: str, word: str, top: int = 5, num_sentences: int = 500
+) -> list[list[Occurrence]]:
+    """The most similar occurrences in each layer, from the token layer to the last: how the meaning of a word in its
+    sentence becomes clear. No word is named twice in a layer."""
+    read = model.layers(sentence)
+    layers = list(range(len(read.hidden)))
+    found = _nearest(model, source, sentence, read, word, 10 * top, layers, num_sentences)
+    return [_distinct(some)[:top] for some in found]
+
+
+def _distinct(found: list[Occurrence]) -> list[Occurrence]:
+    """The best occurrence of each word."""
+    first: dict[str, Occurrence] = {}
+    for one in found:
+        first.setdefault(one.word.lower(), one)
+    return list(first.values())
+
+
+def _nearest(
+    model: Model,
+    source: Path,
+    sentence: str,
+    read: TextLayers,
+    word: str,
+    top: int,
+    layers: Sequence[int],
+    num_sentences: int,
+    same_word: bool = False,
+) -> list[list[Occurrence]]:
+    """For each of some layers; every sentence is read once."""
+    asked = [words_in(sentence, read, layer) for layer in layers]
+    units = [one.units[one.find(word)] for one in asked]
+    best: list[list[tuple[float, int, Occurrence]]] = [[] for _ in layers]
     number = 0
-    seen = {asked.key()}  # repeated sentences are skipped
-    for found in _read(model, islice(read_sentences(source), num_sentences), layer):
-        if found.key() in seen:
+    seen = {asked[0].key()}  # repeated sentences are skipped
+    for by_layer in _read(model, islice(read_sentences(source), num_sentences), layers):
+        if by_layer[0].key() in seen:
             continue
-        seen.add(found.key())
-        for place, score in enumerate((found.units @ unit).tolist()):
-            name = found.word(place)
-            if name.lower() != word.lower() if same_word else not any(map(str.isalnum, name)):
-                continue
-            if len(best) < top or score > best[0][0]:
-                number -= 1  # ties: the first one stays
-                entry = (score, number, Occurrence(name, score, found.sentence, *found.spans[place]))
-                (heapq.heappush if len(best) < top else heapq.heapreplace)(best, entry)
-    return [occurrence for _, _, occurrence in sorted(best, reverse=True)]
+        seen.add(by_layer[0].key())
+        for found, unit, kept in zip(by_layer, units, best, strict=True):
+            for place, score in enumerate((found.units @ unit).tolist()):
+                name = found.word(place)
+                if name.lower() != word.lower() if same_word else not any(map(str.isalnum, name)):
+                    continue
+                if len(kept) < top or score > kept[0][0]:
+                    number -= 1  # ties: the first one stays
+                    entry = (score, number, Occurrence(name, score, found.sentence, *found.spans[place]))
+                    (heapq.heappush if len(kept) < top else heapq.heapreplace)(kept, entry)
+    return [[occurrence for _, _, occurrence in sorted(kept, reverse=True)] for kept in best]
 
 
 def read_sentences(source: Path) -> Iterator[str | list[str]]:
@@ -108,11 +145,11 @@ def read_sentences(source: Path) -> Iterator[str | list[str]]:
             yield corpus.pieces.decode(ids.tolist()) if types is None else types[ids].tolist()
 
 
-def _read(model: Model, texts: Iterator[str | list[str]], layer: int) -> Iterator[SentenceWords]:
-    """The words of each sentence, computed in blocks."""
+def _read(model: Model, texts: Iterator[str | list[str]], layers: Sequence[int]) -> Iterator[list[SentenceWords]]:
+    """The words of each sentence in each of some layers, computed in blocks."""
     while some := list(islice(texts, _BLOCK)):
-        for text, layers in zip(some, model.layers_of(some), strict=True):
-            yield words_in(text, layers, layer)
+        for text, found in zip(some, model.layers_of(some), strict=True):
+            yield [words_in(text, found, layer) for layer in layers]
 
 
 def words_in(text: str | list[str], layers: TextLayers, layer: int) -> SentenceWords:

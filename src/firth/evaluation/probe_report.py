@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.files import write_text
-from firth.reports.page import heat_map, line_chart, page
+from firth.reports.page import heat_map, line_figure, page
 
 _MAPS = (
     ("distance", "Mean attention distance of each head, in tokens"),
@@ -117,10 +117,7 @@ def _curve(title: str, note: str, lines: dict[str, list[float]], flat: dict[str,
     num_layers = max(len(values) for values in lines.values())
     series = {name: [(float(layer), value) for layer, value in enumerate(values)] for name, values in lines.items()}
     series |= {name: [(0.0, value), (float(max(num_layers - 1, 1)), value)] for name, value in flat.items()}
-    return (
-        f'<h2>{html.escape(title)}</h2><p class="soft">{html.escape(note)}</p>'
-        f"<figure>{line_chart(series, 'layer', title)}</figure>"
-    )
+    return f'<h2>{html.escape(title)}</h2><p class="soft">{html.escape(note)}</p>{line_figure(series, "layer", title)}'
 
 
 def _tags(found: ProbeResult) -> str:

@@ -14,13 +14,14 @@ from firth.core.errors import FirthError
 from firth.core.files import checksum, fingerprint, named, write_text
 from firth.core.registry import RunConfig, find_spec
 from firth.core.run import CorpusRecord, EmbeddingsRecord, MadeFrom, Run, RunRecord, versions
-from firth.core.types import Progress
+from firth.core.types import Event, Progress
 from firth.corpus.format import Corpus
 from firth.models.shared.embeddings import AUTO, NONE, check_start, start_table
 from firth.models.shared.pretraining import PairScorer, Pretraining, find_pretraining
 from firth.nn.attention import repeat_positions
+from firth.reports.card import write_card
 from firth.reports.page import cards, page, principal_plane, settings_table, write_report
-from firth.training.checkpoints import list_checkpoints
+from firth.training.checkpoints import History, list_checkpoints
 from firth.training.loop import Loop
 from firth.training.optimizer import load_average
 from firth.training.ranks import process_count, restarted
@@ -66,6 +67,7 @@ def start_run(
     if base is None and config.training.embeddings != NONE:
         check_start(trainable)
     loop = Loop(trainable, config.training, out, progress)  # refuses what cannot be before anything is written
+    loop.samples = trainable.samples
     loop.require_same(_facts(corpus, base))
     record = RunRecord(
         kind="pretrain",
@@ -103,6 +105,7 @@ def resume_run(folder: Path, progress: Progress | None = None, score_pairs: Pair
         begun = list_checkpoints(folder / "checkpoints")  # stopped before the first one it begins with its base again
         (trainable.resume_from if begun else trainable.start_from)(Path(record.base))
     loop = Loop(trainable, trainable.config.training, folder, progress)
+    loop.samples = trainable.samples
     loop.require_same(_facts(corpus, None if record.base is None else Path(record.base)))
     return _train(run, trainable, loop)
 
@@ -297,7 +300,8 @@ def start_vectors(
     progress: Progress | None = None,
 ) -> Run:
     """A new run; with ``base`` it goes on from an older run of the same kind, with a grown vocabulary."""
-    train_vectors(Corpus.open(corpus), config, out, progress, start=base, recipe=name, overwrite=overwrite)
+    kept = _recorded(out, progress)
+    train_vectors(Corpus.open(corpus), config, out, kept, start=base, recipe=name, overwrite=overwrite)
     return _finish_vectors(out)
 
 
@@ -312,8 +316,24 @@ def resume_vectors(run: Run, progress: Progress | None = None) -> Run:
     config = settings.build(record.config, run.path)
     assert isinstance(config, Word2VecConfig | FastTextConfig | GloveConfig)
     start = None if record.base is None else Path(record.base)
-    train_vectors(Corpus.open(record.corpus.path), config, run.folder, progress, True, start, record.recipe)
+    kept = _recorded(run.folder, progress)
+    train_vectors(Corpus.open(record.corpus.path), config, run.folder, kept, True, start, record.recipe)
     return _finish_vectors(run.folder)
+
+
+def _recorded(folder: Path, progress: Progress | None) -> Progress:
+    """Progress that is also kept in ``metrics.jsonl``."""
+    kept: list[History] = []
+
+    def show(event: Event) -> None:
+        if event["event"] == "train" and folder.is_dir():
+            if not kept:
+                kept.append(History(folder / "metrics.jsonl", event["step"] - 1))
+            kept[0].add(event)
+        if progress is not None:
+            progress(event)
+
+    return show
 
 
 def _finish_vectors(folder: Path) -> Run:
@@ -322,6 +342,7 @@ def _finish_vectors(folder: Path) -> Run:
     chosen = list(vectors.words[: 4 * _SHOWN])
     words = [word for word in chosen if word.isalpha()][:_SHOWN] or chosen[:_SHOWN]
     write_text(folder / "report.html", _report(run, vectors, words))
+    write_card(run)
     run.save(checksums={path.name: checksum(path) for name in _PUBLISHED if (path := folder / name).is_file()})
     return run
 
@@ -331,12 +352,20 @@ def word_map(vectors: WordVectors, words: list[str]) -> str:
     rows = vectors.vectors(words)
     places = principal_plane(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
     low, high = places.min(0), places.max(0)
-    scaled = (places - low) / np.maximum(high - low, 1e-12) * [640, 400] + [40, 20]
-    texts = [
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{html.escape(word)}</text>'
-        for word, (x, y) in zip(words, scaled.tolist(), strict=True)
-    ]
-    return f'<svg viewBox="0 0 720 440" role="img" aria-label="words near each other">{"".join(texts)}</svg>'
+    scaled = ((places - low) / np.maximum(high - low, 1e-12) * [640, 400] + [40, 20]).tolist()
+    taken: list[tuple[float, float, float]] = []  # left, right and height of names
+    parts = []
+    for word, (x, y) in zip(words, scaled, strict=True):  # frequent words first; a name that finds no room is a dot
+        half = sum(3.6 * (1 + (ord(char) >= 0x2E80)) for char in word)
+        free = all(abs(y - height) >= 12 or x + half < left or right < x - half for left, right, height in taken)
+        if free:
+            taken.append((x - half, x + half, y))
+            parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{html.escape(word)}</text>')
+        else:
+            parts.append(
+                f'<circle class="dot c7" cx="{x:.1f}" cy="{y:.1f}" r="2"><title>{html.escape(word)}</title></circle>'
+            )
+    return f'<svg viewBox="0 0 720 440" role="img" aria-label="words near each other">{"".join(parts)}</svg>'
 
 
 def _neighbours(vectors: WordVectors, words: list[str]) -> str:
@@ -345,7 +374,7 @@ def _neighbours(vectors: WordVectors, words: list[str]) -> str:
         f"<tr><td><b>{html.escape(word)}</b></td><td>{html.escape(', '.join(other for other, _ in near))}</td></tr>"
         for word, near in zip(words, found, strict=True)
     ]
-    return f"<table>{''.join(rows)}</table>"
+    return f"<table><tr><th>word</th><th>neighbours</th></tr>{''.join(rows)}</table>"
 
 
 def _report(run: Run, vectors: WordVectors, words: list[str]) -> str:
@@ -359,7 +388,8 @@ def _report(run: Run, vectors: WordVectors, words: list[str]) -> str:
     body = (
         f'<p class="soft">Firth run</p><h1>{html.escape(run.folder.name)}</h1>'
         f'<p class="soft">recipe {html.escape(record.recipe)}</p>{cards(shown)}'
-        f"<h2>Frequent words, near what they resemble</h2><figure>{word_map(vectors, words)}</figure>"
+        "<h2>Frequent words, near what they resemble</h2>"
+        f'<figure class="fixed">{word_map(vectors, words)}</figure>'
         f'<h2>Neighbours</h2><div class="wide">{_neighbours(vectors, words[20:32] or words)}</div>'
         f"{settings_table(record)}"
     )

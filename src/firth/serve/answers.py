@@ -164,6 +164,39 @@ class FoundPassages(Answer):
     found: list[FoundPassage]
 
 
+class WordImportance(BaseModel):
+    text: str
+    start: int
+    end: int
+    second: bool
+    occlusion: float | None
+    gradient: float | None
+
+
+class Explained(Answer):
+    label: str | None
+    value: float
+    words: list[WordImportance]
+    agreement: float | None
+    note: str
+
+
+class LayerNeighbours(Answer):
+    layers: list[list[FoundOccurrence]]
+
+
+class SuggestedText(BaseModel):
+    text: str
+    second: str | None
+    predicted: str | list[str]
+    probability: float
+    uncertainty: float
+
+
+class Suggested(Answer):
+    found: list[SuggestedText]
+
+
 class LayerWeights(BaseModel):
     place: str
     weights: list[float]
@@ -184,6 +217,11 @@ class ModelFacts(BaseModel):
     mask: str | None
     languages: list[str]
     images: bool
+    reads: str | None = None  # en or zh, where it is one of them
+    recipe: str | None = None
+    examples: dict[str, str] = {}  # for the page's forms, from what the model was trained on
+    layers: int = 0
+    dev: int = 0  # dev examples with predictions
     documents: int | None = None  # of a search index
     passages: int | None = None
     vectors: bool | None = None
@@ -195,15 +233,35 @@ class Models(BaseModel):
 
 class RunFacts(BaseModel):
     name: str
+    served: bool
+    status: str
     recipe: str | None
+    model: str | None
     kind: str | None
-    curve: list[dict[str, float]]
+    base: str | None
+    corpus: str | None
+    step: int | None
+    steps: int | None
+    seconds: float | None
+    tokens: int | None
+    parameters: int | None
+    bytes: int
+    metric: str | None
+    interval: list[float] | None
     scores: dict[str, float]
+    curve: list[dict[str, float]]
+    samples: list[str]
+    settings: dict[str, object]
     report: bool
 
 
 class Runs(BaseModel):
     runs: list[RunFacts]
+
+
+class DevExamples(BaseModel):
+    name: str
+    examples: list[dict[str, object]]
 
 
 class Usage(BaseModel):

@@ -4,6 +4,7 @@ Most routes come from ``ENDPOINTS``; this file adds OpenAI's embeddings, the fac
 static files of the web page.
 """
 
+import asyncio
 import base64
 import hashlib
 import html
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
+from typing import Any
 
 import numpy as np
 from fastapi import FastAPI, Request
@@ -24,9 +26,10 @@ from starlette.types import Message
 from firth.serve import answers
 from firth.serve import schemas as bodies
 from firth.serve.answers import Failure
-from firth.serve.endpoints import ENDPOINTS, AnyEndpoint, encode_jobs, stack
+from firth.serve.endpoints import ENDPOINTS, AnyEndpoint, encode_jobs, spelling, stack
 from firth.serve.guard import STILL_POLICY, Guard, Metrics, Problem, ServeSettings, send_problem
-from firth.serve.models import RunSummary, Served, ServedModels, read_page
+from firth.serve.inspection import INSPECTION
+from firth.serve.models import Served, ServedModels, read_page
 from firth.serve.worker import RequestHandler, Worker
 
 _FAILURES = {
@@ -154,7 +157,7 @@ class Server:
             settings,
             lambda jobs, seconds: self.metrics.batch(len(jobs), sum(job.num_tokens for job in jobs), seconds),
         )
-        paths = [*_OTHER_PATHS, *(endpoint.path for endpoint in ENDPOINTS)]
+        paths = [*_OTHER_PATHS, *(endpoint.path for endpoint in (*ENDPOINTS, *INSPECTION))]
         self.metrics = Metrics(paths, lambda: self.worker.num_waiting)
         self.handler = RequestHandler(settings, self.worker)
         self.routes = FastAPI(title="Firth", version=VERSION, docs_url=None, redoc_url=None, openapi_url=None)
@@ -193,16 +196,21 @@ class Server:
         self.documented.append(route)
 
     def _add_abilities(self) -> None:
-        for endpoint in ENDPOINTS:
+        for endpoint in (*ENDPOINTS, *INSPECTION):
             self._post(endpoint.path, endpoint.body, endpoint.answers, endpoint.doc, self._handler(endpoint))
 
     def _handler(self, endpoint: AnyEndpoint) -> Handler:
         async def handler(request: Request) -> Response:
             body = await self.handler.read(request, endpoint.body)
             served = self.models.find(body.model, endpoint.ability, bool(body.images_read()))
-            results = await self.handler.do(endpoint.jobs(served, body, self.settings.batch_tokens), request)
-            answer = {"model": served.name, **endpoint.answer(body, results), **_warned(served, body.texts_read())}
-            return await self.handler.write(answer, len(body.texts_read()))
+            jobs = endpoint.jobs(served, body, self.settings.batch_tokens)
+
+            def answer(results: list[Any]) -> dict[str, object]:
+                return {"model": served.name, **endpoint.answer(body, results), **_warned(served, body.texts_read())}
+
+            if isinstance(body, bodies.Streamed) and body.stream:
+                return await self.handler.stream(jobs, spelling(served), answer)
+            return await self.handler.write(answer(await self.handler.do(jobs, request)), len(body.texts_read()))
 
         return handler
 
@@ -248,24 +256,29 @@ class Server:
             return await self.handler.write({"models": found})
 
         async def runs(request: Request) -> Response:
-            found = [
-                {"name": one.name, **_public(one.summary), "report": one.report is not None}
-                for one in self.models.by_name.values()
-            ]
+            found = await asyncio.get_running_loop().run_in_executor(None, self.models.rows)
             return await self.handler.write({"runs": found})
 
         async def report(request: Request) -> Response:
             one = self.models.by_name.get(request.path_params["name"])
-            if one is None or one.report is None:
+            html = None if one is None else one.report
+            if html is None:
                 raise Problem(404, "there is no report of that name")
-            return Response(one.report, media_type="text/html", headers={"content-security-policy": STILL_POLICY})
+            return Response(html, media_type="text/html", headers={"content-security-policy": STILL_POLICY})
+
+        async def dev(request: Request) -> Response:
+            one = self.models.by_name.get(request.path_params["name"])
+            if one is None or not one.dev:
+                raise Problem(404, "there are no dev examples of that name")
+            return await self.handler.write({"name": one.name, "examples": one.dev}, len(one.dev))
 
         async def metrics(request: Request) -> Response:
             return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
         self._get("/health", answers.Health, "Whether the server is up, and how many requests wait.", health)
         self._get("/models", answers.Models, "What is served, and what each model can do.", models)
-        self._get("/runs", answers.Runs, "How the served runs were trained: curves and scores.", runs)
+        self._get("/runs", answers.Runs, "All runs: what they are made from, settings, curves and scores.", runs)
+        self._get("/runs/{name}/dev", answers.DevExamples, "Dev examples of a task with their predictions.", dev)
         self._get("/runs/{name}/report", None, "The report of a run, a page of HTML.", report)
         self._get("/metrics", None, "Counts and times for Prometheus.", metrics)
 
@@ -315,11 +328,6 @@ def _warned(served: Served, texts: list[str]) -> dict[str, object]:
     """``warning``, where the model does not know these texts."""
     found = served.warning(texts)
     return {} if found is None else {"warning": found}
-
-
-def _public(summary: RunSummary) -> dict[str, object]:
-    """A summary without the path of the corpus, which is private to this machine."""
-    return {name: value for name, value in summary.items() if name != "corpus"}
 
 
 def _unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -22,6 +22,8 @@ from firth.serve import schemas as bodies
 from firth.serve.guard import Problem
 from firth.serve.models import Served, estimate_tokens
 from firth.serve.worker import Job, Load, Result, Work
+from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.word_tokens import WordTokens
 
 if TYPE_CHECKING:
     import numpy as np
@@ -170,7 +172,7 @@ def _predict_jobs(served: Served, body: bodies.Predict, room: int) -> Sequence[J
     return [Job(work, part, size, served.read_seconds(size)) for part, size in _parts(examples, sizes, room)]
 
 
-def _single(
+def single(
     path: str,
     ability: str,
     body: type[SomeBody],
@@ -187,6 +189,16 @@ def _single(
         return [Job(work, body, size, served.read_seconds(size) if seconds is None else seconds(served, body))]
 
     return Endpoint(path, ability, body, answers, doc, jobs, lambda body, results: results[0])
+
+
+def spelling(served: Served) -> Callable[[list[int]], str]:
+    """What tokens that a model has written say."""
+    model = served.model
+    found = getattr(model, "target_pieces", None) or getattr(model, "tokens", None) or getattr(model, "pieces", None)
+    if not isinstance(found, Pieces | WordTokens):
+        raise Problem(422, f"the model '{served.name}' answers at once: ask without stream")
+    end = found.eos_id
+    return lambda ids: found.decode([number for number in ids if number != end])
 
 
 def _rounded(array: Floats, digits: int) -> list[object]:
@@ -389,7 +401,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         _fill_jobs,
         _filled,
     ),
-    _single(
+    single(
         "/nearest",
         "nearest",
         bodies.Nearest,
@@ -397,7 +409,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The words nearest to a word.",
         lambda served, body: _found(served.model.nearest(body.word, body.top)),
     ),
-    _single(
+    single(
         "/analogy",
         "analogy",
         bodies.Analogy,
@@ -405,7 +417,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The word that is to the third word as the second is to the first.",
         lambda served, body: _found(served.model.analogy(body.first, body.second, body.third, body.top, body.method)),
     ),
-    _single(
+    single(
         "/similarity",
         "encode",
         bodies.Pair,
@@ -413,7 +425,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The cosine similarity of two words or texts.",
         lambda served, body: {"similarity": served.model.similarity(body.first, body.second)},
     ),
-    _single(
+    single(
         "/follows",
         "follows",
         bodies.Pair,
@@ -421,8 +433,8 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The probability that the second text follows the first.",
         lambda served, body: {"probability": served.model.follows(body.first, body.second)},
     ),
-    _single("/map", "map", bodies.Map, answers.WordPoints, "Words in a plane (principal components).", _map),
-    _single(
+    single("/map", "map", bodies.Map, answers.WordPoints, "Words in a plane (principal components).", _map),
+    single(
         "/generate",
         "generate",
         bodies.Generate,
@@ -431,7 +443,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         _generate,
         _generate_seconds,
     ),
-    _single(
+    single(
         "/alignment",
         "alignment",
         bodies.Align,
@@ -440,7 +452,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         _align,
         _align_seconds,
     ),
-    _single(
+    single(
         "/attention",
         "attention",
         bodies.Attend,
@@ -448,7 +460,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The attention weights of every layer and head.",
         _attend,
     ),
-    _single(
+    single(
         "/look",
         "look",
         bodies.Look,
@@ -456,7 +468,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "What the class token of an image model attends to: by layer and head, and rolled out over all layers.",
         _look,
     ),
-    _single(
+    single(
         "/tokens",
         "tokens",
         bodies.ShowTokens,
@@ -464,7 +476,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The tokens of a text: ids, places, words, what is unknown and what is lost.",
         _tokens,
     ),
-    _single(
+    single(
         "/layers",
         "layers",
         bodies.ReadLayers,
@@ -472,7 +484,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "The hidden states of every layer for every token of a text.",
         _layers,
     ),
-    _single(
+    single(
         "/context",
         "context",
         bodies.Context,
@@ -480,7 +492,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "A word in several sentences, in a plane.",
         _context,
     ),
-    _single(
+    single(
         "/occurrences",
         "occurrences",
         bodies.Occurrences,
@@ -489,7 +501,7 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         _occurrences,
         lambda served, body: served.read_seconds(_NUM_SENTENCES * _SENTENCE_TOKENS),
     ),
-    _single(
+    single(
         "/search",
         "search",
         bodies.Search,

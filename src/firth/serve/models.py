@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import mimetypes
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
+from firth.api.data import tokens_of
 from firth.api.using import load
 from firth.core.errors import FirthError, nearest
-from firth.core.run import Run, RunRecord
 from firth.corpus.pairs import corpus_info
+from firth.evaluation.occurrences import read_sentences
+from firth.retrieval.search import IndexModel
 from firth.serve.guard import Problem
+from firth.serve.runs import RunSummary, find_runs, run_row, run_summary
+from firth.tokenizers.word_tokens import join_words
+from firth.tokenizers.words import has_han
 from firth.training.checkpoints import read_history
 
 if TYPE_CHECKING:
@@ -31,52 +36,39 @@ _TOKEN_S, _STEP_S, _ROW_S = (
     2e-5,
 )  # the least time of a token that is read, a step of a search, a row of a step
 _WEIGHT_S, _LOOK_S = 4e-10, 1e-10  # to read a weight from memory, and to multiply by a number of the source
+_SENTENCES = 60  # of a corpus, to see its language
+_ENGLISH = frozenset("the of and to in is that it was he for on are with his they at be this from".split())
+_SAMPLES = {  # with the usual number of characters of a token
+    "en": ("The animal did not cross the street because it was too tired.", 4.0),
+    "zh": ("小狗没有过马路，因为它太累了。", 1.2),
+}
 
 
-class RunSummary(TypedDict):
-    """How a run was trained; empty for a model that is no run."""
-
-    recipe: str | None
-    kind: str | None
-    corpus: str | None  # its path
-    scores: Mapping[str, float]
-    curve: list[dict[str, float]]  # metrics by step
-
-
-def run_summary(folder: Path, most: int = 400) -> RunSummary:
-    """Recipe, kind, corpus, scores and the training curve with about ``most`` points."""
-    try:
-        run = Run.find(folder)
-    except FirthError:
-        run = None
-    record = None if run is None else run.record
-    lines = [_numbers(line) for line in read_history(_history(folder, record)) if "step" in line]
-    stride = -(-len(lines) // most) if lines else 1
-    heldout = [line for line in lines if "heldout_loss" in line]
-    curve = [line for place, line in enumerate(lines) if place % stride == 0 or place == len(lines) - 1]
-    if stride > 1:
-        curve = sorted({id(line): line for line in (*curve, *heldout[-most:])}.values(), key=lambda line: line["step"])
-    return {
-        "recipe": None if record is None else record.recipe,
-        "kind": None if record is None else record.kind,
-        "corpus": None if record is None or record.corpus is None else record.corpus.path,
-        "scores": {} if record is None else record.metrics,
-        "curve": curve,
-    }
+def language_of(texts: Sequence[str]) -> str | None:
+    """``zh`` or ``en`` where nearly all texts are in it, else None."""
+    words = [text.lower().split() for text in texts]
+    chinese = [has_han(text) for text in texts]
+    english = [
+        not han and len(some) > 2 and any(word.strip(".,;") in _ENGLISH for word in some)
+        for some, han in zip(words, chinese, strict=True)
+    ]
+    long = max(1, sum(len(some) > 2 or han for some, han in zip(words, chinese, strict=True)))
+    if sum(chinese) >= 0.7 * len(texts):
+        return "zh"
+    return "en" if texts and sum(english) >= 0.6 * long and sum(chinese) < 0.1 * len(texts) else None
 
 
-def _history(folder: Path, record: RunRecord | None) -> Path:
-    """The file of metrics; that of a task is the one of its best seed."""
-    best = None if record is None or record.task is None else record.task.best
-    return folder / "metrics.jsonl" if best is None else folder / "seeds" / str(best) / "metrics.jsonl"
-
-
-def _numbers(values: Mapping[str, object]) -> dict[str, float]:
-    return {
-        name: value
-        for name, value in values.items()
-        if name not in _NOT_SHOWN and isinstance(value, int | float) and not isinstance(value, bool)
-    }
+def language_by_tokens(model: Model) -> str | None:
+    """The language whose sentence a model cuts into long and known tokens; None where both are alike."""
+    if "tokens" not in model.abilities:
+        return None
+    scores = {}
+    for name, (text, usual) in _SAMPLES.items():
+        found = tokens_of(model, text)["tokens"]
+        known = sum(token["end"] - token["start"] for token in found if not token["unknown"])
+        scores[name] = min(1.0, known / max(1, len(found)) / usual)
+    best, other = sorted(scores, key=lambda name: -scores[name])
+    return best if scores[best] > 1.5 * scores[other] and scores[best] > 0.1 else None
 
 
 def estimate_tokens(texts: Sequence[str]) -> int:
@@ -93,8 +85,15 @@ class Served:
     abilities: Sequence[str]
     facts: Mapping[str, object]  # ``Model.describe()`` with these abilities
     summary: RunSummary
+    folder: Path
     corpus: Path | None  # the corpus it was trained on, if it still exists
-    report: bytes | None  # its HTML report
+    dev: list[dict[str, object]]  # of a task: dev examples with their predictions
+
+    @property
+    def report(self) -> bytes | None:
+        """Its HTML report."""
+        path = self.folder / "report.html"
+        return path.read_bytes() if path.is_file() else None
 
     def can(self, ability: str, images: bool = False) -> bool:
         """Whether it has the ability, for images or for texts."""
@@ -125,8 +124,21 @@ class Served:
 class ServedModels:
     """Finds a model by name or by ability. Names from requests are only looked up here, never used as paths."""
 
-    def __init__(self, served: Sequence[Served]) -> None:
+    def __init__(self, served: Sequence[Served], folder: Path | None = None) -> None:
+        """``folder``: further runs below it are listed, those in training among them."""
         self.by_name = {one.name: one for one in served}
+        self.folder = folder
+
+    def rows(self) -> list[dict[str, object]]:
+        """The table of runs: the served ones, then the others of the folder; read anew each time."""
+        rows = [{**run_row(one.folder, one.name), "served": True} for one in self.by_name.values()]
+        known = {one.folder.resolve() for one in self.by_name.values()}
+        names = [str(row["name"]) for row in rows]
+        for path in [] if self.folder is None else find_runs(self.folder, unfinished=True):
+            if path.resolve() not in known:
+                names.append(free_name(path.name, names))
+                rows.append({**run_row(path, names[-1]), "served": False})
+        return rows
 
     def find(self, name: str | None, ability: str, images: bool = False) -> Served:
         """The named model, or the first one with the ability. A text is never given to a model of images, which would take it
@@ -147,12 +159,12 @@ class ServedModels:
         return self.by_name[name]
 
 
-def load_models(paths: Sequence[Path]) -> ServedModels:
-    """Loads every model."""
+def load_models(paths: Sequence[Path], folder: Path | None = None) -> ServedModels:
+    """Loads every model; runs below ``folder`` are listed as well."""
     served: list[Served] = []
     for path in paths:
         served.append(_serve(path, [one.name for one in served]))
-    return ServedModels(served)
+    return ServedModels(served, folder)
 
 
 def _serve(path: Path, taken: Sequence[str]) -> Served:
@@ -163,9 +175,61 @@ def _serve(path: Path, taken: Sequence[str]) -> Served:
     corpus, abilities = _text_corpus(summary["corpus"]), list(model.abilities)
     if corpus is not None and "layers" in abilities and summary["kind"] == "pretrain":
         abilities.append("occurrences")
-    report = path / "report.html"
-    html = report.read_bytes() if report.is_file() else None
-    return Served(name, model, abilities, {**facts, "abilities": abilities}, summary, corpus, html)
+    dev = read_history(path / "dev.jsonl") if facts["task"] else []
+    texts = _texts(model, corpus, dev)
+    facts |= {
+        "abilities": abilities,
+        "recipe": summary["recipe"],
+        "reads": None if model.languages else language_of(texts) if texts else language_by_tokens(model),
+        "examples": _examples(facts["task"], dev) if dev else _index_example(texts) if "search" in abilities else {},
+        "dev": len(dev),
+        "layers": model.num_layers,
+    }
+    return Served(name, model, abilities, facts, summary, path, corpus, dev)
+
+
+def _texts(model: Model, corpus: Path | None, dev: list[dict[str, object]]) -> list[str]:
+    """Some of the text that a model was made from."""
+    if dev:
+        first = dev[:_SENTENCES]
+        return [str(row.get("text") or row.get("passage") or _joined(row.get("words"))) for row in first]
+    if isinstance(model, IndexModel):
+        with contextlib.suppress(FirthError):
+            return [hit.text for hit in model.search("the of and 的 是 在", 10, mode="words")]
+    if corpus is None:
+        return []
+    read = islice(read_sentences(corpus), _SENTENCES)
+    return [text if isinstance(text, str) else _joined(text) for text in read]
+
+
+def _joined(words: object) -> str:
+    return join_words([str(word) for word in words]) if isinstance(words, list) else ""
+
+
+def _examples(task: object, dev: list[dict[str, object]]) -> dict[str, str]:
+    """What the forms of a task begin with: a dev example of a readable length, of tags one that has some."""
+    first = next((row for row in dev if _shows(row)), dev[0])
+    if task == "tag":
+        return {"tag": _joined(first.get("words"))}
+    if task == "answer":
+        return {"question": str(first["question"]), "passage": str(first["passage"])}
+    found = {"classify": str(first["text"])}
+    return found if first.get("second") is None else {**found, "classifySecond": str(first["second"])}
+
+
+def _shows(row: dict[str, object]) -> bool:
+    tags = row.get("true") if "words" in row else None
+    text = str(row.get("text") or row.get("passage") or _joined(row.get("words")))
+    some = sum(tag != "O" for tag in tags) > 1 if isinstance(tags, list) else True
+    return some and 20 <= len(text) <= 300
+
+
+def _index_example(texts: list[str]) -> dict[str, str]:
+    """Some words that an index surely has."""
+    if not texts:
+        return {}
+    text = " ".join(texts[0].split())
+    return {"search": text[:12] if has_han(text) else " ".join(text.split()[:8])}
 
 
 def _text_corpus(place: str | None) -> Path | None:
@@ -184,23 +248,12 @@ def free_name(wanted: str, taken: Sequence[str]) -> str:
     return name
 
 
-def find_runs(folder: Path) -> list[Path]:
-    """Every finished run below a folder, except runs inside runs."""
-    found = []
-    for place, folders, names in os.walk(folder):
-        here = Path(place)
-        if "firth.json" in names or "corpus.json" in names:
-            folders.clear()
-        if "firth.json" in names:
-            with contextlib.suppress(FirthError):
-                if Run.open(here).record.finished:
-                    found.append(here)
-    return sorted(found)
-
-
 def read_page() -> dict[str, tuple[bytes, str]]:
-    """Every file of the web page with its MIME type, by path below ``page/``. Read once: no request opens a file."""
-    return {name: (part.read_bytes(), _type(name)) for name, part in _walk(files("firth.serve") / "page", "")}
+    """Every file of the web page with its MIME type, by path below ``page/``; its design is that of the reports. Read once: no
+    request opens a file."""
+    parts = dict(_walk(files("firth.serve") / "page", ""))
+    parts["styles/design.css"] = files("firth.reports") / "design.css"
+    return {name: (part.read_bytes(), _type(name)) for name, part in parts.items()}
 
 
 def _walk(folder: Traversable, before: str) -> Iterator[tuple[str, Traversable]]:

@@ -120,7 +120,15 @@ class Fill(Body):
     top: Top = 5
 
 
-class Generate(Body):
+class Streamed(Body):
+    """A body whose answer may come while the model writes."""
+
+    stream: Annotated[
+        bool, Field(description="Lines of JSON: what is written so far (partial), at last the answer with done: true.")
+    ] = False
+
+
+class Generate(Streamed):
     """The settings of ``Model.generate``."""
 
     text: Text
@@ -139,7 +147,7 @@ class Generate(Body):
 
     def settings(self) -> dict[str, object]:
         """The keyword arguments of ``Model.generate``."""
-        found = self.model_dump(exclude={"model", "text", "number", "trace"})
+        found = self.model_dump(exclude={"model", "text", "number", "trace", "stream"})
         return {**found, "num": self.number}
 
     @model_validator(mode="after")
@@ -149,7 +157,7 @@ class Generate(Body):
         return self
 
 
-class Translate(Texts):
+class Translate(Texts, Streamed):
     beams: Annotated[int, Field(ge=1, le=16)] = 5
     nbest: Annotated[int, Field(ge=1, le=16)] = 1
 
@@ -238,6 +246,26 @@ class Occurrences(Body):
     top: Top = 10
     layer: Layer = -1
     same_word: bool = False
+
+
+class Neighbours(Body):
+    sentence: Text
+    word: Word
+    top: Annotated[int, Field(ge=1, le=20)] = 5
+
+
+class Explain(Body):
+    text: Text
+    second: Text | None = None
+    label: Annotated[str | None, Field(max_length=300, description="By default the label that is predicted.")] = None
+
+
+class Suggest(Body):
+    texts: Annotated[list[Text], Field(min_length=1, description="Texts without labels.")]
+    num: Annotated[int, Field(ge=1, le=200)] = 20
+
+    def texts_read(self) -> list[str]:
+        return self.texts
 
 
 class Search(Body):

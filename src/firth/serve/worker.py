@@ -19,15 +19,16 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from firth.core.errors import FirthError
 from firth.core.files import is_out_of_memory
@@ -41,6 +42,7 @@ _MAX_ERROR_LEN = 500  # characters
 _LONG_S = 0.25  # work that takes longer waits for other work like it, and lets quick work through
 _SLICE_S = 0.05  # the shortest slice
 _POLL_S = 0.5  # between two looks whether the client is still there
+_PART_S = 0.05  # seconds between two parts of an answer
 _MANY_TEXTS = 64  # answers for more texts than this are written as JSON in another thread
 log = logging.getLogger("firth.serve")
 Load = TypeVar("Load")
@@ -197,8 +199,12 @@ class Worker:
             if first.work.joins:
                 self._join(batch, self.settings.batch_tokens - first.num_tokens)
         slices = _Slices(self, batch, nested=True)
-        with in_slices(slices.between):
-            self._time(batch, slices)
+
+        def nested() -> None:
+            with in_slices(slices.between):
+                self._time(batch, slices)
+
+        Context().run(nested)  # who watches the long work does not hear of this
 
     def _take(self) -> list[AnyJob]:
         """The job that has waited longest and those that can join it; empty after ``close``."""
@@ -383,6 +389,43 @@ class RequestHandler:
                 elif not result.cancelled():
                     result.exception()
 
+    async def stream(
+        self,
+        jobs: Sequence[Job[Load, Result]],
+        spell: Callable[[list[int]], str],
+        answer: Callable[[list[Result]], Mapping[str, object]],
+    ) -> Response:
+        """Lines of JSON while a model writes, {"partial": {number: text}}; at last the answer, or {"error": …}."""
+        loop, lines = asyncio.get_running_loop(), asyncio.Queue[dict[str, object] | None]()
+        said: dict[int, str] = {}
+        told = [0.0]
+
+        def tell(row: int, ids: list[int]) -> None:
+            said[row] = spell(ids)
+            if time.monotonic() - told[0] > _PART_S:
+                told[0] = time.monotonic()
+                part: dict[str, object] = {"partial": dict(said)}
+                loop.call_soon_threadsafe(lines.put_nowait, part)
+
+        watched = [Job(_watched(job.work, tell), job.load, job.num_tokens, job.seconds) for job in jobs]
+
+        async def finish() -> None:
+            try:
+                lines.put_nowait({**answer(await self.do(watched)), "done": True})
+            except Problem as problem:
+                lines.put_nowait({"error": problem.sentence})
+            lines.put_nowait(None)
+
+        async def written() -> AsyncIterator[bytes]:
+            task = asyncio.ensure_future(finish())
+            try:
+                while (line := await lines.get()) is not None:
+                    yield _json(line) + b"\n"
+            finally:
+                task.cancel()
+
+        return StreamingResponse(written(), media_type="application/x-ndjson")
+
     async def write(self, answer: Mapping[str, object], size: int = 0) -> Response:
         """The answer as JSON; a large one is serialised in another thread so that the event loop stays free."""
         if size <= _MANY_TEXTS:
@@ -392,6 +435,18 @@ class RequestHandler:
 
     def close(self) -> None:
         self._writer.shutdown(wait=False)
+
+
+def _watched(work: Work[Load, Result], tell: Callable[[int, list[int]], None]) -> Work[Load, Result]:
+    """The same work, for one request alone and heard of while it is done."""
+
+    def do(loads: list[Load]) -> Sequence[Result]:
+        from firth.decoding.steps import watching
+
+        with watching(tell):
+            return work.do(loads)
+
+    return Work(object(), do, kind=work.kind)
 
 
 def _json(value: object) -> bytes:

@@ -15,6 +15,7 @@ from firth.core.types import Progress
 from firth.data.labelled import TextExample
 from firth.models.fasttext.classifier import FastTextConfig
 from firth.models.fasttext.training import Examples, Stop, Tuning, Vectors, fit, stop_requests
+from firth.reports.card import write_card
 from firth.tasks.candidates import Predictions
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
@@ -265,5 +266,6 @@ def _finish(run: Run, cells: Sequence[FastTextCell], results: Sequence[TaskResul
         model = FastTextTask.load(run.folder)
         predictions = model.predict_examples(context.data.dev) if known is None else known
         write_task_report(run, model.config, context.data, predictions)
+    write_card(run)
     run.save(status="finished", checksums=model_checksums(run.folder))
     drop_weights(run.folder / _SEEDS)

@@ -19,7 +19,7 @@ from firth.data.labelled import TagExample
 from firth.models.counts.model import CountsModel, WordCounts
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors, ScratchModel
-from firth.reports.page import line_chart
+from firth.reports.page import line_figure
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import CandidateName, TaskConfig
 from firth.tasks.data import TaskData, check_shares, take_share, texts_of
@@ -269,7 +269,7 @@ def share_chart(curves: Mapping[str, Sequence[SharePoint]], metric: str) -> str:
     """The mean score by the number of labelled examples, one line per name, bars for the spread over seeds."""
     series = {name: [(float(point.examples), point.mean) for point in points] for name, points in curves.items()}
     spread = {name: [point.deviation for point in points] for name, points in curves.items()}
-    return line_chart(series, "labelled examples", metric, spread=spread, log_x=True)
+    return line_figure(series, "labelled examples", metric, spread=spread, log_x=True)
 
 
 def tuned_together(config: TaskConfig, made_from: str, adapts: bool = False) -> TaskConfig:

@@ -31,6 +31,7 @@ from firth.models.pretrain import resume_run, start_run
 from firth.models.shared.image_configs import ImageClassesConfig
 from firth.models.shared.image_model import ImageModel, class_predictions
 from firth.models.shared.model import load_model
+from firth.reports.card import write_card
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import build_data
 from firth.tasks.finetune import tuned_rate
@@ -215,6 +216,7 @@ class _Finetuning:
             task=self.run.record.task.replace(results=(result,), best=0),
         )
         self._report(rescaled(predictions, factor))
+        write_card(self.run)
         published = sorted(path for path in self.run.folder.iterdir() if path.suffix in (".safetensors", ".json"))
         self.run.save(
             status="finished",

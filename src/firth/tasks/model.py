@@ -54,7 +54,7 @@ SETTINGS, _WEIGHTS, _BASE, _EXTRA = "task.json", "task.safetensors", "base", "ex
 ADDED = "counts"
 _CHUNK = 256  # examples at a time
 _NOT_COPIED = shutil.ignore_patterns(
-    "checkpoints", "metrics.jsonl", "report.html", "seeds", "state.safetensors", "predictions.json"
+    "checkpoints", "metrics.jsonl", "report.html", "seeds", "state.safetensors", "predictions.json", "dev.jsonl"
 )
 
 

@@ -1,6 +1,8 @@
 """``report.html`` of a task: scores, seeds, confusions, layer weights, and the worst errors."""
 
 import html
+import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,15 +13,20 @@ from firth.core.files import write_text
 from firth.core.run import CellSettings, Run, RunRecord, TaskRecord, TunedBase
 from firth.core.types import Prediction
 from firth.data.labelled import AnswerExample, TagExample, TextExample
-from firth.reports.page import cards, line_chart, page, settings_table
+from firth.reports.page import cards, line_figure, page, settings_table
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData
 from firth.tasks.finetune import share_chart
 from firth.tasks.scores import calibration_error, chances_of, confusion, coverage_curve, never_guessed, reliability
+from firth.tasks.tag_schemes import spans_of
 from firth.training.checkpoints import read_history
 
+DEV = "dev.jsonl"  # dev examples with their predictions, for the page
+_MOST_DEV = 1000
 _WORST = 25
+_ANSWERS = ("label", "labels", "probabilities", "score")
+_FEW = 100  # dev examples: fewer say little
 _MOST_CLASSES = 40
 
 
@@ -31,6 +38,7 @@ def write_task_report(run: Run, config: TaskConfig, data: TaskData, predictions:
     body = [
         f'<p class="soft">Firth task</p><h1>{name}</h1><p class="soft">{html.escape(record.recipe)} on {base}</p>',
         cards(_shown(record, task, len(data.train))),
+        f'<p class="soft">Only {len(data.dev)} examples: the interval is wide.</p>' if len(data.dev) < _FEW else "",
         _candidates(task),
         _curves(run.folder / "seeds" / str(task.best), task.metric),
         _shares(task),
@@ -41,11 +49,31 @@ def write_task_report(run: Run, config: TaskConfig, data: TaskData, predictions:
         _labels(task),
         _confusion(config, data, predictions),
         _confidence(config, data, predictions),
+        _error_kinds(config, data, predictions),
         _errors(config.task, data, predictions),
         f"<h2>Use it</h2><pre>firth predict {name} texts.txt\nfirth evaluate {name} --data test.tsv</pre>",
         settings_table(record),
     ]
     write_text(run.folder / "report.html", page(f"{run.folder.name} · Firth", "".join(body)))
+    rows = _dev_rows(data.dev, predictions)
+    write_text(run.folder / DEV, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def _dev_rows(examples: Sequence[AnyExample], predictions: Sequence[Prediction]) -> list[dict[str, object]]:
+    """The first dev examples, each with what is true (``true``) and what was predicted."""
+    rows: list[dict[str, object]] = []
+    for example, found in zip(examples[:_MOST_DEV], predictions, strict=False):
+        if isinstance(example, TextExample):
+            true: object = list(example.labels) if example.labels is not None else example.label
+            answer = {name: value for name, value in found.items() if name in _ANSWERS}
+            rows.append({"text": example.text, "second": example.second, "true": true, **answer})
+        elif isinstance(example, TagExample):
+            rows.append({"words": example.words, "true": example.tags, "tags": found["tags"]})
+        else:
+            true = [] if example.impossible else [answer.text for answer in example.answers]
+            asked = {"question": example.question, "passage": example.passage}
+            rows.append({**asked, "true": true, "answer": found["answer"]})
+    return rows
 
 
 def _shown(record: RunRecord, task: TaskRecord, num_train: int) -> dict[str, str]:
@@ -70,10 +98,8 @@ def _curves(folder: Path, metric: str) -> str:
     train = [(line["step"], line["loss"]) for line in lines if line["event"] == "train"]
     name = f"heldout_{metric}"
     dev = [(line["step"], line[name]) for line in lines if line["event"] == "evaluate" and name in line]
-    drawn = f"<h2>Training loss</h2><figure>{line_chart({'training': train}, 'step', 'loss')}</figure>"
-    if not dev:
-        return drawn
-    return f"{drawn}<h2>Dev {html.escape(metric)}</h2><figure>{line_chart({metric: dev}, 'step', metric)}</figure>"
+    drawn = f"<h2>Training loss</h2>{line_figure({'training': train}, 'step', 'loss')}"
+    return f"{drawn}<h2>Dev {html.escape(metric)}</h2>{line_figure({metric: dev}, 'step', metric)}" if dev else drawn
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -125,7 +151,7 @@ def _shares(task: TaskRecord) -> str:
         for point in task.efficiency
     ]
     drawn = share_chart({metric: task.efficiency}, metric)
-    return f"<h2>Dev {html.escape(metric)} by labelled examples</h2><figure>{drawn}</figure>" + _table(
+    return f"<h2>Dev {html.escape(metric)} by labelled examples</h2>{drawn}" + _table(
         ["share", "examples", f"{metric}, mean ± deviation", "every seed"], rows
     )
 
@@ -138,9 +164,9 @@ def _more_labels(task: TaskRecord) -> str:
     measured = [(float(point.examples), point.score) for point in curve.points]
     predicted = [(float(curve.examples), curve.fitted), (2.0 * curve.examples, curve.predicted)]
     series = {"cross-validation": measured, "predicted": predicted}
-    drawn = line_chart(series, "labelled examples", curve.metric, log_x=True)
+    drawn = line_figure(series, "labelled examples", curve.metric, log_x=True)
     said = f"More labels {curve.verdict}."
-    return f"<h2>Would more labels help?</h2><p>{html.escape(said)}</p><figure>{drawn}</figure>"
+    return f"<h2>Would more labels help?</h2><p>{html.escape(said)}</p>{drawn}"
 
 
 def _tuned(found: TunedBase | None) -> str:
@@ -211,7 +237,7 @@ def _confidence(config: TaskConfig, data: TaskData, predictions: Sequence[Predic
     chances_N, right_N = chances_of(predictions, truth)
     bins = reliability(chances_N, right_N)
     lowest = min(0.5, *(min(chance, right) for chance, right, _ in bins))
-    drawn = line_chart(
+    drawn = line_figure(
         {"dev examples": [(chance, right) for chance, right, _ in bins], "ideal": [(lowest, lowest), (1.0, 1.0)]},
         "probability of the predicted label",
         "share that is right",
@@ -223,11 +249,52 @@ def _confidence(config: TaskConfig, data: TaskData, predictions: Sequence[Predic
     ]
     said = f"Expected calibration error {calibration_error(chances_N, right_N):.3f} on the dev examples."
     return (
-        f"<h2>Reliability</h2><p>{said}</p><figure>{drawn}</figure>"
+        f"<h2>Reliability</h2><p>{said}</p>{drawn}"
         + _table(["mean probability", "share that is right", "examples"], rows)
         + "<h2>With --min-confidence</h2>"
         + _table(["at least", "texts with a label", "accuracy on them"], kept)
     )
+
+
+_KINDS = {
+    "missed": "an entity that was not found",
+    "invented": "none there, but one was found",
+    "type": "the right stretch with another type",
+    "border": "the right type, but it begins or ends elsewhere",
+}
+
+
+def _error_kinds(config: TaskConfig, data: TaskData, predictions: Sequence[Prediction]) -> str:
+    """Errors of a tagger by kind, each with its first example."""
+    if config.task != "tag" or config.scheme is None:
+        return ""
+    counts: Counter[str] = Counter()
+    shown: dict[str, str] = {}
+    for example, found in zip(all_of(TagExample, data.dev), predictions, strict=True):
+        for kind, text in entity_errors(example.words, example.tags or [], [tag or "O" for tag in found["tags"]]):
+            counts[kind] += 1
+            shown.setdefault(kind, text)
+    rows = [[kind, str(counts[kind]), said, _short(shown[kind])] for kind, said in _KINDS.items() if counts[kind]]
+    return "<h2>Errors by kind</h2>" + _table(["kind", "count", "", "example"], rows) if rows else ""
+
+
+def entity_errors(words: Sequence[str], true: Sequence[str], guessed: Sequence[str]) -> list[tuple[str, str]]:
+    """(kind, what) for each entity that is wrong; an entity counts once."""
+    wanted, found = ({(first, last + 1): name for name, first, last in spans_of(tags)} for tags in (true, guessed))
+    errors, met = [], set()
+    for (start, end), name in wanted.items():
+        text = " ".join(words[start:end])
+        near = [place for place in found if place[0] < end and start < place[1]]
+        met.update(near)
+        if (start, end) in found:
+            if found[start, end] != name:
+                errors.append(("type", f"{text}: {name} → {found[start, end]}"))
+        elif same := [place for place in near if found[place] == name]:
+            errors.append(("border", f"{text} → {' '.join(words[same[0][0] : same[0][1]])} ({name})"))
+        else:
+            errors.append(("missed", f"{text} ({name})"))
+    errors += [("invented", f"{' '.join(words[a:b])} ({name})") for (a, b), name in found.items() if (a, b) not in met]
+    return errors
 
 
 def _errors(task: str, data: TaskData, predictions: Sequence[Prediction]) -> str:

@@ -28,6 +28,7 @@ from firth.core.run import (
 from firth.core.types import Progress
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors
+from firth.reports.card import write_card
 from firth.tasks.adaptation import Unlabelled, adapt_base, left_of_budget, plan_adaptation
 from firth.tasks.candidates import Fitted, Predictions, fit_best
 from firth.tasks.checking import check_lines
@@ -356,6 +357,7 @@ def finish_run(run: Run, results: Sequence[TaskResult], context: TaskContext) ->
     )
     if data.dev or results[best].candidates:
         write_task_report(run, config, data, _predictions(run.folder, chosen, context))
+    write_card(run)
     if (run.folder / _TUNED).is_dir():
         shutil.rmtree(run.folder / _TUNED)  # a copy of it went into the model
     run.save(status="finished", checksums=model_checksums(run.folder))
@@ -371,8 +373,9 @@ def move_model(chosen: Path, goal: Path) -> None:
     for path in sorted(chosen.iterdir()):
         if path.name not in _KEPT:
             os.replace(path, goal / path.name)
-    if (chosen / PREDICTIONS).is_file():
-        shutil.copy2(chosen / PREDICTIONS, goal / PREDICTIONS)
+    for name in (PREDICTIONS, HISTORY):
+        if (chosen / name).is_file():
+            shutil.copy2(chosen / name, goal / name)
 
 
 def _predictions(folder: Path, chosen: Path, context: TaskContext) -> Predictions:

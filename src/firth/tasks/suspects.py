@@ -188,6 +188,19 @@ def suggest(
     kept = _most_unsure(predict_source(model, run, pool, text, second, encoding), max(_COMPARED * num, _FEWEST))
     if not kept:
         raise FirthError(f"{pool}: no texts in it; check the file")
+    return _diverse(model, kept, num)
+
+
+def suggest_texts(model: TaskModel, texts: list[str], num: int) -> list[Suggestion]:
+    """The same for texts at hand."""
+    if model.config.task != "classify" or model.pairs:
+        raise FirthError("texts are suggested for classifiers of single texts: name such a run")
+    found = (Prediction({**one, "text": text}) for text, one in zip(texts, model.predict(texts), strict=True))
+    kept = _most_unsure(found, max(_COMPARED * num, _FEWEST))
+    return _diverse(model, kept, num) if kept else []
+
+
+def _diverse(model: TaskModel, kept: list[Suggestion], num: int) -> list[Suggestion]:
     texts = [f"{one.text} {one.second or ''}".strip() for one in kept]
     unsure_N = np.asarray([one.uncertainty for one in kept])
     return [kept[number] for number in choose_diverse(unsure_N, _vectors(model, texts), num).tolist()]

@@ -20,6 +20,7 @@ from typing import Any
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, check_files, checksum, disk_errors, read_json, write_json, write_text
 from firth.core.types import Batch
+from firth.training.events import find_events
 
 _NAME = re.compile(r"step-(\d+)$")
 _STATE = "state.json"
@@ -86,10 +87,13 @@ class History:
         self.path = path
         kept = [line for line in read_history(path) if line.get("step", 0) <= step]
         write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
+        self.events = find_events(path)
 
     def add(self, line: Mapping[str, object]) -> None:
         with disk_errors(self.path), open(self.path, "a", encoding="utf-8") as handle:
             handle.write(json.dumps(line) + "\n")
+            if self.events is not None:
+                self.events.add(line)
 
 
 @contextmanager

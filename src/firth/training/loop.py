@@ -9,7 +9,7 @@ import math
 import signal
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -134,6 +134,7 @@ class Loop:
         self.averaged: list[int] = []
         self.best: dict[str, float] | None = None
         self.last: dict[str, float] = {}
+        self.samples: Callable[[], list[str]] | None = None  # texts to watch by, kept after each test
         self.tested: list[float] = []  # for averaged SGD: every loss on held-out text before averaging began
 
     def _reset(self) -> None:
@@ -366,6 +367,8 @@ class Loop:
         }
         if history:
             history.add(line)
+            if self.samples is not None and self.ranks.size == 1 and (texts := self.samples()):
+                history.add({"event": "samples", "step": self.step, "texts": texts})
         if self.ranks.first:
             self.progress(line)
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from firth.core.run import CellSettings, CorpusRecord, Run, RunRecord, TaskRecord, TaskResult
-from firth.serve.models import run_summary
+from firth.serve.runs import run_summary
 
 RECORD = RunRecord(
     kind="pretrain",

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -129,7 +130,7 @@ def test_many_translations_are_several_jobs() -> None:
         def translations(self, texts: Any, beams: int = 5, nbest: int = 1, **settings: Any) -> list[list[Translated]]:
             return [[Translated(text.upper(), -1.0, -1.0)] for text in texts]
 
-    served = Served("mt", cast(Any, Upper()), [], {}, cast(Any, {}), None, None)
+    served = Served("mt", cast(Any, Upper()), [], {}, cast(Any, {}), Path(), None, [])
     texts = [f"text {number}" for number in range(40)]
     (endpoint,) = (one for one in ENDPOINTS if one.path == "/translate")
     counts = []

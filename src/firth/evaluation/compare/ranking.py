@@ -14,7 +14,7 @@ from firth.core.config import show_bytes, show_count, show_duration
 from firth.core.files import write_text
 from firth.core.types import Prediction
 from firth.data.labelled import AnswerExample, TagExample, TextExample
-from firth.reports.page import Dot, cards, line_chart, page, scatter_chart
+from firth.reports.page import Dot, cards, line_figure, page, scatter_figure
 from firth.tasks.checking import AnyExample
 
 PRETRAIN_SHARE = 0.7
@@ -227,7 +227,7 @@ def write_compare_report(out: Path, outcome: Outcome, examples: Sequence[AnyExam
         _table(rows, metric),
         f"<h2>{metric.capitalize()} against cost</h2>"
         '<p class="soft">Seconds of pre-training and one fine-tuning on this machine; bars are 95 % intervals.</p>'
-        f"<figure>{scatter_chart(_dots(rows), 'seconds', metric)}</figure>",
+        f"{scatter_figure(_dots(rows), 'seconds', metric)}",
         _shares(rows, metric, outcome.num_train),
         _layers(rows),
         _errors(outcome.task, rows, examples, predictions),
@@ -291,8 +291,8 @@ def _shares(rows: Sequence[Row], metric: str, num_train: int) -> str:
     }
     if not series:
         return ""
-    drawn = line_chart({name: sorted(points) for name, points in series.items()}, "labelled examples", metric)
-    return f"<h2>{metric.capitalize()} against labels</h2><figure>{drawn}</figure>"
+    drawn = line_figure({name: sorted(points) for name, points in series.items()}, "labelled examples", metric)
+    return f"<h2>{metric.capitalize()} against labels</h2>{drawn}"
 
 
 def _layers(rows: Sequence[Row]) -> str:

@@ -67,7 +67,7 @@ class BothDirectionsConfig(ObjectiveConfig):
 
 
 def elmo_tiny() -> RunConfig:
-    """256 cells, 64 numbers a direction, 256 filters: minutes on a laptop. It begins with word vectors of the same text."""
+    """256 cells, 64 dimensions per direction, 256 filters: minutes on a laptop. It begins with word vectors of the same text."""
     model = ElmoConfig(
         filters=((1, 16), (2, 32), (3, 64), (4, 64), (5, 80)),
         num_highway=1,
@@ -80,19 +80,19 @@ def elmo_tiny() -> RunConfig:
 
 
 def elmo_small() -> RunConfig:
-    """1024 cells, 128 numbers a direction: the published small size."""
+    """1024 cells, 128 dimensions per direction: the published small size."""
     model = ElmoConfig(num_highway=1, projection_dim=128, cell_dim=1024, dropout_prob=0.0)
     return _elmo("elmo-small", model, 4e-3, 2048, 50_000, batch_size=16, evaluation_batches=64)
 
 
 def elmo_medium() -> RunConfig:
-    """2048 cells, 256 numbers a direction: the published medium size."""
+    """2048 cells, 256 dimensions per direction: the published medium size."""
     model = ElmoConfig(num_highway=1, projection_dim=256, cell_dim=2048)
     return _elmo("elmo-medium", model, 1e-3, 8192, 200_000)
 
 
 def elmo_original() -> RunConfig:
-    """4096 cells, 512 numbers a direction: the published size."""
+    """4096 cells, 512 dimensions per direction: the published size."""
     return _elmo("elmo-original", ElmoConfig(), 1e-3, 8192, 800_000, batch_size=128)
 
 

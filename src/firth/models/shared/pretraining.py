@@ -5,21 +5,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.errors import FirthError
 from firth.core.files import require_memory
 from firth.core.registry import find_spec
-from firth.core.types import Batch, Losses, Objective, SizedRows
+from firth.core.types import Batch, Inputs, Losses, Objective, SizedRows
 from firth.corpus.format import Corpus, require_same_tokens
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder import Encoder, look_around
+from firth.models.shared.encoder import Encoder, TokenHead, look_around
 from firth.models.shared.encoder_format import load_encoder, save_encoder
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.rows import Specials, specials_of
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 
 HELDOUT_SEED = 1_000_003
+_NUM_SAMPLES = 3
 PairScorer = Callable[[Path, Any, int], dict[str, Any]]
 """(folder of the model, held-out pairs, at most so many) to scores."""
 
@@ -177,6 +180,10 @@ class Pretraining:
         """Measured once, with the finished model in its folder."""
         return {}
 
+    def samples(self) -> list[str]:
+        """What the model says now of some held-out text, for those who watch a training."""
+        return []
+
     def report_parts(self, folder: Path) -> list[str]:
         """HTML for the report about the finished model."""
         return []
@@ -241,6 +248,14 @@ class Pretraining:
         }
 
 
+def _first_sentences(split: Split, count: int) -> Iterator[NDArray[np.int64]]:
+    """The first sentence of some documents, if it is neither short nor long."""
+    documents = split.documents[: 20 * count].tolist()
+    spans = ((int(split.sentences[first]), int(split.sentences[first + 1])) for first in documents[:-1])
+    fitting = (np.asarray(split.tokens[start:end], np.int64) for start, end in spans if 6 <= end - start <= 40)
+    return islice(fitting, count)
+
+
 class EncoderObjective(Objective, Protocol):
     """What writing an encoder asks of its objective."""
 
@@ -297,6 +312,27 @@ class EncoderPretraining(Pretraining):
         save_encoder(folder, self.model.config, dict(self.model.state_dict()), heads, self.objective.specials.pad_id)
         config = self.model.config
         self.corpus.pieces.save(folder, segments=config.num_segments > 1, max_len=config.max_positions)
+
+    def samples(self) -> list[str]:
+        """Held-out sentences with a word hidden, and what is guessed in its place."""
+        pieces = self.corpus.pieces
+        head = next((one for one in self.objective.heads().values() if isinstance(one, TokenHead)), None)
+        if head is None or pieces.cls_id is None or pieces.mask_id is None or pieces.sep_id is None:
+            return []
+        said = []
+        for row in _first_sentences(self.corpus.heldout, _NUM_SAMPLES):
+            place = len(row) // 2
+            hidden = np.asarray([pieces.cls_id, *row, pieces.sep_id], np.int64)
+            hidden[place + 1] = pieces.mask_id
+            inputs = Inputs(torch.from_numpy(hidden)[None].to(self.config.training.device))
+            with torch.inference_mode():
+                found_D = self.model.last(inputs)[0, place + 1]
+                scores_V = head(found_D, self.model.embeddings.tokens.weight)
+            guess = pieces.token(int(scores_V[: pieces.vocab_size].argmax()))
+            true = pieces.token(int(row[place]))
+            before, after = (pieces.decode(part.tolist()) for part in (row[:place], row[place + 1 :]))
+            said.append(f"{before} [{guess}] {after}  ({true})")
+        return said
 
     def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
         """Pseudo-perplexity over the first sentences of held-out documents, each token hidden in turn."""

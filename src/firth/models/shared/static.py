@@ -104,7 +104,9 @@ class StaticModel(Model):
 
     @property
     def num_parameters(self) -> int:
-        return len(self.vectors) * self.vectors.dim
+        """Of the words and, where there are any, of their n-grams."""
+        subwords = self.vectors.subwords
+        return len(self.vectors) * self.vectors.dim + (0 if subwords is None else subwords.rows.size)
 
     @property
     def vocab_size(self) -> int:

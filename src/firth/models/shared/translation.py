@@ -253,5 +253,7 @@ class TranslationPretraining(Pretraining):
             parts.append(f"<p>{html.escape(text)}</p><p>→ {html.escape(target)}</p>")
             if "alignment" in model.abilities:
                 maps = model.attention(text, target)
-                parts.append(f"<figure>{heat_map(maps.alignment, maps.target_tokens, maps.source_tokens)}</figure>")
-        return ["<h2>Translations, and what was looked at</h2>", *parts] if parts else []
+                drawn = heat_map(maps.alignment, maps.target_tokens, maps.source_tokens)
+                parts.append(f'<figure class="wide">{drawn}</figure>')
+        note = '<p class="soft">The colour is the root of the attention weight, from 0 to 1.</p>'
+        return ["<h2>Translations, and what was looked at</h2>", note, *parts] if parts else []

@@ -69,6 +69,27 @@ export async function request(route, body, signal) {
   return response;
 }
 
+/** An answer that comes in parts, a line of JSON each: `onpart` hears of each, the last is the whole answer. */
+export async function askInParts(route, body, signal, onpart) {
+  const response = await request(route, { ...body, stream: true }, signal);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let [rest, last] = ["", null];
+  for (;;) {
+    const { value, done } = await reader.read();
+    rest += value ?? "";
+    const lines = rest.split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      last = JSON.parse(line);
+      if (last.error) throw new ServerError(last.error, 422);
+      if (!last.done) onpart(last);
+    }
+    if (done) break;
+  }
+  if (!last?.done) throw new ServerError(t("error.unreachable"), 0);
+  return last;
+}
+
 /** The answer as plain data. */
 export async function ask(route, body, signal) {
   const response = await request(route, body, signal);

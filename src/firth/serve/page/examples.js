@@ -1,4 +1,4 @@
-/** What stands in the forms at first, in the page's language, so that one click shows something. */
+/** What stands in the forms at first, in the language that the model reads, so that every tab shows something at once. */
 
 import { language } from "./i18n.js";
 
@@ -25,6 +25,8 @@ const EXAMPLES = {
       "Bread has become more expensive.",
     ].join("\n"),
     search: "Where was the king born?",
+    layersSentence: "It is one of the best films that I have seen this year.",
+    layersWord: "best",
     attention: "The animal did not cross the street because it was too tired.",
     generate: "Once upon a time",
     translate: "A little dog runs through the garden.",
@@ -53,6 +55,8 @@ const EXAMPLES = {
     ].join("\n"),
     similar: ["一个男人在弹吉他。", "有人在演奏音乐。", "面包的价格上涨了。", "面包变贵了。"].join("\n"),
     search: "国王出生在哪里？",
+    layersSentence: "中国政府十分重视经济发展。",
+    layersWord: "经济",
     attention: "小狗没有过马路，因为它太累了。",
     generate: "从前有一座山，",
     translate: "一只小狗在花园里跑。",
@@ -64,8 +68,10 @@ const EXAMPLES = {
   },
 };
 
-/** A translator says which language it reads; of other models nobody knows, so the page's own is taken. */
-const languageOf = (model) => EXAMPLES[model?.languages?.[0]?.slice(0, 2).toLowerCase()] ?? EXAMPLES[language()];
+/** What the model reads; the page's language where it reads both or neither. */
+const languageOf = (model) =>
+  EXAMPLES[(model?.languages?.[0] ?? model?.reads)?.slice(0, 2).toLowerCase()] ?? EXAMPLES[language()];
 
-/** An example for this model: {mask} is written as it reads it. */
-export const example = (name, model) => languageOf(model)[name].replaceAll("{mask}", model?.mask ?? "[MASK]");
+/** An example for this model, from what it was trained on where that is known; {mask} is written as it reads it. */
+export const example = (name, model) =>
+  (model?.examples?.[name] ?? languageOf(model)[name]).replaceAll("{mask}", model?.mask ?? "[MASK]");

@@ -6,7 +6,8 @@ import { freshId, make } from "./dom.js";
 import { example } from "./examples.js";
 
 export class Form {
-  constructor(fields, button, model, onsubmit) {
+  constructor(fields, button, model, { onsubmit, onedit }) {
+    this.onedit = onedit;
     this.fields = fields.map((field) => this.#build(field));
     this.model = model;
     this.button = make("button", { type: "submit", class: "main", say: button });
@@ -28,7 +29,7 @@ export class Form {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.element.requestSubmit();
     });
     this.setModel(model);
-    document.addEventListener("firth-language", () => this.#refreshExamples());
+    document.addEventListener("firth-language", () => this.#refreshExamples() && onedit());
   }
 
   #build(field) {
@@ -40,7 +41,10 @@ export class Form {
       field.kind === "check"
         ? make("div", { class: "field check" }, input, label)
         : make("div", { class: `field ${field.kind}` }, label, input);
-    input.addEventListener("input", () => (built.touched = true));
+    input.addEventListener("input", () => {
+      built.touched = true;
+      this.onedit();
+    });
     return built;
   }
 
@@ -51,11 +55,16 @@ export class Form {
     this.#refreshExamples();
   }
 
-  /** An example that nobody has changed is given in the page's language. */
+  /** An example that nobody has changed is given in the language that the model reads; whether one is another now. */
   #refreshExamples() {
+    let changed = false;
     for (const field of this.fields) {
-      if (field.example && !field.touched) field.input.value = example(field.example, this.model);
+      if (!field.example || field.touched) continue;
+      const text = example(field.example, this.model);
+      changed ||= text !== field.input.value;
+      field.input.value = text;
     }
+    return changed;
   }
 
   field(name) {

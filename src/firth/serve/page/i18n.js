@@ -14,12 +14,17 @@ let current = recall(KEY) in WORDS ? recall(KEY) : firstLanguage();
 
 export const language = () => current;
 
-/** A sentence in the page's language; {name} is replaced by values.name. */
+/** A sentence in the page's language; {name} is replaced by values.name, "@key" by another sentence. */
 export function t(key, values = {}) {
   const sentence = WORDS[current][key];
   if (sentence === undefined) throw new Error(`no words for '${key}' in '${current}'`);
-  return sentence.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+  return sentence.replace(/\{(\w+)\}/g, (_, name) => {
+    const value = String(values[name]);
+    return value.startsWith("@") && knows(value.slice(1)) ? t(value.slice(1)) : value;
+  });
 }
+
+export const knows = (key) => key in WORDS[current];
 
 function remember(element, place, entry) {
   said.set(element, { ...said.get(element), [place]: entry });

@@ -34,7 +34,8 @@ function tabOpener(models) {
     if (!openers.has(tab.id)) {
       const panel = at(`panel-${tab.id}`);
       const remember = (model, tool, inputs) => writeView({ tab: tab.id, model, tool, inputs });
-      openers.set(tab.id, tab.build ? tab.build(panel, models) : buildToolTab(tab, panel, models, remember));
+      const build = tab.build ?? ((place, all) => buildToolTab(tab, place, all, remember));
+      openers.set(tab.id, build(panel, models, remember));
     }
     return openers.get(tab.id);
   };
@@ -47,8 +48,8 @@ function buildPage(models) {
   const home = tabs.find((tab) => tab.task && models.slice(0, 1).some(tab.suits)) ?? tabs[0];
   const find = (id) => tabs.find((tab) => tab.id === id) ?? home;
   const select = buildTabs(at("tabs"), at("panels"), tabs, (id) => {
-    opener(find(id));
     writeView({ tab: id, inputs: {} });
+    opener(find(id))?.({ inputs: {} });
   });
   const show = () => {
     const view = readView();

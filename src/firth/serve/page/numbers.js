@@ -21,6 +21,28 @@ export function count(number) {
   return String(number);
 }
 
+/** 1234567 bytes as 1.2 MB. */
+export function bytes(number) {
+  for (const [size, unit] of [
+    [1e9, "GB"],
+    [1e6, "MB"],
+    [1e3, "kB"],
+  ]) {
+    if (number >= size) return `${+(number / size).toPrecision(number / size < 10 ? 2 : 3)} ${unit}`;
+  }
+  return `${number} B`;
+}
+
+/** Seconds as people write them: 42 s, 3 min 5 s, 2 h 10 min. */
+export function duration(seconds) {
+  if (seconds < 10) return `${+seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  const [minutes, rest] = [Math.floor(whole / 60), whole % 60];
+  if (minutes < 60) return rest ? `${minutes} min ${rest} s` : `${minutes} min`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
 /** Any measured number in few characters. */
 export function short(value) {
   if (!Number.isFinite(value)) return "–";

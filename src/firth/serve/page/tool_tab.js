@@ -2,36 +2,45 @@
 
 import { freshId, make } from "./dom.js";
 import { heading } from "./heading.js";
+import { language } from "./i18n.js";
+import { kindName } from "./names.js";
 import { count } from "./numbers.js";
 import { Tool } from "./tool.js";
 
-/** `tab`: { id, title, lead, tools, suits(model), rank(model) }; `remember(model, tool, inputs)` writes the address. */
+/** `tab`: { id, title, lead, how, story, tools, suits(model), rank(model), below(model, tools) }; `remember(model, tool, inputs)` writes the address. */
 export function buildToolTab(tab, panel, models, remember) {
-  const rank = tab.rank ?? (() => 0);
+  // What a tab is made for comes first, then what reads the page's language; a task is met at its own tab.
+  const suit = tab.rank ?? ((model) => (!tab.task && (model.task || model.languages?.length) ? 1 : 0));
+  const reads = (model) => model.languages?.[0] ?? model.reads;
+  const foreign = (model) => (reads(model) === language() ? 0 : reads(model) ? 2 : 1);
+  const rank = (model) => 3 * suit(model) + foreign(model);
   const suited = models.filter(tab.suits).sort((one, other) => rank(one) - rank(other));
   let model = suited[0];
   const tools = tab.tools.map((spec) => new Tool(spec, model, (id, values) => remember(model.name, id, values)));
   const facts = make("p", { class: "facts" });
+  const below = make("div", {});
 
   function setModel(chosen) {
     model = chosen;
     facts.replaceChildren(...factsOf(model));
     choice.value = model.name;
     for (const tool of tools) tool.setModel(model);
+    below.replaceChildren(...(tab.below?.(model, tools) ?? []).filter(Boolean));
   }
 
   const { box, choice } = modelChoice(suited, (name) => {
     setModel(suited.find((one) => one.name === name));
-    if (!tools.some((tool) => tool.answered)) remember(model.name, undefined, {});
+    remember(model.name, undefined, {});
   });
   panel.replaceChildren(
     make(
       "header",
       { class: "head" },
-      heading(tab.title, tab.lead),
+      heading(tab),
       make("div", { class: "chosen" }, box, facts),
     ),
     ...tools.map((tool) => tool.element),
+    below,
   );
   setModel(model);
 
@@ -40,9 +49,11 @@ export function buildToolTab(tab, panel, models, remember) {
     const wanted = suited.find((one) => one.name === view.model);
     if (wanted !== undefined && wanted !== model) setModel(wanted);
     const tool = tools.find((one) => one.spec.id === view.tool && !one.element.hidden);
-    if (tool === undefined || Object.keys(view.inputs).length === 0) return;
-    tool.form.set(view.inputs);
-    tool.run();
+    if (tool !== undefined && Object.keys(view.inputs).length > 0) {
+      tool.form.set(view.inputs);
+      tool.run();
+    }
+    for (const one of tools) one.begin();
   };
 }
 
@@ -60,7 +71,8 @@ function modelChoice(models, onchange) {
 /** What a model is, in a line. */
 function factsOf(model) {
   const known = [
-    make("span", {}, model.kind),
+    model.recipe && !model.task && make("span", {}, model.recipe),
+    make("span", { say: kindName(model.kind) }),
     model.languages?.length === 2 && make("span", {}, model.languages.join(" → ")),
     model.dim && make("span", { say: ["model.dim", { dim: model.dim }] }),
     model.parameters && make("span", { say: ["model.parameters", { count: count(model.parameters) }] }),

@@ -19,6 +19,7 @@ from firth.models.shared.sentences import SentenceConfig, SentenceModules
 from firth.models.shared.static import StaticModel
 from firth.models.shared.token_table import TokenTableModel, apply_sif, table_of_words
 from firth.nn.sentences import Normalize
+from firth.reports.page import write_report
 from firth.tasks.data import Reading
 from firth.tasks.embed.config import FORMS, EmbedConfig
 from firth.tasks.embed.training import (
@@ -238,15 +239,9 @@ def _train(
     save_sentences(run.folder, base, network.modules_read)
     size = sum(parameter.numel() for part in (network.reader_module, network.tail) for parameter in part.parameters())
     changes = {"metrics": scores, "seconds": seconds, "steps": steps, "tokens": tokens, "parameters": size}
-    run.save(
-        status="finished",
-        checksums=model_checksums(run.folder),
-        uses=(
-            f"firth encode {run.folder} texts.txt --out vectors.npy",
-            f"firth evaluate {run.folder} --data pairs.tsv",
-        ),
-        **changes,
-    )
+    run.change(uses=["encode {name} texts.txt --out vectors.npy", "evaluate {name} --data pairs.tsv"], **changes)
+    write_report(run)
+    run.save(status="finished", checksums=model_checksums(run.folder))
     return run
 
 

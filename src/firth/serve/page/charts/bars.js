@@ -2,10 +2,11 @@
 
 import { make } from "../dom.js";
 
-/** `rows`: { label, value, shown, title }; the longest bar is `most`. With `onpick` the names are buttons;
+/** `rows`: { label or say, value, shown, title }; the longest bar is `most`. With `onpick` the names are buttons;
  *  `even` does not single out the first. */
 export function bars(rows, { most = 1, onpick, label, even } = {}) {
   const nameOf = (row, place) => {
+    if (row.say) return make("span", { say: row.say });
     if (!onpick) return make("span", { title: row.title }, row.label);
     const onclick = () => onpick(row, place);
     return make("button", { type: "button", class: "pick", title: row.title, onclick }, row.label);

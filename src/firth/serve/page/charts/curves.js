@@ -53,7 +53,7 @@ function drawLine({ points }, number, x, y) {
   const path = points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
   const few = points.length <= 40 ? points : [];
   const dots = few.map(([at, value]) => draw("circle", { class: "dot", cx: x(at), cy: y(value), r: 2.5 }));
-  return draw("g", { class: `series s${number % 4}` }, draw("polyline", { points: path }), dots);
+  return draw("g", { class: `series c${number % 8}` }, draw("polyline", { points: path }), dots);
 }
 
 /** Where the names of the lines stand: beside one another, and in a new row where there is no more room. */
@@ -77,7 +77,7 @@ const drawLegend = (series, places) =>
       const { x, y } = places[number];
       return draw(
         "g",
-        { class: `series s${number % 4}` },
+        { class: `series c${number % 8}` },
         draw("line", { x1: x, x2: x + 16, y1: y, y2: y }),
         draw("text", { x: x + 22, y: y + 4 }, name),
       );

@@ -1,6 +1,7 @@
 /** A table of weights as squares: cells on a canvas (there may be thousands), names as text beside and above. */
 
 import { draw, make } from "../dom.js";
+import { sayAttribute } from "../i18n.js";
 import { decimal } from "../numbers.js";
 import { clipped, fitted, picture, textWidth } from "./fitted.js";
 
@@ -22,6 +23,29 @@ export function paintCells(canvas, weights, size, share, gap = 0) {
       pen.fillRect(across * size, down * size, size - gap, size - gap);
     }),
   );
+}
+
+/** The one scale of attention, on this page and in reports: the root of the weight, so that small weights are seen and equal
+ *  weights look equal in every picture. */
+export const attentionShade = (weight) => Math.sqrt(Math.min(Math.max(weight, 0), 1));
+
+const TICKS = [0, 0.05, 0.25, 0.5, 1];
+
+/** What the colours mean: a strip from the least to the most. `at` gives the place of a number along it. */
+export function legend(label, ticks = TICKS, at = attentionShade) {
+  const tick = (value) =>
+    make("span", { class: "legend-tick", variables: { "--at": at(value) } }, String(+value.toFixed(2)).replace("-", "−"));
+  return make(
+    "div",
+    { class: "legend-strip" },
+    make("span", { class: "note", say: label }),
+    make("div", { class: "legend-scale" }, make("div", { class: "legend-colours" }), ticks.map(tick)),
+  );
+}
+
+/** The legend of cosines from the least one on. */
+export function cosineLegend(least) {
+  return legend("legend.cosine", [least, (least + 1) / 2, 1], strength(1, least));
 }
 
 /** How strong a weight is between the least and the most. */
@@ -55,6 +79,9 @@ export function heatMap(weights, rows, columns, { label, share = strength(1), nu
     return make("div", { class: "heat-map", variables: pixels({ width: wide, height: high }) }, canvas, over);
   });
   chart.classList.add("scrolls");
+  chart.tabIndex = 0; // wide ones are moved by keys
+  chart.setAttribute("role", "group");
+  sayAttribute(chart, "aria-label", ...[label].flat());
   return make("div", {}, chart, readout);
 }
 

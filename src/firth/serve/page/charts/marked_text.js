@@ -17,7 +17,7 @@ export function markKinds(text, spans, kinds) {
   const parts = [];
   for (const { start, end, kind } of spans) {
     if (start < at) continue; // one within another: the first stays
-    const colour = `kind k${kinds.indexOf(kind) % 8}`;
+    const colour = `kind c${kinds.indexOf(kind) % 8}`;
     parts.push(cut(at, start), make("mark", { class: colour }, cut(start, end), make("small", {}, kind)));
     at = end;
   }

@@ -55,6 +55,7 @@ function drawPoint(point, { x, y }, name) {
     { class: name === null ? "point crowded" : "point", role: "img", "aria-label": point.title ?? point.label },
     draw("circle", { class: "target", cx: x, cy: y, r: 14 }),
     draw("circle", { class: "dot", cx: x, cy: y, r: 4.5 }),
+    point.title && draw("title", {}, point.title),
     draw("text", { x: name?.x ?? x + 9, y: name?.y ?? y - 9, "text-anchor": name?.anchor ?? "start" }, point.label),
   );
 }

@@ -2,23 +2,24 @@
 
 import { draw, make } from "../dom.js";
 import { percent } from "../numbers.js";
+import { attentionShade } from "./heat_map.js";
 import { clipped, fitted, picture, textWidth } from "./fitted.js";
 
 const LINE = 24;
 const FAINTEST = 0.02; // lighter lines are not seen and only cost time
 
-/** `weights[i][j]`: how much word i looks at word j; `most` is a full line. */
-export function wordLinks(weights, words, most, label) {
+/** `weights[i][j]`: how much word i looks at word j. */
+export function wordLinks(weights, words, label) {
   return fitted((width) => {
     const wide = Math.min(width, 420);
     const longest = Math.max(...words.map((word) => textWidth(word)));
     const [column, height] = [Math.min(130, wide * 0.34, longest + 12), words.length * LINE + 8];
     const middle = (place) => 4 + LINE * (place + 0.5);
     const links = picture(wide, height, label, { class: "links", role: "group" });
-    const lines = drawLines(weights, most, column + 6, wide - column - 6, middle);
+    const lines = drawLines(weights, column + 6, wide - column - 6, middle);
     const left = words.map((word, place) => drawWord(word, column, middle(place), "end", column));
     const right = words.map((word, place) => drawWord(word, wide - column, middle(place), "start", column));
-    const single = (place) => singleOut(links, { weights, most, lines, left, right }, place);
+    const single = (place) => singleOut(links, { weights, lines, left, right }, place);
     left.forEach((word, place) => {
       word.setAttribute("tabindex", "0");
       word.setAttribute("role", "button");
@@ -31,13 +32,13 @@ export function wordLinks(weights, words, most, label) {
   });
 }
 
-function drawLines(weights, most, x1, x2, middle) {
+function drawLines(weights, x1, x2, middle) {
   return weights.flatMap((row, from) =>
     row.flatMap((weight, to) => {
-      if (weight / most < FAINTEST) return [];
+      if (weight < FAINTEST) return [];
       const half = (x1 + x2) / 2;
       const path = `M${x1} ${middle(from)} C${half} ${middle(from)} ${half} ${middle(to)} ${x2} ${middle(to)}`;
-      const strength = { "--weight": Math.min(1, weight / most).toFixed(3) };
+      const strength = { "--weight": attentionShade(weight).toFixed(3) };
       return [{ from, to, line: draw("path", { d: path, variables: strength }) }];
     }),
   );
@@ -54,12 +55,12 @@ function drawWord(word, x, y, anchor, room) {
 }
 
 /** Only one word's lines, and on the right how much of its look each word gets. */
-function singleOut(links, { weights, most, lines, left, right }, place) {
+function singleOut(links, { weights, lines, left, right }, place) {
   links.classList.toggle("single", place !== null);
   for (const { from, line } of lines) line.classList.toggle("linked", from === place);
   left.forEach((word, number) => word.classList.toggle("linked", number === place));
   right.forEach((word, number) => {
-    const share = place === null ? 0 : (weights[place][number] / most) * 0.7;
+    const share = place === null ? 0 : attentionShade(weights[place][number]) * 0.7;
     word.firstChild.setAttribute("fill-opacity", share.toFixed(3));
   });
 }

@@ -7,6 +7,7 @@ import { context } from "./context.js";
 import { fill } from "./fill.js";
 import { generate } from "./generate.js";
 import { image } from "./image.js";
+import { label } from "./label.js";
 import { layers } from "./layers.js";
 import { runs } from "./runs.js";
 import { search } from "./search.js";
@@ -26,6 +27,7 @@ export const TABS = [
   generate,
   translate,
   classify,
+  label,
   tag,
   answer,
   image,

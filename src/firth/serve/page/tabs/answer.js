@@ -22,7 +22,7 @@ function showAnswer({ predictions: [found] }, { passage }, tool) {
   });
   tool.output.append(
     make("h3", { say: "answer.others" }),
-    bars(rows, { onpick: mark, label: "answer.others", most: rows[0].value }),
+    bars(rows, { onpick: mark, label: "answer.others" }),
   );
 }
 
@@ -45,6 +45,8 @@ export const answer = {
   id: "answer",
   title: "tab.answer",
   lead: "answer.lead",
+  how: "answer.how",
+  story: "08-bert",
   task: true,
   tools: [go],
   suits: ({ abilities, task }) => abilities.includes("predict") && task === "answer",

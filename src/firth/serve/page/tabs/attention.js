@@ -1,6 +1,6 @@
 /** Attention: all heads of all layers as small maps, one of them large, and lines between the words it links. */
 
-import { heatMap, paintCells, strength } from "../charts/heat_map.js";
+import { attentionShade, heatMap, legend, paintCells } from "../charts/heat_map.js";
 import { wordLinks } from "../charts/word_links.js";
 import { make } from "../dom.js";
 import { python } from "../snippets.js";
@@ -15,15 +15,11 @@ function wordsOf({ tokens, offsets, segments }, { text, second }) {
   });
 }
 
-/** The weight that gets the full colour: the largest, but no less than four times an even share, so that a head
- *  that looks everywhere alike also seems so. */
-const full = (weights) => Math.max(4 / weights.length, ...weights.map((row) => Math.max(...row)));
-
-/** One button per head, one row per layer; `most` gives the weight of a head that gets the full colour. */
-export function overview(weights, onpick, most = full) {
+/** One button per head, one row per layer; `shadeOf` gives the colours of a head. */
+export function overview(weights, onpick, shadeOf = () => attentionShade) {
   const paint = () => {
     for (const { canvas, layer, head } of heads) {
-      paintCells(canvas, weights[layer][head], 1, strength(most(weights[layer][head])));
+      paintCells(canvas, weights[layer][head], 1, shadeOf(weights[layer][head]));
     }
   };
   const heads = weights.flatMap((ofLayer, layer) =>
@@ -60,23 +56,58 @@ export function overview(weights, onpick, most = full) {
   return { grid, pick, mark };
 }
 
+const zeros = (size) => Array.from({ length: size }, () => new Array(size).fill(0));
+
+/** The mean of some maps. */
+function mean(maps) {
+  const sum = zeros(maps[0].length);
+  for (const map of maps) map.forEach((row, i) => row.forEach((weight, j) => (sum[i][j] += weight / maps.length)));
+  return sum;
+}
+
+/** Attention rollout (Abnar and Zuidema 2020): the layers one after the other, each half passed on unchanged. */
+function rollout(weights) {
+  const mixed = weights.map((heads) =>
+    mean(heads).map((row, i) => row.map((weight, j) => weight / 2 + (i === j ? 0.5 : 0))),
+  );
+  return mixed.reduce((before, layer) =>
+    layer.map((row) => row.map((_, j) => row.reduce((sum, weight, k) => sum + weight * before[k][j], 0))),
+  );
+}
+
 function showAttention(answer, values, tool) {
   const words = wordsOf(answer, values);
   const large = make("div", { class: "part" });
-  const { grid, pick } = overview(answer.weights, (layer, head) => {
-    const weights = answer.weights[layer][head];
+  const show = (weights, title) =>
     large.replaceChildren(
-      make("h3", { say: ["attention.head", { layer: layer + 1, head: head + 1 }] }),
-      make("p", { class: "note", say: "attention.how" }),
+      make("h3", { say: title }),
+      make("p", { class: "note", say: "attention.point" }),
+      legend("legend.attention"),
       make(
         "div",
         { class: "side-by-side" },
-        wordLinks(weights, words, full(weights), "attention.links"),
-        heatMap(weights, words, words, { label: "attention.map", share: strength(full(weights)), biggest: 26 }),
+        wordLinks(weights, words, "attention.links"),
+        heatMap(weights, words, words, { label: "attention.map", share: attentionShade, biggest: 26 }),
       ),
     );
+  const whole = [
+    ["attention.mean", () => mean(answer.weights.flat())],
+    ["attention.rollout", () => rollout(answer.weights)],
+  ].map(([title, weights]) => {
+    const onclick = () => choose(title, weights());
+    return make("button", { type: "button", class: "plain", "aria-pressed": "false", say: title, onclick });
   });
-  tool.output.append(make("div", { class: "scrolls" }, grid), large);
+  const press = (chosen) => whole.forEach((one) => one.setAttribute("aria-pressed", String(one === chosen)));
+  const { grid, pick, mark } = overview(answer.weights, (layer, head) => {
+    press(null);
+    show(answer.weights[layer][head], ["attention.head", { layer: layer + 1, head: head + 1 }]);
+  });
+  function choose(title, weights) {
+    mark();
+    press(whole[title === "attention.mean" ? 0 : 1]);
+    show(weights, title);
+  }
+  tool.output.append(make("div", { class: "scrolls" }, grid), make("div", { class: "together" }, whole), large);
   pick(answer.weights.length - 1, 0);
 }
 
@@ -100,6 +131,8 @@ export const attention = {
   id: "attention",
   title: "tab.attention",
   lead: "attention.lead",
+  how: "attention.how",
+  story: "07-transformer",
   tools: [look],
   suits: ({ abilities }) => abilities.includes("attention"),
 };

@@ -2,8 +2,10 @@
 
 import { bars } from "../charts/bars.js";
 import { make } from "../dom.js";
-import { percent, short } from "../numbers.js";
+import { decimal, percent, short } from "../numbers.js";
 import { python } from "../snippets.js";
+import { confusionOf } from "./confusion.js";
+import { scoreTable } from "./score_table.js";
 
 const body = ({ text, second }, model) => (model.pair ? { pairs: [{ text, second }] } : { texts: [text] });
 
@@ -21,6 +23,43 @@ export function showPrediction({ predictions: [found] }, values, tool) {
   );
 }
 
+/** Words in colour: what speaks for the label, and what against it. */
+function showExplanation({ label, words, agreement }, { text, second }, into) {
+  const value = ({ occlusion, gradient }) => occlusion ?? gradient ?? 0;
+  const most = Math.max(0.02, ...words.map((word) => Math.abs(value(word))));
+  const read = (source, some) => {
+    const characters = Array.from(source);
+    let at = 0;
+    const found = some.flatMap((word) => {
+      const kind = value(word) < 0 ? "adds against" : "adds";
+      const share = Math.abs(value(word)) / most;
+      const shown = decimal(value(word), 3);
+      const mark = make("mark", { class: kind, title: shown, variables: { "--share": share.toFixed(3) } }, word.text);
+      const before = characters.slice(at, word.start).join("");
+      at = word.end;
+      return [before, mark];
+    });
+    return make("p", { class: "reading" }, ...found, characters.slice(at).join(""));
+  };
+  const rows = [...words].sort((one, other) => Math.abs(value(other)) - Math.abs(value(one))).slice(0, 6);
+  into.append(
+    make("h3", { say: label === null ? "explain.score" : ["explain.title", { label }] }),
+    read(text, words.filter((word) => !word.second)),
+    ...(second && words.some((word) => word.second) ? [read(second, words.filter((word) => word.second))] : []),
+    make("p", { class: "note" }, rows.map((word) => `${word.text} ${value(word) < 0 ? "" : "+"}${decimal(value(word), 3)}`).join(" · ")),
+    make("p", { class: "note", say: "explain.how" }),
+    ...(agreement !== null && agreement < 0.3 ? [make("p", { class: "note", say: "explain.doubt" })] : []),
+  );
+}
+
+function showClass(answer, values, tool) {
+  showPrediction(answer, values, tool);
+  const into = make("div", { class: "part" });
+  const body = { text: values.text, second: tool.model.pair ? values.second : null };
+  tool.follow("/explain", body, into, (found) => showExplanation(found, values, into), null);
+  return into;
+}
+
 /** What the library reads: a text, or two in a tuple. */
 const given = ({ text, second }, model) => (model.pair ? `(${python(text)}, ${python(second)})` : python(text));
 
@@ -36,15 +75,25 @@ const go = {
   ],
   body,
   library: (values, model) => `print(model.predict([${given(values, model)}]))`,
-  show: showPrediction,
+  show: showClass,
 };
 
 export const classify = {
   id: "classify",
   title: "tab.classify",
   lead: "classify.lead",
+  how: "classify.how",
+  story: "08-bert",
   task: true,
   tools: [go],
+  below(model, [tool]) {
+    const onpick = ({ text, second }) => {
+      tool.form.set({ text, second: second ?? "" });
+      tool.run();
+      tool.element.scrollIntoView({ block: "start" });
+    };
+    return [confusionOf(model, onpick), !model.pair && scoreTable(model)];
+  },
   suits: ({ abilities, task, images }) =>
     !images && abilities.includes("predict") && ["classify", "score"].includes(task),
 };

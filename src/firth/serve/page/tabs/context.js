@@ -1,20 +1,19 @@
 /** Context: the same word in several sentences as points; where a corpus uses it in a like way. */
 
-import { heatMap, strength } from "../charts/heat_map.js";
+import { cosineLegend, heatMap, strength } from "../charts/heat_map.js";
 import { markOne } from "../charts/marked_text.js";
 import { scatter } from "../charts/scatter.js";
-import { make } from "../dom.js";
+import { freshId, make } from "../dom.js";
+import { say } from "../i18n.js";
 import { decimal } from "../numbers.js";
 import { python } from "../snippets.js";
 import { lines } from "../text_pieces.js";
+import { errorNote } from "../tool.js";
 
 const LAYER = { name: "layer", kind: "number", label: "form.layer", value: -1, min: -100, max: 100, more: true };
 
 /** Cosines are all large in many models: what counts is which are larger, so colours begin at the least. */
-const between = (similarity) => {
-  const share = strength(1, Math.min(0.95, ...similarity.flat()));
-  return (cosine) => 0.08 + 0.92 * share(cosine);
-};
+const least = (similarity) => Math.min(0.95, ...similarity.flat());
 
 /** Sentences with their numbers; where the run's corpus is at hand, each with a button for similar occurrences. */
 function sentenceList(points, onpick) {
@@ -35,7 +34,48 @@ function showOccurrences(found, into) {
   into.append(make("ol", { class: "occurrences" }, found.map(line)));
 }
 
-function showContext({ points, similarity }, { layer }, tool) {
+/** The points and the table of cosines in one layer. */
+function drawLayer({ points, similarity }, names, onpoint) {
+  const dots = points.map(({ x, y, text }, number) => ({ x, y, label: names[number], title: text }));
+  const share = strength(1, least(similarity));
+  const cells = { label: "context.similarity", share, numbers: true, biggest: 46 };
+  return [
+    make("div", {}, make("h3", { say: "context.map" }), scatter(dots, { label: "context.map", onpoint })),
+    make(
+      "div",
+      {},
+      make("h3", { say: "context.similarity" }),
+      cosineLegend(least(similarity)),
+      heatMap(similarity, names, names, cells),
+    ),
+  ];
+}
+
+/** A slider over the layers: how senses part from layer to layer. */
+function layerSlider(tool, values, draw) {
+  const { layers } = tool.model;
+  if (!layers) return null;
+  const id = freshId("layer");
+  const at = values.layer < 0 ? Math.max(0, layers + 1 + values.layer) : values.layer;
+  const said = make("output", { for: id, class: "note" });
+  const name = (layer) => say(said, layer === 0 ? "layers.tokens" : "layers.layer", { layer });
+  const onchange = async ({ target }) => {
+    const layer = Number(target.value);
+    name(layer);
+    try {
+      draw(await tool.further("/context", { ...compare.body(values), layer }));
+    } catch (error) {
+      if (error.name !== "AbortError") said.replaceChildren(errorNote(error));
+    }
+  };
+  name(at);
+  const range = make("input", { id, type: "range", min: 0, max: layers, step: 1, value: at, onchange });
+  return make("div", { class: "field slider" }, make("label", { for: id, say: "context.layer" }), range, said);
+}
+
+function showContext(answer, values, tool) {
+  const { points } = answer;
+  const { layer } = values;
   const names = points.map((_, number) => String(number + 1));
   const more = make("div", { class: "part" });
   const findSimilar = ({ text, word }) => {
@@ -46,17 +86,10 @@ function showContext({ points, similarity }, { layer }, tool) {
   const onpoint = (number) => {
     [...list.children].forEach((item, place) => item.classList.toggle("linked", place === number));
   };
-  const dots = points.map(({ x, y, text }, number) => ({ x, y, label: names[number], title: text }));
-  const cells = { label: "context.similarity", share: between(similarity), numbers: true, biggest: 46 };
-  tool.output.append(
-    make(
-      "div",
-      { class: "side-by-side" },
-      make("div", {}, make("h3", { say: "context.map" }), scatter(dots, { label: "context.map", onpoint })),
-      make("div", {}, make("h3", { say: "context.similarity" }), heatMap(similarity, names, names, cells)),
-    ),
-    list,
-  );
+  const place = make("div", { class: "side-by-side" });
+  const draw = (found) => place.replaceChildren(...drawLayer(found, names, onpoint));
+  draw(answer);
+  tool.output.append(...[layerSlider(tool, values, draw), place, list].filter(Boolean));
   return more;
 }
 
@@ -88,8 +121,10 @@ export const context = {
   id: "context",
   title: "tab.context",
   lead: "context.lead",
+  how: "context.how",
+  story: "05-elmo",
   tools: [compare],
   suits: ({ abilities }) => abilities.includes("context"),
   // Static vectors give a word the same vector everywhere: to be compared with, not to begin with.
-  rank: ({ abilities }) => (abilities.includes("nearest") ? 1 : 0),
+  rank: ({ abilities, task, languages }) => (task || languages?.length ? 1 : 0) + (abilities.includes("nearest") ? 2 : 0),
 };

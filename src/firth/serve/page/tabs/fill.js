@@ -73,9 +73,7 @@ function showMasks(masks, { text }, tool) {
       title: guess.text,
     }));
     if (masks.length > 1) tool.output.append(make("h3", { say: ["fill.blank", { number: number + 1 }] }));
-    tool.output.append(
-      bars(rows, { onpick, label: "fill.guesses", most: Math.max(0.01, ...rows.map((row) => row.value)) }),
-    );
+    tool.output.append(bars(rows, { onpick, label: "fill.guesses" }));
   });
 }
 
@@ -92,6 +90,7 @@ const guess = {
   body: ({ text, top }) => ({ text, top }),
   library: ({ text, top }) => `print(model.fill(${python(text)}, top=${top}))`,
   setup,
+  ready: ({ text }, { mask }) => text.includes(mask),
   show: ({ masks }, values, tool) => showMasks(masks, values, tool),
 };
 
@@ -99,6 +98,8 @@ export const fill = {
   id: "fill",
   title: "tab.fill",
   lead: "fill.lead",
+  how: "fill.how",
+  story: "08-bert",
   tools: [guess],
   suits: ({ abilities }) => abilities.includes("fill"),
 };

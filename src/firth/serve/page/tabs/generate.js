@@ -6,7 +6,11 @@ import { decimal } from "../numbers.js";
 import { named, python } from "../snippets.js";
 
 const SETTINGS = ["max_tokens", "num", "beams", "temperature", "top_k", "top_p", "seed", "no_repeat_ngram"];
-const settingsOf = (values) => Object.fromEntries(SETTINGS.map((name) => [name, values[name]]));
+/** As many continuations as are asked for need as many beams, if there are beams. */
+const settingsOf = (values) => {
+  const beams = values.beams > 0 ? Math.max(values.beams, values.num) : 0;
+  return { ...Object.fromEntries(SETTINGS.map((name) => [name, values[name]])), beams };
+};
 
 function showTexts(continuations, prompt) {
   return make(
@@ -24,6 +28,26 @@ function showTexts(continuations, prompt) {
     }),
   );
 }
+
+/** What is written so far: of a beam the best, of drawn texts all. */
+const showWriting = (partial, prompt) =>
+  make(
+    "ol",
+    { class: "texts" },
+    Object.values(partial).map((added) =>
+      make(
+        "li",
+        {},
+        make(
+          "p",
+          {},
+          make("span", { class: "given" }, prompt),
+          make("span", { class: "added" }, added),
+          make("span", { class: "caret", "aria-hidden": "true" }),
+        ),
+      ),
+    ),
+  );
 
 function showTree(trace, continuations, prompt) {
   const nodes = (Array.isArray(trace) ? trace[0] : trace).nodes;
@@ -50,12 +74,14 @@ const go = {
   ability: "generate",
   route: "/generate",
   button: "generate.go",
+  slow: true,
+  partly: ({ partial }, { text }, tool) => tool.output.replaceChildren(showWriting(partial, text)),
   hint: "generate.hint",
   fields: [
     { name: "text", kind: "area", label: "generate.text", example: "generate" },
-    { name: "max_tokens", kind: "number", label: "generate.max_tokens", value: 20, min: 1, max: 500 },
-    { name: "beams", kind: "number", label: "generate.beams", value: 3, min: 0, max: 20 },
-    { name: "num", kind: "number", label: "generate.num", value: 3, min: 1, max: 20 },
+    { name: "max_tokens", kind: "number", label: "generate.max_tokens", value: 20, min: 1, max: 256 },
+    { name: "beams", kind: "number", label: "generate.beams", value: 3, min: 0, max: 16 },
+    { name: "num", kind: "number", label: "generate.num", value: 3, min: 1, max: 16 },
     { name: "temperature", kind: "number", label: "generate.temperature", value: 1, min: 0, step: 0.1, more: true },
     { name: "top_k", kind: "number", label: "generate.top_k", value: 0, min: 0, more: true },
     { name: "top_p", kind: "number", label: "generate.top_p", value: 1, min: 0.05, max: 1, step: 0.05, more: true },
@@ -78,6 +104,8 @@ export const generate = {
   id: "generate",
   title: "tab.generate",
   lead: "generate.lead",
+  how: "generate.how",
+  story: "09-gpt",
   tools: [go],
   suits: ({ abilities }) => abilities.includes("generate"),
 };

@@ -49,7 +49,7 @@ function showLook(answer, bitmap, place) {
       rolled.setAttribute("aria-pressed", "false");
       show(answer.weights[layer][head], "attention.head", { layer: layer + 1, head: head + 1 });
     },
-    most,
+    (weights) => strength(most(weights)),
   );
   const onclick = () => {
     mark();
@@ -107,6 +107,8 @@ export const image = {
   id: "image",
   title: "tab.image",
   lead: "image.lead",
+  how: "image.how",
+  story: "15-vit",
   task: true,
   tools: [look],
   suits: ({ abilities, images }) => images && (abilities.includes("predict") || abilities.includes("look")),

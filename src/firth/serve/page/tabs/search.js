@@ -7,6 +7,7 @@ import { decimal, percent } from "../numbers.js";
 import { named, python } from "../snippets.js";
 
 const MOST_ASKED = 5;
+const LEAST_SURE = 0.2; // less probable answers mislead more than they help
 
 const facts = ({ words, cosine }) => [
   words !== null && make("span", { say: ["search.words", { score: decimal(words, 2) }] }),
@@ -22,15 +23,17 @@ function passage(hit) {
 }
 
 /** Asks the first model that answers questions about each of the first passages. */
-async function markAnswers(question, hits, shown, signal) {
+async function markAnswers(question, hits, shown, reads, signal) {
   const { models } = await ask("/models");
-  const tagger = models.find(({ abilities, task }) => abilities.includes("predict") && task === "answer");
+  const same = (model) => !reads || !model.reads || model.reads === reads;
+  const tagger = models.find((model) => model.abilities.includes("predict") && model.task === "answer" && same(model));
   if (tagger === undefined) return;
   const questions = hits.slice(0, MOST_ASKED).map(({ text }) => ({ question, passage: text }));
   const { predictions } = await ask("/predict", { questions, model: tagger.name }, signal);
   predictions.forEach(({ answer, start, end, best }, place) => {
     if (answer === "") return;
     const sure = best?.find((one) => one.answer === answer)?.probability;
+    if (sure !== undefined && sure < LEAST_SURE) return;
     const { text, said } = shown[place];
     text.replaceChildren(...markWords(hits[place].text, hits[place].marks, hits[place].best, [start, end]));
     said.hidden = false;
@@ -51,7 +54,7 @@ function showFound({ found }, { question }, tool) {
   const shown = found.map(passage);
   tool.output.append(make("ol", { class: "passages" }, shown.map(({ element }) => element)));
   const { signal } = tool.asked;
-  markAnswers(question, found, shown, signal).catch((error) => {
+  markAnswers(question, found, shown, tool.model.reads, signal).catch((error) => {
     if (!signal.aborted) console.error(error);
   });
 }
@@ -90,6 +93,7 @@ export const search = {
   id: "search",
   title: "tab.search",
   lead: "search.lead",
+  how: "search.how",
   task: true,
   tools: [go],
   suits: ({ abilities }) => abilities.includes("search"),

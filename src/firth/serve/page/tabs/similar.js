@@ -1,6 +1,6 @@
 /** Similar: how similar the model finds each of some texts to each other, as a table of cosines. */
 
-import { heatMap, strength } from "../charts/heat_map.js";
+import { cosineLegend, heatMap, strength } from "../charts/heat_map.js";
 import { make } from "../dom.js";
 import { python } from "../snippets.js";
 import { lines } from "../text_pieces.js";
@@ -13,8 +13,10 @@ function showSimilar({ vectors }, { texts }, tool) {
   const cosines = vectors.map((one) => vectors.map((other) => cosine(one, other)));
   const numbers = vectors.map((_, place) => String(place + 1));
   // Cosines are all large in many models: what counts is which are larger, so colours begin at the least.
-  const share = strength(1, Math.min(0.95, ...cosines.flat()));
+  const least = Math.min(0.95, ...cosines.flat());
+  const share = strength(1, least);
   tool.output.append(
+    cosineLegend(least),
     heatMap(cosines, numbers, numbers, { label: "similar.table", share, numbers: true, biggest: 56 }),
     make("ol", { class: "sentences" }, lines(texts).map((text) => make("li", {}, make("span", {}, text)))),
   );
@@ -36,6 +38,8 @@ export const similar = {
   id: "similar",
   title: "tab.similar",
   lead: "similar.lead",
+  how: "similar.how",
+  story: "08-bert",
   tools: [go],
   suits: ({ abilities, task }) => abilities.includes("encode") && !task,
 };

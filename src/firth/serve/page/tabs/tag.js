@@ -47,7 +47,7 @@ function showTags({ predictions: [found] }, { text }, tool) {
 function showEveryWord({ words, tags }, tool) {
   const kinds = kindsOf(tool.model.labels ?? [], tags);
   const parts = words.flatMap((word, place) => [
-    make("mark", { class: `kind k${kinds.indexOf(tags[place]) % 8}` }, word, make("small", {}, tags[place])),
+    make("mark", { class: `kind c${kinds.indexOf(tags[place]) % 8}` }, word, make("small", {}, tags[place])),
     " ",
   ]);
   tool.output.append(make("p", { class: "reading" }, ...parts));
@@ -69,6 +69,8 @@ export const tag = {
   id: "tag",
   title: "tab.tag",
   lead: "tag.lead",
+  how: "tag.how",
+  story: "08-bert",
   task: true,
   tools: [go],
   suits: ({ abilities, task }) => abilities.includes("predict") && task === "tag",

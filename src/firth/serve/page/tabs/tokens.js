@@ -9,7 +9,7 @@ const COLUMNS = ["tokens.token", "tokens.id", "tokens.place", "tokens.word"];
 /** Every token in the colour of its word; what is unknown stands as it was written. */
 function tokenMarks(tokens) {
   return tokens.flatMap((token, place) => {
-    const kind = token.unknown ? "kind unknown" : `kind k${token.word % 8}`;
+    const kind = token.unknown ? "kind unknown" : `kind c${token.word % 8}`;
     const shown = token.unknown ? token.text : bareToken(token.token);
     const gap = place > 0 && token.word !== tokens[place - 1].word ? " " : "";
     return [gap, make("mark", { class: kind }, shown, token.unknown && make("small", {}, "?"))];
@@ -57,6 +57,8 @@ export const tokens = {
   id: "tokens",
   title: "tab.tokens",
   lead: "tokens.lead",
+  how: "tokens.how",
+  story: "08-bert",
   tools: [go],
   suits: ({ abilities }) => abilities.includes("tokens"),
 };

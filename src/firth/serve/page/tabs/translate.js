@@ -1,6 +1,6 @@
 /** Translate: the best few translations, and which source words each target word looked at. */
 
-import { heatMap, strength } from "../charts/heat_map.js";
+import { attentionShade, heatMap, legend } from "../charts/heat_map.js";
 import { make } from "../dom.js";
 import { decimal } from "../numbers.js";
 import { named, python } from "../snippets.js";
@@ -25,11 +25,11 @@ function candidates(found, onpick) {
 
 function showAlignment(answer, into) {
   const { source, target, weights } = joinWords(answer);
-  const share = strength(Math.max(...weights.flat()));
   into.append(
     make("h3", { say: "translate.alignment" }),
     make("p", { class: "note", say: "translate.alignment.how" }),
-    heatMap(weights, target, source, { label: "translate.alignment", share, biggest: 40 }),
+    legend("legend.attention"),
+    heatMap(weights, target, source, { label: "translate.alignment", share: attentionShade, biggest: 40 }),
   );
 }
 
@@ -51,13 +51,19 @@ const go = {
   ability: "translate",
   route: "/translate",
   button: "translate.go",
+  slow: true,
+  partly: ({ partial }, values, tool) => {
+    const text = make("p", { class: "writing" }, partial[0] ?? "", make("span", { class: "caret", "aria-hidden": "true" }));
+    tool.output.replaceChildren(text);
+  },
   hint: "translate.hint",
   fields: [
     { name: "text", kind: "area", label: "translate.text", example: "translate" },
-    { name: "nbest", kind: "number", label: "translate.nbest", value: 3, min: 1, max: 20 },
-    { name: "beams", kind: "number", label: "translate.beams", value: 5, min: 1, max: 20 },
+    { name: "nbest", kind: "number", label: "translate.nbest", value: 3, min: 1, max: 16 },
+    { name: "beams", kind: "number", label: "translate.beams", value: 5, min: 1, max: 16 },
   ],
-  body: ({ text, beams, nbest }) => ({ texts: [text], beams, nbest }),
+  // As many as are asked for need as many beams.
+  body: ({ text, beams, nbest }) => ({ texts: [text], beams: Math.max(beams, nbest), nbest }),
   library: ({ text, beams, nbest }) => `print(model.translations([${python(text)}], ${named({ beams, nbest })}))`,
   show: showTranslations,
 };
@@ -66,6 +72,8 @@ export const translate = {
   id: "translate",
   title: "tab.translate",
   lead: "translate.lead",
+  how: "translate.how",
+  story: "06-seq2seq-and-attention",
   tools: [go],
   suits: ({ abilities }) => abilities.includes("translate"),
 };

@@ -119,8 +119,10 @@ export const words = {
   id: "words",
   title: "tab.words",
   lead: "words.lead",
+  how: "words.how",
+  story: "01-word2vec",
   tools: [nearest, analogy, map],
   suits: ({ abilities }) => ["nearest", "analogy", "map"].some((one) => abilities.includes(one)),
   // Any model can map words, but those that know single words come first.
-  rank: ({ abilities }) => (abilities.includes("nearest") ? 0 : 1),
+  rank: ({ abilities }) => (abilities.includes("analogy") ? 0 : abilities.includes("nearest") ? 1 : 2),
 };

@@ -1,0 +1,217 @@
+"""The words of reports in Chinese: headings, names of columns, cards, axes and notes. What is not here stays as it is, such as
+labels and texts of the user's own."""
+
+import html
+import re
+from collections.abc import Callable
+
+_METRICS = {
+    "accuracy": "准确率",
+    "macro f1": "宏平均 F1",
+    "f1": "F1",
+    "weighted f1": "加权 F1",
+    "matthews": "马修斯相关",
+    "exact": "完全匹配",
+    "loss": "损失",
+    "perplexity": "困惑度",
+    "pseudo perplexity": "伪困惑度",
+    "masked accuracy": "掩码准确率",
+    "masked loss": "掩码损失",
+    "next sentence accuracy": "下一句准确率",
+    "precision": "精确率",
+    "recall": "召回率",
+    "spearman": "斯皮尔曼相关",
+    "pearson": "皮尔逊相关",
+    "bits per byte": "每字节比特数",
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "rouge l": "ROUGE-L",
+    "v measure": "V 值",
+}
+_WORDS = {
+    **_METRICS,
+    "firth run": "Firth 训练",
+    "firth task": "Firth 任务",
+    "firth comparison": "Firth 比较",
+    "firth probe": "Firth 探测",
+    "parameters": "参数",
+    "steps": "步数",
+    "step": "步",
+    "tokens seen": "读过的词元",
+    "epochs": "轮数",
+    "epoch": "轮",
+    "time": "时间",
+    "tokens/s": "词元/秒",
+    "words/s": "词/秒",
+    "words": "词",
+    "dimensions": "维数",
+    "training": "训练",
+    "examples": "样本",
+    "over seeds": "多个随机种子",
+    "seed": "随机种子",
+    "seeds": "随机种子数",
+    "batch": "批大小",
+    "rate": "学习率",
+    "learning rate": "学习率",
+    "speed": "速度",
+    "held-out": "验证集",
+    "held-out perplexity": "验证集困惑度",
+    "held-out scores": "验证集成绩",
+    "training loss": "训练损失",
+    "tried": "尝试过的方法",
+    "by label": "按标签",
+    "true": "真实",
+    "guessed": "预测",
+    "text": "文本",
+    "share": "比例",
+    "every seed": "每个种子",
+    "before": "之前",
+    "after": "之后",
+    "every training": "每次训练",
+    "weight of each layer": "各层的权重",
+    "confusions (rows: true, columns: guessed)": "混淆矩阵（行：真实，列：预测）",
+    "reliability": "可靠性",
+    "probability of the predicted label": "预测标签的概率",
+    "share that is right": "正确的比例",
+    "dev examples": "开发集样本",
+    "ideal": "理想",
+    "mean probability": "平均概率",
+    "with --min-confidence": "使用 --min-confidence 时",
+    "at least": "至少",
+    "texts with a label": "得到标签的文本",
+    "accuracy on them": "其中的准确率",
+    "worst errors": "最严重的错误",
+    "errors by kind": "按类型划分的错误",
+    "kind": "类型",
+    "count": "数量",
+    "example": "例子",
+    "use it": "怎样使用",
+    "use the best": "使用最好的模型",
+    "settings": "设置",
+    "all settings and versions": "全部设置和版本",
+    "frequent words, near what they resemble": "常用词，与相似的词相邻",
+    "neighbours": "近邻",
+    "translations, and what was looked at": "译文，以及模型看了哪里",
+    "best": "最好",
+    "cheapest within its error": "误差范围内最省",
+    "labelled examples": "带标签样本",
+    "budget": "时间预算",
+    "± seeds": "± 种子",
+    "pre-training": "预训练",
+    "fine-tuning": "微调",
+    "ms/text": "毫秒/条",
+    "disk": "磁盘",
+    "seconds": "秒",
+    "part of speech": "词性",
+    "senses, f1": "词义，F1",
+    "layer": "层",
+    "reference": "参照",
+    "control task": "对照任务",
+    "tag of the word": "词的常用标签",
+    "nearest sense": "最近的词义",
+    "first sense": "第一个词义",
+    "mean attention distance of each head, in tokens": "每个头的平均注意力距离（词元）",
+    "attention entropy of each head, in nats": "每个头的注意力熵（奈特）",
+    "documents": "文档",
+    "word": "词",
+    "setting": "设置",
+    "value": "值",
+    "loss by step": "各步的损失",
+    "no curve": "没有曲线",
+    "seconds of pre-training and one fine-tuning on this machine; bars are 95 % intervals.": "本机上预训练加一次微调的秒数；竖线为 95 % 区间。",
+    "the colour is the root of the attention weight, from 0 to 1.": "颜色是注意力权重的平方根，从 0 到 1。",
+    "a few examples only: the interval is wide.": "样本很少：区间很宽。",
+}
+_TASKS = {"classify": "分类", "score": "打分", "tag": "标注", "answer": "问答", "write": "写作", "embed": "句向量"}
+_Words = str | Callable[[re.Match[str]], str | None]
+_PATTERNS: list[tuple[str, _Words]] = [
+    (r"recipe (.+)", r"配方 \1"),
+    (r"layer (\d+)", r"第 \1 层"),
+    (r"at the (.+)", r"在 \1"),
+    (r"held-out (.+)", lambda found: f"验证集{chinese(found.group(1)) or found.group(1)}"),
+    (r"dev (.+) by labelled examples", lambda found: f"带标签样本数与开发集{_name(found.group(1))}"),
+    (r"dev (.+)", lambda found: f"开发集{_name(found.group(1))}"),
+    (r"(.+), 95 %", lambda found: f"{_name(found.group(1))}，95 % 区间"),
+    (r"(.+), mean ± deviation", lambda found: f"{_name(found.group(1))}，均值 ± 标准差"),
+    (r"scored on (.+)", lambda found: f"在 {found.group(1)} 上评分"),
+    (r"(.+) against cost", lambda found: f"{_name(found.group(1))}与代价"),
+    (r"(.+) against labels", lambda found: f"{_name(found.group(1))}与带标签样本数"),
+    (
+        r"(\w+) on (.+)",
+        lambda found: f"{_TASKS[found.group(1)]}，基于 {found.group(2)}" if found.group(1) in _TASKS else None,
+    ),
+    (r"only (\d+) examples: the interval is wide\.", r"只有 \1 条样本：区间很宽。"),
+    (r"expected calibration error ([\d.]+) on the dev examples\.", r"开发集上的期望校准误差为 \1。"),
+    (
+        r"one column per head, darker is more; uniform attention has ([\d.]+)\.",
+        r"每个头一列，颜色越深值越大；均匀注意力为 \1。",
+    ),
+    (r"(.+); layer 0 is the token layer", r"\1；第 0 层是词元层"),
+    (r"base on the task's text, (.+) epochs \(held-out part\)", r"基础模型读任务文本 \1 轮（留出部分）"),
+    (r"(.+) is never predicted\.", r"从未预测出 \1。"),
+]
+_HOLDERS = r"h1|h2|h3|th|summary|caption|text|p|div|b|span|li"
+_NODE = re.compile(rf"(<(?P<tag>{_HOLDERS})(?P<rest>(?:\s[^<>]*)?)>)(?P<said>[^<>]+)(?=<)")
+
+
+def _name(name: str) -> str:
+    return chinese(name) or name
+
+
+def chinese(said: str) -> str | None:
+    """The same in Chinese; None where there is no need, or no word for it."""
+    plain = " ".join(said.replace("_", " ").split())
+    found = _WORDS.get(plain.lower())
+    if found is not None:
+        return found
+    for pattern, words in _PATTERNS:
+        if (match := re.fullmatch(pattern, plain, re.IGNORECASE)) is not None:
+            return match.expand(words) if isinstance(words, str) else words(match)
+    return None
+
+
+def in_both_languages(body: str) -> str:
+    """HTML in which headings, names and notes stand twice, as ``en`` and ``zh``; cells of tables and code are the user's."""
+
+    def both(found: re.Match[str]) -> str:
+        said = html.unescape(found["said"])
+        other = chinese(said)
+        if other is None:
+            return found.group()
+        tag = "tspan" if found["tag"] == "text" else "span"
+        return (
+            f'{found.group(1)}<{tag} class="en">{found["said"]}</{tag}>'
+            f'<{tag} class="zh" lang="zh">{html.escape(other)}</{tag}>'
+        )
+
+    parts = re.split(r"(<pre>.*?</pre>|<td[^>]*>.*?</td>|<code>.*?</code>)", body, flags=re.DOTALL)
+    return "".join(part if number % 2 else _NODE.sub(both, part) for number, part in enumerate(parts))
+
+
+_TABLE = re.compile(
+    r"<table(?P<looks>[^>]*)>(?P<head><tr>(?:<th[^>]*>[^<]*</th>)+</tr>)(?P<rows>.*?)</table>", re.DOTALL
+)
+
+
+def reflowing(body: str) -> str:
+    """HTML whose tables with a head become lists of rows on narrow screens: each cell says the name of its column."""
+
+    def table(found: re.Match[str]) -> str:
+        names = [html.unescape(name) for name in re.findall(r"<th[^>]*>([^<]*)</th>", found["head"])]
+        if len(names) < 3:
+            return found.group()
+
+        def row(line: re.Match[str]) -> str:
+            columns = iter(names)
+
+            def cell(one: re.Match[str]) -> str:
+                name = next(columns, "")
+                label, other = (html.escape(text, quote=True) for text in (name, _name(name)))
+                return f'<td{one["looks"]} data-label="{label}" data-zh="{other}">'
+
+            return re.sub(r"<td(?P<looks>[^>]*)>", cell, line.group())
+
+        rows = re.sub(r"<tr>.*?</tr>", row, found["rows"], flags=re.DOTALL)
+        return f'<table class="stacks"{found["looks"]}><thead>{found["head"]}</thead><tbody>{rows}</tbody></table>'
+
+    return _TABLE.sub(table, body)
