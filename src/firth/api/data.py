@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from firth.api.using import AnyPath, as_paths, load, optional_path
+from firth.core.config import written_to
 from firth.core.errors import FirthError
-from firth.core.files import written_to
 from firth.core.types import Progress
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.api.using import AnyPath, loaded
+from firth.core.config import check_engine
 from firth.core.errors import FirthError
-from firth.core.files import check_engine
 from firth.core.storage import Cluster
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from firth.api.using import AnyPath, PlainData, load, optional_path
 from firth.core.errors import FirthError
-from firth.core.run import lock_folder
+from firth.core.files import lock_folder
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model

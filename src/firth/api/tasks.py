@@ -18,8 +18,8 @@ from firth.api.using import (
     reads_images,
     split_grid,
 )
+from firth.core.config import check_engine
 from firth.core.errors import FirthError
-from firth.core.files import check_engine
 from firth.core.storage import Cluster
 from firth.core.types import Prediction, Progress
 from firth.training.events import event_files

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.api.using import WRITING, AnyPath, Settings, collect, load, optional_path, split_grid
+from firth.core.config import address_of, local_path
 from firth.core.errors import FirthError
-from firth.core.files import address_of, local_path
 from firth.core.types import Progress
 from firth.training.events import event_files
 

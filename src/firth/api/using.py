@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from firth.core.config import local_path
 from firth.core.errors import FirthError
-from firth.core.files import foreign_errors, local_path
+from firth.core.files import foreign_errors
 
 if TYPE_CHECKING:
     from firth.evaluation.explain import Explanation

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Self, Union, get_args, get_origin
@@ -232,3 +233,54 @@ def _config_types(annotation: object) -> list[type[BaseModel]]:
     if get_origin(annotation) in (Union, UnionType):
         return [found for part in get_args(annotation) for found in _config_types(part)]
     return []
+
+
+# -- addresses of other machines: the plain path needs none of ``core.storage``
+
+ENGINES = ("local", "ray")
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}([^/].*)")  # one slash: as Path writes it
+
+
+def address_of(path: str | Path) -> str | None:
+    """The address that a path stands for; none for a path of this machine."""
+    match = _ADDRESS.fullmatch(str(path))
+    if match is None or match[1] == "file" or Path(path).exists():
+        return None
+    return f"{match[1]}://{match[2].rstrip('/')}"
+
+
+def named(path: Path) -> str:
+    """A path as a record keeps it: its address, or absolute."""
+    return address_of(path) or str(path.absolute())
+
+
+def local_path(path: str | Path) -> Path:
+    """A file or folder on this machine: fetched once into the cache where an address is given."""
+    address = address_of(path)
+    if address is None:
+        return Path(path)
+    from firth.core.storage import fetch
+
+    return fetch(address)
+
+
+@contextmanager
+def written_to(out: Path, overwrite: bool) -> Iterator[Path]:
+    """Where a new folder is made: ``out`` itself, or a local one that is sent to the address ``out`` at the end."""
+    address = address_of(out)
+    if address is None:
+        yield out
+        return
+    from firth.core.storage import sent_to
+
+    with sent_to(address, overwrite) as folder:
+        yield folder
+
+
+def check_engine(engine: str, address: str | None) -> bool:
+    """Whether work goes to a cluster."""
+    if engine not in ENGINES:
+        raise FirthError(f"unknown engine '{engine}': choose local or ray")
+    if address is not None and engine != "ray":
+        raise FirthError("--address names a Ray cluster: write --engine ray with it")
+    return engine == "ray"

@@ -14,12 +14,14 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from filelock import FileLock, Timeout
 from pydantic import JsonValue
 
 from firth.core.config import show_bytes
@@ -464,52 +466,21 @@ def require_memory(needed: float, what: str, remedy: str) -> None:
         )
 
 
-# -- addresses of other machines: the plain path needs none of ``core.storage``
-
-ENGINES = ("local", "ray")
-_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}([^/].*)")  # one slash: as Path writes it
-
-
-def address_of(path: str | Path) -> str | None:
-    """The address that a path stands for; none for a path of this machine."""
-    match = _ADDRESS.fullmatch(str(path))
-    if match is None or match[1] == "file" or Path(path).exists():
-        return None
-    return f"{match[1]}://{match[2].rstrip('/')}"
-
-
-def named(path: Path) -> str:
-    """A path as a record keeps it: its address, or absolute."""
-    return address_of(path) or str(path.absolute())
-
-
-def local_path(path: str | Path) -> Path:
-    """A file or folder on this machine: fetched once into the cache where an address is given."""
-    address = address_of(path)
-    if address is None:
-        return Path(path)
-    from firth.core.storage import fetch
-
-    return fetch(address)
-
-
 @contextlib.contextmanager
-def written_to(out: Path, overwrite: bool) -> Iterator[Path]:
-    """Where a new folder is made: ``out`` itself, or a local one that is sent to the address ``out`` at the end."""
-    address = address_of(out)
-    if address is None:
-        yield out
-        return
-    from firth.core.storage import sent_to
+def lock_folder(folder: Path, refusal: str, named: Path | None = None) -> Iterator[None]:
+    """Only one process works in a folder at a time; another one gets the refusal, which names the folder."""
+    lock = FileLock(_lock_path(folder), timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise FirthError(f"{named or folder}: {refusal}") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
-    with sent_to(address, overwrite) as folder:
-        yield folder
 
-
-def check_engine(engine: str, address: str | None) -> bool:
-    """Whether work goes to a cluster."""
-    if engine not in ENGINES:
-        raise FirthError(f"unknown engine '{engine}': choose local or ray")
-    if address is not None and engine != "ray":
-        raise FirthError("--address names a Ray cluster: write --engine ray with it")
-    return engine == "ray"
+def _lock_path(folder: Path) -> Path:
+    """A file for the lock of a folder, outside of it: Windows moves no folder in which a file is open."""
+    key = hashlib.sha256(f"{Path.home()} {folder.resolve()}".encode()).hexdigest()[:24]
+    return Path(tempfile.gettempdir()) / f"firth-{key}.lock"

@@ -7,21 +7,18 @@ and so on.
 """
 
 import contextlib
-import hashlib
 import platform
 import shutil
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal
 
-from filelock import FileLock, Timeout
 from pydantic import ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from firth.core.config import Config
 from firth.core.errors import FirthError
-from firth.core.files import behind_link, disk_errors, read_json, write_json
+from firth.core.files import behind_link, disk_errors, lock_folder, read_json, write_json
 
 
 class Record(Config):
@@ -408,26 +405,6 @@ def is_run(folder: Path) -> bool:
 def _is_unborn(path: Path) -> bool:
     """Whether this is all that a run has that was killed before its record was written."""
     return path.name == f".{RECORD}.tmp" and path.is_file()
-
-
-@contextlib.contextmanager
-def lock_folder(folder: Path, refusal: str, named: Path | None = None) -> Iterator[None]:
-    """Only one process works in a folder at a time; another one gets the refusal, which names the folder."""
-    lock = FileLock(_lock_path(folder), timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise FirthError(f"{named or folder}: {refusal}") from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _lock_path(folder: Path) -> Path:
-    """A file for the lock of a folder, outside of it: Windows moves no folder in which a file is open."""
-    key = hashlib.sha256(f"{Path.home()} {folder.resolve()}".encode()).hexdigest()[:24]
-    return Path(tempfile.gettempdir()) / f"firth-{key}.lock"
 
 
 class Run:

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from firth.core.config import Config
+from firth.core.config import Config, local_path
 from firth.core.errors import FirthError
-from firth.core.files import check_files, local_path, read_json
+from firth.core.files import check_files, read_json
 from firth.core.registry import TokensConfig
 from firth.core.types import generator
 from firth.corpus.loss import LossInfo

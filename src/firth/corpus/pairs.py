@@ -18,9 +18,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.config import Config
+from firth.core.config import Config, local_path
 from firth.core.errors import FirthError
-from firth.core.files import check_files, local_path, read_json
+from firth.core.files import check_files, read_json
 from firth.core.registry import TokensConfig
 from firth.core.types import cut_batches, generator
 from firth.corpus.format import (

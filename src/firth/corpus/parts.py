@@ -28,8 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, Interrupted
-from firth.core.files import atomic_file, atomic_folder, disk_errors, read_json, write_json
-from firth.core.run import lock_folder
+from firth.core.files import atomic_file, atomic_folder, disk_errors, lock_folder, read_json, write_json
 from firth.core.storage import Cluster
 from firth.core.types import Array, Arrays
 from firth.corpus.chunks import block_encoder

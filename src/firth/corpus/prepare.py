@@ -16,17 +16,9 @@ from queue import SimpleQueue
 
 import numpy as np
 
+from firth.core.config import check_engine
 from firth.core.errors import FirthError
-from firth.core.files import (
-    atomic_folder,
-    behind_link,
-    check_engine,
-    checksum,
-    read_json,
-    release_memory,
-    replace_folder,
-    write_json,
-)
+from firth.core.files import atomic_folder, behind_link, checksum, read_json, release_memory, replace_folder, write_json
 from firth.core.registry import TokensConfig
 from firth.core.storage import Cluster
 from firth.core.types import Progress

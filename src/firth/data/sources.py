@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from firth.core.config import address_of, local_path
 from firth.core.errors import FirthError
-from firth.core.files import address_of, local_path, read_json
+from firth.core.files import read_json
 from firth.core.storage import expand
 
 FORMATS = {

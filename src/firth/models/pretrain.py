@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from firth.core.config import parse_duration, show_count, show_duration
+from firth.core.config import named, parse_duration, show_count, show_duration
 from firth.core.errors import FirthError
-from firth.core.files import checksum, fingerprint, named, write_text
+from firth.core.files import checksum, fingerprint, write_text
 from firth.core.registry import RunConfig, find_spec
 from firth.core.run import CorpusRecord, EmbeddingsRecord, MadeFrom, Run, RunRecord, versions
 from firth.core.types import Event, Progress

@@ -17,8 +17,7 @@ from pydantic import Field
 
 from firth.core.config import Config
 from firth.core.errors import FirthError
-from firth.core.files import atomic_file, checksum, disk_errors, read_json, write_json
-from firth.core.run import lock_folder
+from firth.core.files import atomic_file, checksum, disk_errors, lock_folder, read_json, write_json
 from firth.core.types import Arrays
 from firth.retrieval.parts import Entry, Graph, Part, build_arrays, map_arrays, merge_arrays, write_part
 

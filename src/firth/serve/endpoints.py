@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from firth.api.data import tokens_of
 from firth.api.searching import search
@@ -21,7 +20,7 @@ from firth.serve import answers
 from firth.serve import schemas as bodies
 from firth.serve.guard import Problem
 from firth.serve.models import Served, estimate_tokens
-from firth.serve.worker import Job, Load, Result, Work
+from firth.serve.worker import Job, Load, Result, Slices, Work, in_parts, joined
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.word_tokens import WordTokens
 
@@ -44,16 +43,6 @@ _MAX_PIXELS = 25_000_000  # of an image that is decoded
 _PIXELS_PER_TOKEN = 64  # an estimate of the size of a patch
 Json: TypeAlias = dict[str, object]
 SomeBody = TypeVar("SomeBody", bound=bodies.Body)
-One = TypeVar("One")
-
-
-class Sliceable(Protocol):
-    """A list or an array."""
-
-    def __getitem__(self, part: slice, /) -> Self: ...
-
-
-Slices = TypeVar("Slices", bound=Sliceable)
 
 
 @dataclass(frozen=True)
@@ -72,28 +61,6 @@ class Endpoint(Generic[SomeBody, Load, Result]):
 AnyEndpoint: TypeAlias = Endpoint[Any, Any, Any]
 
 
-def _parts(texts: Sequence[One], sizes: Sequence[int], room: int) -> list[tuple[list[One], int]]:
-    """A long list in parts of about ``room`` tokens each, so that other requests can run in between."""
-    found: list[tuple[list[One], int]] = []
-    for text, size in zip(texts, sizes, strict=True):
-        if not found or found[-1][1] + size > room:
-            found.append(([], 0))
-        found[-1] = ([*found[-1][0], text], found[-1][1] + size)
-    return found or [([], 0)]
-
-
-def _joined(do: Callable[[list[One]], Slices]) -> Callable[[list[list[One]]], list[Slices]]:
-    """Turns a function of one list into one that takes the lists of several requests: they are computed as one list,
-    and its results (a list or an array) are cut apart again."""
-
-    def work(loads: list[list[One]]) -> list[Slices]:
-        results = do([one for load in loads for one in load])
-        borders = [0, *accumulate(len(load) for load in loads)]
-        return [results[start:stop] for start, stop in pairwise(borders)]
-
-    return work
-
-
 def encode_jobs(
     served: Served, texts: list[str], layer: int, pool: str | None, room: int, prompt: str | None = None
 ) -> list[Job[list[str], NDArray[np.float32]]]:
@@ -102,9 +69,9 @@ def encode_jobs(
     def encode(some: list[str]) -> NDArray[np.float32]:
         return served.model.encode(some, layer, pool, prompt)
 
-    work = Work(("encode", served.name, layer, pool, prompt), _joined(encode), True, f"encode {served.name}")
+    work = Work(("encode", served.name, layer, pool, prompt), joined(encode), True, f"encode {served.name}")
     sizes = [estimate_tokens([text]) for text in texts]
-    return [Job(work, part, size, served.read_seconds(size)) for part, size in _parts(texts, sizes, room)]
+    return [Job(work, part, size, served.read_seconds(size)) for part, size in in_parts(texts, sizes, room)]
 
 
 def _image_model(served: Served) -> ImageAnswers:
@@ -123,8 +90,8 @@ def _image_jobs(
 
     images = body.images_read()
     size = model.processing.image_size**2 // _PIXELS_PER_TOKEN
-    every = Work((*kind, served.name), _joined(work), True, f"images {served.name}")
-    parts = _parts(images, [size] * len(images), room)
+    every = Work((*kind, served.name), joined(work), True, f"images {served.name}")
+    parts = in_parts(images, [size] * len(images), room)
     return [Job(every, part, count, served.read_seconds(count)) for part, count in parts]
 
 
@@ -167,9 +134,9 @@ def _predict_jobs(served: Served, body: bodies.Predict, room: int) -> Sequence[J
     def predict(some: list[bodies.Example]) -> list[Prediction]:
         return served.model.predict(some)
 
-    work = Work(("predict", served.name), _joined(predict), True, f"predict {served.name}")
+    work = Work(("predict", served.name), joined(predict), True, f"predict {served.name}")
     sizes = [estimate_tokens([example] if isinstance(example, str) else example) for example in examples]
-    return [Job(work, part, size, served.read_seconds(size)) for part, size in _parts(examples, sizes, room)]
+    return [Job(work, part, size, served.read_seconds(size)) for part, size in in_parts(examples, sizes, room)]
 
 
 def single(
@@ -270,10 +237,11 @@ def _translate_jobs(served: Served, body: bodies.Translate, room: int) -> list[J
     def translate(some: list[str]) -> list[list[Translated]]:
         return served.model.translations(some, body.beams, body.nbest)
 
-    work = Work(object(), _joined(translate), kind=f"translate {served.name}")
+    work = Work(object(), joined(translate), kind=f"translate {served.name}")
     sizes = [estimate_tokens([text]) * body.beams for text in texts]
     return [
-        Job(work, part, size, _translate_seconds(served, part, body.beams)) for part, size in _parts(texts, sizes, room)
+        Job(work, part, size, _translate_seconds(served, part, body.beams))
+        for part, size in in_parts(texts, sizes, room)
     ]
 
 

@@ -23,7 +23,8 @@ from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar
+from itertools import accumulate, pairwise
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import to_json
@@ -48,6 +49,16 @@ log = logging.getLogger("firth.serve")
 Load = TypeVar("Load")
 Result = TypeVar("Result")
 SomeBody = TypeVar("SomeBody", bound=Body)
+One = TypeVar("One")
+
+
+class Sliceable(Protocol):
+    """A list or an array."""
+
+    def __getitem__(self, part: slice, /) -> Self: ...
+
+
+Slices = TypeVar("Slices", bound=Sliceable)
 
 
 @dataclass(frozen=True)
@@ -71,6 +82,28 @@ class Job(Generic[Load, Result]):
     seconds: float = 0.0  # an estimate, before the factor of its kind
     is_abandoned: bool = False  # nobody waits for the result
     result: "Future[Result]" = field(default_factory=Future)
+
+
+def in_parts(texts: Sequence[One], sizes: Sequence[int], room: int) -> list[tuple[list[One], int]]:
+    """A long list in parts of about ``room`` tokens each, so that other requests can run in between."""
+    found: list[tuple[list[One], int]] = []
+    for text, size in zip(texts, sizes, strict=True):
+        if not found or found[-1][1] + size > room:
+            found.append(([], 0))
+        found[-1] = ([*found[-1][0], text], found[-1][1] + size)
+    return found or [([], 0)]
+
+
+def joined(do: Callable[[list[One]], Slices]) -> Callable[[list[list[One]]], list[Slices]]:
+    """Turns a function of one list into one that takes the lists of several requests: they are computed as one list,
+    and its results (a list or an array) are cut apart again."""
+
+    def work(loads: list[list[One]]) -> list[Slices]:
+        results = do([one for load in loads for one in load])
+        borders = [0, *accumulate(len(load) for load in loads)]
+        return [results[start:stop] for start, stop in pairwise(borders)]
+
+    return work
 
 
 class Stopped(Exception):

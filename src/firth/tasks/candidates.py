@@ -9,8 +9,7 @@ of classes only, and only where it is better by more than 1.5 standard errors.
 
 The best on the dev examples is kept; without any, the best in stratified cross-validation: of classes the one that gives the
 true labels the highest probability once it is calibrated, because of few labels the share that is right says too little.
-So a task is never worse than what it stands on, as far as its labels can tell. Of equals the cheaper one is kept.
-What is kept is calibrated by the same predictions.
+Of equals the cheaper one is kept. What is kept is calibrated by the same predictions.
 """
 
 import statistics
@@ -50,7 +49,6 @@ TakeBase = Callable[[TaskConfig], Model]
 _ENOUGH = 0.98  # a score from which on nothing is tuned
 _LEARNING = 3.3  # so many times as long as reading a text takes learning from it
 _FASTER = 2.0  # than tuning learns pulling texts together
-_FEWEST_FOLDS = 3  # in which it is judged
 _CALIBRATED = 20  # examples: fewer say nothing of probabilities
 _ERRORS = 1.5  # standard errors by which counts must help; fewer are too few where new texts differ from the old ones
 _LEAST = 2  # epochs of tuning that are worth while
@@ -320,8 +318,6 @@ class _Choice:
         assert self.task is not None
         return self.task.score(examples, [], found)[self.task.metric]
 
-    # -- the candidates
-
     def _counts(self) -> _Tried:
         if self.config.task == "tag":
             tagger, self.counted = fit_tag_counts(self.config, self.data, self.folds_N, not self.data.dev)
@@ -427,7 +423,7 @@ class _Choice:
         if self.config.folds or not batch_s:
             return wanted, folds
         affordable = self._left() / 2 / batch_s  # batches in all trainings
-        folds = max(min(folds, _FEWEST_FOLDS), min(folds, int(affordable / wanted) - 1))
+        folds = max(min(folds, 3), min(folds, int(affordable / wanted) - 1))
         steps = int(affordable / (1 + folds))
         return (min(steps, wanted) if steps >= FEWEST else 0), folds
 

@@ -12,8 +12,8 @@ import pytest
 
 import firth
 from firth.api import encoding
+from firth.core.config import check_engine
 from firth.core.errors import FirthError
-from firth.core.files import check_engine
 from firth.core.storage import Cluster, _require_answer
 from firth.corpus import prepare as preparing
 

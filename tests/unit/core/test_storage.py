@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import firth
+from firth.core.config import address_of, local_path
 from firth.core.errors import FirthError
-from firth.core.files import address_of, local_path
 from firth.core.storage import expand, send
 from firth.corpus.format import Corpus
 

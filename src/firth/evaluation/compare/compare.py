@@ -17,8 +17,8 @@ from pathlib import Path
 
 from firth.core.config import parse_duration, show_duration
 from firth.core.errors import FirthError, Interrupted
-from firth.core.files import disk_errors, fingerprint, read_json, write_json
-from firth.core.run import Run, TaskResult, TestResult, lock_folder, versions
+from firth.core.files import disk_errors, fingerprint, lock_folder, read_json, write_json
+from firth.core.run import Run, TaskResult, TestResult, versions
 from firth.core.types import Progress
 from firth.evaluation.compare.bases import Base, Corpora, base_inputs, find_base, is_finished, pretrain_base
 from firth.evaluation.compare.ranking import PRETRAIN_SHARE, Outcome, Row, Shares, share_budget, write_compare_report
