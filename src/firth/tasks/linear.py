@@ -29,6 +29,7 @@ _MANY = 2500  # examples: beyond, sparse features are not turned into a column a
 _FLAT = 0.1
 _NEVER = -30.0  # the score of a class that was not there to learn from
 _STREAM = 0xF01D
+_JUDGED = 3  # examples of a class
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,11 @@ def balanced_weights(targets_N: Ints, num_classes: int) -> Floats:
 
 
 def judged_weights(targets_N: Ints, num_classes: int, balanced: bool) -> Floats:
-    """How much each example counts when folds are judged. The only one of its class does not: no model that has not seen it
-    can know the class, and what it says of it would hide all else."""
-    weights_K = balanced_weights(targets_N, num_classes) if balanced else np.ones(num_classes)
-    weights_K = np.where(np.bincount(targets_N, minlength=num_classes) > 1, weights_K, 0.0)
+    """How much each example counts when folds are judged. Those of a class with fewer than three do not: what can be learned
+    of it from one or none says nothing of the model, and -30 for a class that was never seen would hide all else. Where
+    classes are balanced, the root of their weights: with whole weights a few rare examples would decide."""
+    weights_K = np.sqrt(balanced_weights(targets_N, num_classes)) if balanced else np.ones(num_classes)
+    weights_K = np.where(np.bincount(targets_N, minlength=num_classes) >= _JUDGED, weights_K, 0.0)
     weights_N = weights_K[targets_N]
     return np.asarray(weights_N if weights_N.any() else np.ones(len(targets_N)))
 

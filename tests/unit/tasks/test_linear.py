@@ -95,9 +95,10 @@ def test_balanced_weights() -> None:
     np.testing.assert_allclose(balanced_weights(np.asarray([0, 0, 0, 1]), 3), [4 / 6, 2, 2])
 
 
-def test_the_only_example_of_a_class_judges_nothing() -> None:
-    """Nobody can know its class from the other folds; with its log-probability of -30 it would decide alone."""
-    np.testing.assert_array_equal(judged_weights(np.asarray([0, 0, 1, 2, 2]), 3, False), [1, 1, 0, 1, 1])
+def test_rare_classes_do_not_decide() -> None:
+    """Nobody can know the class of its only example from the other folds; its log-probability of -30 would decide alone."""
+    np.testing.assert_array_equal(judged_weights(np.asarray([0, 0, 0, 1, 2, 2]), 3, False), [1, 1, 1, 0, 0, 0])
+    np.testing.assert_allclose(judged_weights(np.repeat([0, 1], (4, 12)), 2, True)[[0, 4]], [2**0.5, (2 / 3) ** 0.5])
     np.testing.assert_array_equal(judged_weights(np.asarray([0, 1]), 2, False), [1, 1])
     random = np.random.default_rng(0)
     targets_N = np.repeat([0, 1], 20)
