@@ -434,7 +434,7 @@ def test_search(visit: Visit) -> None:
     answer.locator("mark.said").first.wait_for()  # by the served answer tagger
     assert "Answer:" in answer.inner_text()
     reader.picture("search")
-    panel.locator("summary").click()
+    panel.locator(".more summary").click()
     panel.get_by_label("Conditions").fill("year=1993")
     answer = reader.ask("search")
     assert texts(answer.locator(".passages strong"))[0] == "story 3"

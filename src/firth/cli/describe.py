@@ -359,7 +359,8 @@ def _describe(event: Event) -> tuple[str, float, float]:
     """(text, done, total) of an event; a total of 0 is unknown."""
     kind: str = event["event"]
     if kind == "train":
-        words = f"loss {event['loss']:.3f}  {show_count(event['tokens_per_s'])} tokens/s"
+        stage = f"{event['stage']}  " if "stage" in event else ""
+        words = f"{stage}loss {event['loss']:.3f}  {show_count(event['tokens_per_s'])} tokens/s"
         return words, event["step"], event["steps"]
     if kind == "pairs":
         return f"{event['pairs']:,} pairs", 0, 0

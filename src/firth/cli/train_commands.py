@@ -3,6 +3,7 @@
 import ast
 import inspect
 import json
+import shutil
 import textwrap
 import tokenize
 from dataclasses import dataclass
@@ -126,7 +127,11 @@ def recipes(as_json: Json = False) -> None:
     for spec in specs().values():
         if spec.recipes:
             say(spec.name)
-            table([(name, described[name]) for name in spec.recipes])
+            width = max(len(name) for name in spec.recipes)
+            room = max(30, shutil.get_terminal_size((80, 24)).columns - width - 4)
+            for name in spec.recipes:
+                first, *more = textwrap.wrap(described[name], room)
+                table([(name.ljust(width), first), *((" " * width, line) for line in more)])
 
 
 @app.command(rich_help_panel=TRAIN)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,8 @@ _FAILURES = {
     504: "no answer in time",
 }
 _STYLE = (
-    ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1rem}"
-    "code,pre{font-family:ui-monospace,monospace;font-size:.9em}pre{overflow-x:auto;padding:.6rem;border:1px solid #8886;"
-    "border-radius:.4rem}summary{cursor:pointer}h2{font-size:1.1rem;margin:1.6rem 0 .2rem}"
+    "body{max-width:60rem;margin:0 auto;padding:1rem}code,pre{font-family:var(--mono);font-size:.9em}"
+    "h2{margin:1.6rem 0 .2rem}ul{margin:.3rem 0;padding-left:1.2rem}"
 )
 
 
@@ -117,9 +117,10 @@ class Route:
 
 
 def documentation_page(routes: Sequence[Route]) -> str:
-    """The page at /docs, without any script."""
+    """The page at /docs, without any script, in the design of the page."""
+    design = (files("firth.reports") / "design.css").read_text(encoding="utf-8")
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Firth: routes</title><style>{_STYLE}</style>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>Firth: routes</title><style>{design}{_STYLE}</style>'
         '</head><body><h1>Firth</h1><p>Bodies and answers are JSON. The whole description: <a href="/openapi.json">'
         f"/openapi.json</a>.</p>{''.join(route.html() for route in routes)}</body></html>"
     )

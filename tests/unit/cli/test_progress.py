@@ -2,7 +2,7 @@
 
 import pytest
 
-from firth.cli.describe import Remaining
+from firth.cli.describe import Remaining, progress_display
 
 
 def test_what_came_before_the_first_event_does_not_count() -> None:
@@ -24,3 +24,11 @@ def test_another_stage_has_a_speed_of_its_own() -> None:
 
 def test_an_unknown_total() -> None:
     assert Remaining().seconds(0, 0, 1.0) is None
+
+
+def test_a_stage_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that nobody takes the word vectors that a training begins with for the training."""
+    event = {"event": "train", "step": 10, "steps": 10, "loss": 1.0, "tokens_per_s": 5.0, "stage": "word vectors"}
+    with progress_display("bert", False) as show:
+        show(event)
+    assert "bert: 100%  word vectors  loss 1.000" in capsys.readouterr().err

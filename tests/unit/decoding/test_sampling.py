@@ -9,7 +9,8 @@ from scipy.stats import chisquare
 from toy_tables import TableStepper, WholeStepper, same
 
 from firth.core.types import uniform
-from firth.decoding.steps import GREEDY, Rules, Sampling, candidates, choose, continue_prompts
+from firth.decoding.beam import beam_search
+from firth.decoding.steps import GREEDY, Beam, Rules, Sampling, candidates, choose, continue_prompts, watching
 
 PROBS = torch.tensor([[0.1, 0.4, 0.05, 0.25, 0.2]], dtype=torch.float64)
 
@@ -123,3 +124,22 @@ def test_top_p_over_many_tokens(sharpness: float) -> None:
         assert total >= 0.7 > total - float(wanted[row, kept].min())
         assert float(wanted[row, kept].min()) >= float(wanted[row].topk(len(kept)).values[-1])
         torch.testing.assert_close(probs[row][probs[row] > 0], wanted[row, kept] / total)
+
+
+def test_what_is_written_is_heard_of_while_it_is_written() -> None:
+    """Each prompt grows by one token a step to what is given back; nothing changes by listening, and nobody hears it later."""
+    model, prompts = TableStepper.random(5, 3), [[2], [1, 3]]
+    plain = continue_prompts(model, prompts, 6)
+    heard: dict[int, list[list[int]]] = {}
+    with watching(lambda row, ids: heard.setdefault(row, []).append(ids)):
+        found = continue_prompts(model, prompts, 6)
+        beams = beam_search(model, [[2]], 3, beam=Beam(width=2))
+    assert found == plain
+    assert heard[1][-1] == found[1].ids
+    assert [ids for ids in heard[1] if ids] == [found[1].ids[:size] for size in range(1, 7)]
+    assert heard[0][:6] == [found[0].ids[:size] for size in range(1, 7)]
+    assert all(len(ids) <= 3 for ids in heard[0][6:])
+    assert len(beams[0][0].ids) == 3
+    count = len(heard[0])
+    continue_prompts(model, prompts, 6)
+    assert len(heard[0]) == count

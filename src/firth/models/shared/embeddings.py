@@ -219,7 +219,8 @@ def start_table(run: Run, trainable: Pretraining, loop: Loop) -> None:
     if loop.ranks.first:
         dim = trainable.vectors_dim if isinstance(trainable, TakesVectors) else tables[0].embedding_dim
         if config.embeddings == AUTO:
-            found = _train_vectors(run, trainable, dim, loop.progress)
+            # What is counted first is not the training that was asked for, and the display says so.
+            found = _train_vectors(run, trainable, dim, lambda event: loop.progress({**event, "stage": "word vectors"}))
         else:
             found = read_vectors(Path(config.embeddings))
         if isinstance(trainable, TakesVectors):

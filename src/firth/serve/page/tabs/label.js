@@ -11,7 +11,7 @@ import { errorNote } from "../tool.js";
 import { buildToolTab } from "../tool_tab.js";
 import { predictAll } from "./score_table.js";
 
-const [MOST_ASKED, NUM] = [400, 20];
+const [MOST_ASKED, NUM, SHOWN] = [400, 20, 60];
 
 /** How little a prediction says: the entropy of its class as a share of the largest possible one. */
 const unsure = ({ probabilities }) => {
@@ -167,7 +167,7 @@ function labelling(model) {
   // Something to see at once: the dev examples, as if they had no labels.
   if (model.dev) {
     ask(`/runs/${encodeURIComponent(model.name)}/dev`)
-      .then(({ examples }) => begin(examples.map(({ text }) => text)))
+      .then(({ examples }) => begin(examples.slice(0, SHOWN).map(({ text }) => text)))
       .catch((error) => output.replaceChildren(errorNote(error)));
   }
   const field = make("div", { class: "field file" }, make("label", { for: id, say: "label.file" }), input);

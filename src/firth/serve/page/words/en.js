@@ -353,5 +353,5 @@ export const en = {
   "runs.rate": "learning rate {rate}",
   "runs.speed": "{speed} tokens/s",
   "runs.progress": "Progress of {name}",
-  "runs.samples": "What it says now",
+  "runs.samples": "What it says now: its guess in [brackets], at the end what stood there",
 };

@@ -352,5 +352,5 @@ export const zh = {
   "runs.rate": "学习率 {rate}",
   "runs.speed": "每秒 {speed} 词元",
   "runs.progress": "{name} 的进度",
-  "runs.samples": "它现在说什么",
+  "runs.samples": "它现在的猜测在 [方括号] 里，句末是原来的词",
 };
