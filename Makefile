@@ -12,7 +12,7 @@ help:
 	@echo "make test         everything that has to hold: style, types, imports, unit, parity, faults, docs"
 	@echo "make test-fast    quick unit tests and one contract per model, for daily work"
 	@echo "make check        style and types only"
-	@echo "make attack       hostile models, vectors and texts for an hour (MINUTES=60); run again, it goes on"
+	@echo "make attack       hostile models, vectors, texts and requests for an hour (MINUTES=60); run again, it goes on"
 	@echo "make docs         the documentation in English and Chinese as a site in build/site, strictly, without a network"
 	@echo "make dist         wheel and source package in dist/, tried in an empty environment"
 	@echo "make bench        what the benchmarks need; then run one of benchmarks/*.py"

@@ -4,9 +4,15 @@ A script of its own: it imports everything once and forks a fresh process for ev
 dozens of kills take seconds. Some kills come after a random time, some at a random operation on
 files (an audit event: open, rename, remove ...), which hits the writing of checkpoints precisely.
 
-    python kill_scenarios.py train|prepare|images|index FOLDER KILLS     prints one JSON object
+    python kill_scenarios.py SCENARIO FOLDER KILLS     prints one JSON object
+
+Scenarios: train, prepare, images, index, full_disk, index_full_disk; pairs, classify, export, and ``pretrain-RECIPE`` for
+the recipes of ``RECIPES``. After a kill the same command is given again (with ``--resume`` where a run has begun); it must
+end with the same bytes, and nothing hidden may be left.
 """
 
+import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -88,6 +94,12 @@ def digest(folder: Path, names: list[str]) -> str:
     return found.hexdigest()
 
 
+def hidden(goal: Path) -> list[str]:
+    """Temporary files and folders in a result and next to it."""
+    inside = [str(path) for path in goal.rglob(".*")]
+    return inside + [str(path) for path in goal.parent.glob(f".{goal.name}*")]
+
+
 def kill_often(
     job: Callable[[Path], None], result: Callable[[Path], str], folder: Path, kills: int
 ) -> dict[str, object]:
@@ -110,10 +122,11 @@ def kill_often(
             )
         killed += bool(first["killed"])
         second = attempt(lambda goal=goal: job(goal))
-        if second["code"] == 0 and result(goal) == wanted:
+        left = hidden(goal)
+        if second["code"] == 0 and not left and result(goal) == wanted:
             equal += 1
         else:
-            failures.append({"number": number, "first": first, "second": second})
+            failures.append({"number": number, "first": first, "second": second, "left": left})
         shutil.rmtree(goal, ignore_errors=True)
     return {
         "kills": kills,
@@ -141,7 +154,6 @@ def train_job(corpus: Path) -> Callable[[Path], None]:
         if (out / "firth.json").exists():
             firth.pretrain(resume=out)
         else:
-            shutil.rmtree(out, ignore_errors=True)
             firth.pretrain("bert-tiny", corpus=corpus, out=out, steps=24, settings=parse_settings(SMALL))
 
     return job
@@ -160,7 +172,9 @@ def prepare(folder: Path, kills: int) -> dict[str, object]:
     preparing._BLOCK_CHARS = 20_000
 
     def job(out: Path) -> None:
-        if not out.exists():
+        with (
+            contextlib.suppress(firth.FirthError) if out.exists() else contextlib.nullcontext()
+        ):  # whole: it is left so
             firth.prepare(text, out, vocab_size=300, heldout=0.1, deduplicate=True)
 
     def result(out: Path) -> str:
@@ -182,7 +196,6 @@ def images(folder: Path, kills: int) -> dict[str, object]:
         if (out / "base" / "firth.json").exists():
             firth.pretrain(resume=out / "base")
         else:
-            shutil.rmtree(out / "base", ignore_errors=True)
             firth.pretrain("vit-tiny-masked", corpus=out / "corpus", out=out / "base", steps=8, settings=settings)
         if not (out / "run" / "config.json").exists() or not Run.open(out / "run").record.finished:
             firth.finetune("classify", base=out / "base", train=given, out=out / "run", epochs=2, batch_size=8)
@@ -262,9 +275,111 @@ def index_full_disk(folder: Path, kills: int) -> dict[str, object]:
     }
 
 
+_LOOP = "batch_size=8 evaluations=2 checkpoints=6 evaluation_batches=1 steps=12".split()
+_ENCODER = "num_layers=1 hidden_dim=16 num_heads=2 ffn_dim=32 max_positions=32 seq_len=24".split()
+_TRANSLATOR = "num_layers=1 num_decoder_layers=1 hidden_dim=16 num_heads=2 ffn_dim=32".split()
+RECIPES: dict[str, tuple[str, list[str]]] = {  # kind of corpus, settings
+    "gpt-tiny": ("bpe", [*_ENCODER, *_LOOP]),
+    "electra-tiny": ("wordpiece", [*_ENCODER, *_LOOP]),
+    "modernbert-1m": ("wordpiece", [*_ENCODER, *_LOOP]),
+    "t5-tiny": ("wordpiece", [*_TRANSLATOR, "seq_len=32", *_LOOP]),
+    "elmo-tiny": (
+        "words",
+        [*"filters=[[1,4],[3,8]] projection_dim=8 cell_dim=16 seq_len=12 num_samples=16".split(), *_LOOP],
+    ),
+    "lstm-lm": ("wordpiece", [*"num_layers=1 hidden_dim=16 embed_dim=12 seq_len=8".split(), *_LOOP]),
+    "transformer-tiny": ("pairs", [*_TRANSLATOR, "batch_tokens=128", "average=2", *_LOOP[1:]]),
+    "seq2seq": ("pairs", ["hidden_dim=16", "batch_tokens=128", *_LOOP[1:]]),
+    "word2vec": ("words", "dim=8 min_count=1 epochs=3 threads=1 checkpoint_s=0".split()),
+    "fasttext": ("words", "dim=8 min_count=1 epochs=3 bucket=50 threads=1 checkpoint_s=0".split()),
+    "glove": ("words", "dim=8 min_count=1 epochs=3 threads=1 checkpoint_s=0".split()),
+}
+
+
+def _corpus(folder: Path, kind: str) -> Path:
+    corpus = folder / "corpus"
+    if kind == "pairs":
+        _pairs(folder, corpus)
+    else:
+        write_text(folder / "text.txt", 80)
+        size = {} if kind == "words" else {"vocab_size": 300}
+        firth.prepare(folder / "text.txt", corpus, tokens=kind, heldout=0.2, workers=1, **size)
+    return corpus
+
+
+def _pairs(folder: Path, out: Path) -> None:
+    """Makes a corpus of pairs, unless it is there."""
+    rows = folder / "pairs.tsv"
+    if not rows.is_file():
+        chance = random.Random(2)
+        lines = [" ".join(chance.choices(WORDS, k=5)) for _ in range(200)]
+        rows.write_text("".join(f"{line}\t{line[::-1]}\n" for line in lines), encoding="utf-8")
+    with contextlib.suppress(firth.FirthError) if out.exists() else contextlib.nullcontext():  # whole: it is left so
+        firth.prepare_pairs(rows, out, vocab_size=300, heldout=0.1)
+
+
+def content(out: Path) -> str:
+    """All files and what they hold, but for those that say when and how long."""
+    names = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
+    return digest(out, names) + ",".join(names)
+
+
+def pretrain(recipe: str, folder: Path, kills: int) -> dict[str, object]:
+    kind, settings = RECIPES[recipe]
+    corpus = _corpus(folder, kind)
+    vectors = recipe in ("word2vec", "fasttext", "glove")
+
+    def job(out: Path) -> None:
+        if (out / "firth.json").exists():
+            firth.pretrain(resume=out)
+        else:
+            firth.pretrain(recipe, corpus=corpus, out=out, settings=parse_settings(settings))
+
+    def result(out: Path) -> str:
+        names = sorted(path.name for path in out.iterdir() if path.suffix in (".safetensors", ".hdf5", ".bin", ".vec"))
+        return digest(out, names) + ",".join(names)
+
+    assert vectors or any(name.startswith("steps=") for name in settings)
+    return kill_often(job, result, folder, kills)
+
+
+def pairs(folder: Path, kills: int) -> dict[str, object]:
+    return kill_often(lambda out: _pairs(folder, out), content, folder, kills)
+
+
+def classify(folder: Path, kills: int) -> dict[str, object]:
+    corpus = _corpus(folder, "wordpiece")
+    firth.pretrain("bert-tiny", corpus=corpus, out=folder / "base", settings=parse_settings([*_ENCODER, *_LOOP]))
+    chance = random.Random(4)
+    rows = [f"{' '.join(chance.choices(WORDS, k=6))}\t{'ab'[number % 2]}" for number in range(60)]
+    (folder / "rows.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")
+
+    def job(out: Path) -> None:
+        if not (out / "firth.json").exists() or not Run.open(out).record.finished:
+            given = folder / "rows.tsv"
+            firth.finetune("classify", base=folder / "base", train=given, dev=given, out=out, epochs=2, batch_size=8)
+
+    return kill_often(job, lambda out: digest(out, ["model.safetensors"]), folder, kills)
+
+
+def export(folder: Path, kills: int) -> dict[str, object]:
+    corpus = _corpus(folder, "wordpiece")
+    firth.pretrain("bert-tiny", corpus=corpus, out=folder / "base", settings=parse_settings([*_ENCODER, *_LOOP]))
+
+    def job(out: Path) -> None:
+        if not out.exists():
+            firth.export(folder / "base", out, to="onnx")
+
+    return kill_often(job, lambda out: digest(out, ["model.onnx"]), folder, kills)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     scenario = {
+        **{f"pretrain-{recipe}": functools.partial(pretrain, recipe) for recipe in RECIPES},
+        "pairs": pairs,
+        "classify": classify,
+        "export": export,
         "train": train,
         "prepare": prepare,
         "full_disk": full_disk,

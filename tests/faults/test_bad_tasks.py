@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,34 @@ def test_columns_of_tags(work: Path, capsys: Told) -> None:
 def test_lines_that_are_not_utf8(task_run: Path, work: Path, capsys: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"A map.\nb\xffd\n")))
     refused(["predict", task_run, "-"], capsys, "standard input:2: not utf-8")
+
+
+class Elements(HTMLParser):
+    """Those that could run something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("img", "script", "iframe", "object") or any(name.startswith("on") for name, _ in attrs):
+            self.found.append(tag)
+
+
+def test_markup_in_names_labels_and_texts_is_inert(work: Path, run_folder: Path) -> None:
+    evil = "<img src=x onerror=alert(1)>\"'><script>alert(2)<\\/script>"
+    name = "<img src=x onerror=alert(3)>"
+    rows = [f"{'good' if number % 2 else 'bad'} {evil} {number}\t{evil}{number % 2}" for number in range(40)]
+    (work / f"{name}.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    data, out = work / f"{name}.tsv", work / f"run {name}"
+    firth.finetune("classify", base=run_folder, train=data, dev=data, out=out, epochs=1)
+    topics = work / "map.html"
+    vectors = work / "vectors.txt"
+    vectors.write_text(f"good 1 0\nbad 0 1\n{evil.split()[0]} 1 1\n", encoding="utf-8")
+    firth.topics(data, vectors, out=topics)
+    for page in (out / "report.html", topics):
+        text = page.read_text(encoding="utf-8")
+        assert "alert(" in text, page  # it is shown
+        elements = Elements()
+        elements.feed(text)
+        assert elements.found == [], page

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 SCRIPT = Path(__file__).with_name("kill_scenarios.py")
 
 
@@ -75,3 +77,12 @@ def test_full_disk_leaves_the_index_as_it_was(tmp_path: Path) -> None:
     assert result["kept"]
     assert result["resumed"] == 0
     assert result["equal"]
+
+
+@pytest.mark.parametrize("scenario", ["pairs", "classify", "export", "pretrain-seq2seq", "pretrain-glove"])
+def test_other_jobs_killed_end_with_the_same_bytes(scenario: str, tmp_path: Path) -> None:
+    """By hand many more: ``python tests/faults/kill_scenarios.py SCENARIO FOLDER KILLS``."""
+    result = play(scenario, tmp_path, 6)
+    assert result["repeatable"]
+    assert result["killed"] >= 3
+    assert result["failures"] == []

@@ -53,3 +53,16 @@ def test_a_training_is_told_to_end(number: signal.Signals, tmp_path: Path, corpu
     assert "go on with: firth pretrain --resume run" in told
     assert "Traceback" not in told
     assert not list(tmp_path.rglob(".*"))
+
+
+def test_a_mapped_file_that_is_cut_ends_with_a_sentence(tmp_path: Path) -> None:
+    """As a corpus is that another program writes to while a model learns from it."""
+    program = (
+        "import mmap, os, sys; from firth.cli.main import _say_cut_files; _say_cut_files()\n"
+        "handle = open('file', 'r+b'); content = mmap.mmap(handle.fileno(), 0)\n"
+        "os.truncate('file', 0); sys.exit(content[100_000])\n"
+    )
+    (tmp_path / "file").write_bytes(b"\1" * 200_000)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("firth: a file was cut while it was read")

@@ -68,6 +68,10 @@ def answer(model: Any, ability: str, text: str) -> object:
         return str(error)
 
 
+def _answer_to(model: Any, asked: tuple[str, str]) -> object:
+    return answer(model, *asked)
+
+
 def same(one: object, two: object) -> bool:
     if isinstance(one, np.ndarray) and isinstance(two, np.ndarray):
         return one.shape == two.shape and np.allclose(one, two, atol=1e-5)
@@ -91,12 +95,10 @@ def differences(seeds: Path, names: tuple[str, ...] = RUNS) -> tuple[int, list[s
         wanted = [answer(model, *one) for one in asked]
         with ThreadPoolExecutor(8) as pool:
             for asker in (fresh, model):
-                for one, right, got in zip(
-                    asked * 2, wanted * 2, pool.map(partial(answer, asker), *zip(*asked * 2, strict=True)), strict=True
-                ):
-                    count += 1
-                    if not same(right, got):
-                        found.append(f"{name} {one}")
+                got = pool.map(partial(_answer_to, asker), asked * 2)
+                pairs = zip(asked * 2, wanted * 2, got, strict=True)
+                found += [f"{name} {one}" for one, right, told in pairs if not same(right, told)]
+                count += 2 * len(asked)
         found += [f"{name} after a fork"] if not forked(model, asked, wanted) else []
     return count, found
 

@@ -5,6 +5,7 @@ is instant.
 """
 
 import contextlib
+import ctypes
 import io
 import json
 import math
@@ -233,6 +234,8 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):  # file names and labels may hold half a character
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if arguments is None:
+        _say_cut_files()
     with _ending(is_whole=arguments is None):
         _run(words, debug)
 
@@ -351,6 +354,27 @@ def _ending(is_whole: bool) -> Iterator[None]:
         if not is_whole:
             for number in numbers:
                 signal.signal(number, signal.SIG_DFL)
+
+
+_CUT = b"firth: a file was cut while it was read, or its disk failed; check it, and prepare a damaged corpus again\n"
+
+
+def _say_cut_files() -> None:
+    """SIGBUS is how the system says that a mapped file has become shorter. Python cannot go on after it, so its own way of
+    handling signals does not serve; the process ends with a sentence at least."""
+    if not hasattr(signal, "SIGBUS"):
+        return
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_int)
+
+    def end(number: int) -> None:
+        os.write(2, _CUT)
+        os._exit(2)
+
+    _kept.append(kind(end))
+    ctypes.CDLL(None).signal(int(signal.SIGBUS), _kept[0])
+
+
+_kept: list[object] = []  # the system calls it: it must live as long as the process
 
 
 def _ignore_signals(is_whole: bool) -> None:

@@ -41,7 +41,7 @@ from firth.corpus.parts import (
     working_folder,
 )
 from firth.data.readers import Document, ReadingConfig, read_dictionary, read_documents
-from firth.data.sources import Source, find_sources
+from firth.data.sources import Source, find_sources, require_unchanged, stamps
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.segmentation import PLAIN, Segmentation, choose_segmentation
 from firth.tokenizers.vocabulary import train_pieces
@@ -93,7 +93,7 @@ def prepare(
         given = Pieces.load(tokenizer).segmentation if tokenizer and segmentation is None else PLAIN
         how, advice = _segmentation(sources, reading, given, dictionary, segmenter, tokens)
         how, advice = (how, advice) if segmentation is None else (segmentation, [])
-        settings = _settings(sources, tokens, reading, tokenizer, share, deduplicate)
+        settings, before = _settings(sources, tokens, reading, tokenizer, share, deduplicate), stamps(sources)
         settings |= {"near_duplicates": near_duplicates}
         begin(staging, settings | ({} if how.plain else {"segmentation": how.model_dump(mode="json")}))
         job = _Job(staging, sources, tokens, reading, share, deduplicate, progress or (lambda event: None), how, advice)
@@ -102,6 +102,7 @@ def prepare(
         job.check()
         job.tokenizer(tokenizer)
         num_parts = job.parts(workers or os.cpu_count() or 1)
+        require_unchanged(sources, before)
         return job.finish(num_parts, out)
 
 

@@ -23,7 +23,7 @@ from firth.corpus.format import SourceInfo
 from firth.corpus.pairs import SIDES, PairsInfo, PairSplitInfo
 from firth.corpus.parts import check_goal, hash_bytes, working_folder
 from firth.data.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
-from firth.data.sources import Source
+from firth.data.sources import Source, require_unchanged, stamps
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.vocabulary import train_pieces
 
@@ -68,8 +68,10 @@ def prepare_pairs(
         job = _Job(staging / "corpus", sources, dev_sources, tokens, reading or PairsReadingConfig(), share)
         job.progress = progress or (lambda event: None)
         job.filters = filters or PairFilters()
+        files, before = [*sources, *dev_sources], stamps([*sources, *dev_sources])
         job.learn(tokenizer, separate)
         info = job.write()
+        require_unchanged(files, before)
         replace_folder(job.goal, out)
         shutil.rmtree(staging, ignore_errors=True)
         return info

@@ -11,10 +11,10 @@ import lzma
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeAlias, cast
 
 from firth.core.config import address_of, local_path
 from firth.core.errors import FirthError
@@ -71,6 +71,25 @@ class Source:
     @property
     def size(self) -> int:
         return self.path.stat().st_size
+
+
+Stamp: TypeAlias = tuple[int, int]
+"""Size and time of the last change."""
+
+
+def stamps(sources: Sequence[Source]) -> list[Stamp]:
+    """By which a change of files is seen while they are read."""
+    found = [source.path.stat() for source in sources]
+    return [(one.st_size, one.st_mtime_ns) for one in found]
+
+
+def require_unchanged(sources: Sequence[Source], before: Sequence[Stamp]) -> None:
+    """Refuses what was made of files that another program wrote at the same time."""
+    for source, then, now in zip(sources, before, stamps(sources), strict=True):
+        if then != now:
+            raise FirthError(
+                f"{source.name}: changed while it was read; wait until it is whole and run the command again"
+            )
 
 
 def _describe(path: Path, format: str, otherwise: str | None = None) -> Source | None:

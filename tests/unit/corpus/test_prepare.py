@@ -278,3 +278,31 @@ def test_settings_that_do_nothing() -> None:
     assert TokensConfig(kind="bpe").vocabulary_bytes < TokensConfig().vocabulary_bytes
     with pytest.raises(ValueError, match="hidden one by one"):
         MaskedTargetsConfig(whole_word_mask=True)
+
+
+def test_a_text_that_changes_while_it_is_read(tmp_path: Path) -> None:
+    source = tmp_path / "a.txt"
+    source.write_text("the old doctor found a clock\n" * 300)
+
+    def cut(event: dict[str, Any]) -> None:
+        if event["event"] == "vocabulary":
+            source.write_text("the old doctor found a clock\n" * 100)
+
+    with pytest.raises(FirthError, match=r"a.txt: changed while it was read"):
+        prepare([str(source)], tmp_path / "c", TOKENS, progress=cut)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_document_of_white_space_has_no_tokens(tmp_path: Path) -> None:
+    """Such as a part of a file that is cut into documents."""
+    source = tmp_path / "a.txt"
+    source.write_text(" " * 2_500_000 + "a clock\n")
+    info = prepare([str(source)], tmp_path / "c", TokensConfig(kind="bpe", vocab_size=300), heldout=0.0, workers=1)
+    assert info.train.documents == 1
+
+
+def test_what_was_cut_for_the_vocabulary_is_said(tmp_path: Path) -> None:
+    source = tmp_path / "a.txt"
+    source.write_text("the old doctor found a clock\n" * 50 + "x" * 3000 + "\n")
+    info = prepare([str(source)], tmp_path / "c", TOKENS, workers=1)
+    assert any("words of more than 400 characters were cut" in warning for warning in info.warnings)

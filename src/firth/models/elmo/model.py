@@ -42,30 +42,36 @@ class TokenCache:
 
     def __init__(self, model: Elmo) -> None:
         self.model = model
-        self.places: dict[str, int] = {}
-        self.rows = model.tokens.embedding.weight.new_zeros((2, model.config.projection_dim))
+        rows = model.tokens.embedding.weight.new_zeros((2, model.config.projection_dim))
+        self.state: tuple[dict[str, int], torch.Tensor] = {}, rows  # replaced as a whole
+
+    @property
+    def rows(self) -> torch.Tensor:
+        return self.state[1]
 
     def _compute(self, ids: NDArray[np.int64]) -> torch.Tensor:
         """Words of like length together, so that little padding is computed."""
-        found = self.rows.new_empty((len(ids), self.model.config.projection_dim))
+        found = self.state[1].new_empty((len(ids), self.model.config.projection_dim))
         widest = max(width for width, _ in self.model.config.filters)
         lens = (ids != ids[0, -1]).sum(1) if len(ids) else []
         for some in batches_by_length(lens, max_rows=_TOGETHER):
             found[some] = self.model.tokens(torch.from_numpy(trimmed(ids[some], widest)))
         return found
 
-    def look_up(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """The row of each word; new ones are computed."""
-        if not self.places:
-            self.rows = self._compute(border_ids(self.model.config.max_chars))
-        fresh = [word for word in dict.fromkeys(words) if word not in self.places]
-        if len(self.places) + len(fresh) > _CACHED_WORDS:
-            self.places, fresh = {}, list(dict.fromkeys(words))
-            self.rows = self.rows[:2]
+    def look_up(self, words: Sequence[str]) -> tuple[NDArray[np.int64], torch.Tensor]:
+        """The row of each word, and the rows; new ones are computed. Several threads may ask: nothing that was given out
+        changes, and what one of them adds another may have to compute again."""
+        places, rows = self.state
+        if not places:
+            rows = self._compute(border_ids(self.model.config.max_chars))
+        fresh = [word for word in dict.fromkeys(words) if word not in places]
+        if len(places) + len(fresh) > _CACHED_WORDS:
+            places, fresh, rows = {}, list(dict.fromkeys(words)), rows[:2]
         if fresh:
-            self.places |= {word: len(self.rows) + number for number, word in enumerate(fresh)}
-            self.rows = torch.cat((self.rows, self._compute(character_ids(fresh, self.model.config.max_chars))))
-        return np.fromiter((self.places[word] for word in words), np.int64, len(words))
+            places = places | {word: len(rows) + number for number, word in enumerate(fresh)}
+            rows = torch.cat((rows, self._compute(character_ids(fresh, self.model.config.max_chars))))
+            self.state = places, rows
+        return np.fromiter((places[word] for word in words), np.int64, len(words)), rows
 
 
 class ElmoModel(Model):
@@ -170,7 +176,7 @@ class ElmoModel(Model):
 
     def _layers(self, sentences: Sequence[list[str]]) -> torch.Tensor:
         """[L+1, B, T+2, D], borders included."""
-        rows = self.cache.look_up([word for sentence in sentences for word in sentence])
+        rows, table = self.cache.look_up([word for sentence in sentences for word in sentence])
         longest = max(len(sentence) for sentence in sentences) + 2
         places = np.zeros((len(sentences), longest), np.int64)
         mask = np.zeros((len(sentences), longest), np.bool_)
@@ -181,7 +187,7 @@ class ElmoModel(Model):
             places[row, size + 1] = 1
             mask[row, : size + 2] = True
             first += size
-        return self.model.layers(self.cache.rows[torch.from_numpy(places)], torch.from_numpy(mask)).hidden
+        return self.model.layers(table[torch.from_numpy(places)], torch.from_numpy(mask)).hidden
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """Every layer for every word."""
@@ -248,8 +254,8 @@ class ElmoModel(Model):
         if not self.known:
             self._cannot("list near words (it came without a vocabulary)", "a run of Firth")
         with torch.inference_mode():
-            rows = self.cache.look_up([self._fold(word), *self.known])
-            vectors = torch.nn.functional.normalize(self.cache.rows[torch.from_numpy(rows)], dim=-1)
+            rows, table = self.cache.look_up([self._fold(word), *self.known])
+            vectors = torch.nn.functional.normalize(table[torch.from_numpy(rows)], dim=-1)
             scores = (vectors[1:] @ vectors[0]).numpy()
         order = np.argsort(-scores, kind="stable")[: top + 1]
         found = [(self.known[place], float(scores[place])) for place in order if self.known[place] != self._fold(word)]

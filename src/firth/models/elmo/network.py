@@ -15,6 +15,7 @@ from firth.models.elmo.config import ElmoConfig
 from firth.nn.character_cnn import CharacterCNN
 from firth.nn.layers import TokenNetwork, dropout
 from firth.nn.lstmp import LSTMP, StackedLSTMP, State
+from firth.tokenizers.foreign import Turn
 
 
 def build_token_layer(config: ElmoConfig) -> CharacterCNN:
@@ -81,6 +82,7 @@ class Elmo(nn.Module):
         return Layers(torch.stack(found).transpose(1, 2), mask_BT)
 
 
+_ADDING = Turn()
 PADDING, BEGIN, END = range(3)  # numbers that are no words
 
 
@@ -102,11 +104,13 @@ class ElmoWords(TokenNetwork):
         return [word for word in dict.fromkeys(words) if word not in self.numbers]
 
     def add(self, words: list[str], characters_NM: NDArray[np.int64]) -> None:
-        """New words and their characters."""
-        for word, row in zip(words, characters_NM.astype(np.uint16), strict=True):
-            self.numbers[word] = len(self.spelt)
-            self.spelt.append(row)
-            self._lens.append(int((row != self._padding).sum()))
+        """New words and their characters. Several threads may add some: a number is known when its row is there."""
+        with _ADDING.lock:
+            for word, row in zip(words, characters_NM.astype(np.uint16), strict=True):
+                number = len(self.spelt)
+                self._lens.append(int((row != self._padding).sum()))
+                self.spelt.append(row)
+                self.numbers[word] = number
 
     def _vectors(self, ids_BT: torch.Tensor) -> torch.Tensor:
         distinct, places_BT = torch.unique(ids_BT, return_inverse=True)

@@ -20,6 +20,7 @@ from firth.core.run import Run
 from firth.core.types import Encoding, Inputs, Layers, Network, TextReader, generator
 from firth.models.shared.model import Found, Model, TextLayers, require_pool
 from firth.nn.layers import TokenNetwork
+from firth.tokenizers.foreign import Turn
 from firth.tokenizers.pieces import READ, UNKNOWN_WORDS, Pieces, sample_texts, word_share
 from firth.tokenizers.segmentation import PLAIN, Segmentation
 from firth.tokenizers.word_tokens import AnyTokens, WordTokens, white_spans
@@ -27,6 +28,7 @@ from firth.vectors.formats import load_vectors
 from firth.vectors.trainer import load_run
 from firth.vectors.word_vectors import WordVectors
 
+_ADDING = Turn()
 _UNKNOWN = 1  # the number of words without a row
 
 
@@ -41,9 +43,10 @@ class Lookup(TokenNetwork):
         self._more = torch.zeros(0, table_VD.shape[1])
 
     def add(self, row: NDArray[np.float32]) -> int:
-        """The id of a new row."""
-        self.more.append(row)
-        return self.table.num_embeddings + len(self.more) - 1
+        """The id of a new row. Several threads may add some."""
+        with _ADDING.lock:
+            self.more.append(row)
+            return self.table.num_embeddings + len(self.more) - 1
 
     def forward(self, inputs: Inputs) -> Layers:
         return Layers(self.rows(inputs.ids)[None], inputs.mask)
@@ -54,11 +57,12 @@ class Lookup(TokenNetwork):
         if not self.more:
             found: torch.Tensor = self.table(ids_BT)
             return found
-        if len(self._more) != len(self.more):
-            self._more = torch.from_numpy(np.stack(self.more))
+        more = self._more  # another thread may put another in its place
+        if len(more) != len(self.more):
+            more = self._more = torch.from_numpy(np.stack(self.more))
         late = ids_BT >= size
         hidden = self.table(ids_BT.masked_fill(late, 0))
-        rows = self._more.to(hidden.device)[(ids_BT - size).clamp(min=0)]
+        rows = more.to(hidden.device)[(ids_BT - size).clamp(min=0)]
         return torch.where(late[:, :, None], rows, hidden)
 
 

@@ -272,7 +272,7 @@ def elmo_twin(
         return log_softmax(hidden_BTD[0, at, column].numpy() @ rows_VP.T + bias_V)
 
     with torch.inference_mode():
-        places = [0, *model.cache.look_up(words).tolist(), 1]
+        places = [0, *model.cache.look_up(words)[0].tolist(), 1]
         after = [log_probs(places[:at], -1, slice(0, size))[goals[at]] for at in range(1, len(goals))]
         before = [log_probs(places[at + 1 :], 0, slice(size, None))[goals[at]] for at in range(len(goals) - 1)]
     return [*(one + other for one, other in zip(after[:-1], before[1:], strict=True)), after[-1] + before[0]]
