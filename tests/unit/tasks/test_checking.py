@@ -76,6 +76,14 @@ def test_labels_that_are_probably_wrong() -> None:
     assert find_suspects(shuffled) == []  # nothing is known, so nothing is suspected
 
 
+def test_a_label_for_every_example_is_refused() -> None:
+    """A column of numbers was taken for the labels."""
+    check = check_examples([TextExample(f"text {number}", None, str(number)) for number in range(12)])
+    assert any("name the column of the labels with --label" in one.remedy for one in check.problems)
+    with pytest.raises(FirthError, match="every example has a label of its own"):
+        check.refuse()
+
+
 def test_suspects_are_ranked_by_odds() -> None:
     """Calibrated odds of the likely label against the own one, at least 3; the highest first."""
     sure, doubtful = [0.97, 0.02, 0.01], [0.4, 0.35, 0.25]
