@@ -18,6 +18,13 @@ setfit        SetFit's own defaults on the same MiniLM, one epoch of pairs, at m
 transformers  AutoModelForSequenceClassification, AdamW 5e-5, 10 epochs, batches of 16, warm-up of a tenth, linear decay
 fasttext      supervised, word n-grams of 2, 25 epochs, rate 0.5; Chinese by rjieba's words; pairs as one text
 
+    python benchmarks/labels.py --planted 0.05 0.1 --data NAME:TRAIN ... [--labels 1000] [--seeds 3]
+
+plants that share of wrong labels (another label at random) in texts drawn from TRAIN, and prints the share of them that is found, at
+the longest beginning of each ranked list in which so many are planted ones (precision). Mistakes that were in the file before
+count against all. Firth: ``--check``, by counts, and with ``--base``. Confidence: the examples whose own label has the lowest
+cross-validated probability by scikit-learn, over tfidf and over minilm as below. cleanlab on the same probabilities if it is there.
+
 Two texts are compared as |u - v| and u * v by tfidf and minilm. Seconds (and those of the processor alone) are those of training
 with its imports; predicting is not in them.
 """
@@ -253,6 +260,95 @@ def run_cell(job: dict[str, Any]) -> dict[str, Any]:
     return {**scores, "seconds": seconds, "cpu_s": cpu, "peak_mb": peak, "note": note}
 
 
+# -- planted errors
+
+PRECISIONS = (0.7, 0.5)
+
+
+def plant(labels: list[str], share: float, seed: int) -> tuple[list[str], set[int]]:
+    """Labels with that share of wrong ones, and where they are."""
+    from firth.core.types import generator
+
+    random, kinds, found = generator(seed, 0xBAD), sorted(set(labels)), list(labels)
+    chosen = random.permutation(len(labels))[: round(share * len(labels))].tolist()
+    for number in chosen:
+        found[number] = str(random.choice([kind for kind in kinds if kind != labels[number]]))
+    return found, set(chosen)
+
+
+def found_at(ranked: list[int], planted: set[int], precision: float) -> float:
+    """The share of planted ones in the longest beginning of the list with that precision."""
+    right = np.cumsum([number in planted for number in ranked]) if ranked else np.zeros(0)
+    good = np.flatnonzero(right >= precision * np.arange(1, len(right) + 1))
+    return float(right[good[-1]] / len(planted)) if len(good) else 0.0
+
+
+def by_confidence(features: Any, labels: list[str]) -> dict[str, list[int]]:
+    """The lowest cross-validated probability of its own label first; by cleanlab as well where it is installed."""
+    from sklearn.linear_model import LogisticRegressionCV
+    from sklearn.model_selection import cross_val_predict
+
+    kinds = sorted(set(labels))
+    targets = np.asarray([kinds.index(label) for label in labels])
+    model = LogisticRegressionCV(
+        Cs=[0.1, 1.0, 10.0, 100.0], cv=5, max_iter=2000, l1_ratios=(0.0,), use_legacy_attributes=False
+    )
+    chances = cross_val_predict(model, features, targets, cv=5, method="predict_proba")
+    found = {"confidence": np.argsort(chances[np.arange(len(targets)), targets], kind="stable").tolist()}
+    try:
+        from cleanlab.filter import find_label_issues
+    except ImportError:
+        return found
+    issues = find_label_issues(targets, chances, return_indices_ranked_by="self_confidence")
+    return found | {"cleanlab": list(map(int, issues))}
+
+
+def run_planted(given: argparse.Namespace) -> None:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    import firth
+    from firth.data.labelled import TextExample
+    from firth.tasks.data import Reading, nested_order, read_examples, strata
+    from firth.tasks.suspects import find_suspects
+
+    base = firth.load(given.base)
+    heads = "".join(f"  at precision {precision:g}" for precision in PRECISIONS)
+    print(f"{'set':10} {'labels':>6} {'planted':>7} {'system':24}{heads}  own list: precision, found")
+    for word in given.data:
+        name, train, *_ = word.split(":")
+        pool = read_examples("classify", Path(train), Reading())
+        for size in given.labels:
+            for share in given.planted:
+                cells: dict[str, list[list[float]]] = {}
+                for seed in range(given.seeds):
+                    drawn = [pool[number] for number in nested_order(strata(pool), seed)[:size].tolist()]
+                    texts = [one.text for one in drawn]
+                    labels, planted = plant([str(one.label) for one in drawn], share, seed)
+                    examples = [TextExample(text, None, label) for text, label in zip(texts, labels, strict=True)]
+                    kind = {"analyzer": "char", "ngram_range": (1, 3)}
+                    kind = kind if is_chinese([{"text": text} for text in texts]) else {"ngram_range": (1, 2)}
+                    peers = {
+                        "tfidf": TfidfVectorizer(sublinear_tf=True, **kind).fit_transform(texts),
+                        "minilm": base.encode(texts),
+                    }
+                    ranked = {
+                        "firth, counts": [one.number for one in find_suspects(examples)],
+                        "firth, with base": [one.number for one in find_suspects(examples, base)],
+                    }
+                    for peer, features in peers.items():
+                        ranked |= {f"{rule}, {peer}": some for rule, some in by_confidence(features, labels).items()}
+                    for system, some in ranked.items():
+                        right = len(planted & set(some))
+                        own = [right / max(len(some), 1), right / len(planted)]
+                        row = [*(found_at(some, planted, precision) for precision in PRECISIONS), *own]
+                        cells.setdefault(system, []).append(row)
+                for system, rows in cells.items():
+                    mean = np.mean(rows, 0)
+                    at = "".join(f"{value:18.3f}" for value in mean[: len(PRECISIONS)])
+                    own_list = "" if "confidence" in system else f"  {mean[-2]:.3f}, {mean[-1]:.3f}"
+                    print(f"{name:10} {size:6} {share:7.0%} {system:24}{at}{own_list}", flush=True)
+
+
 # -- all cells
 
 
@@ -316,6 +412,7 @@ def main() -> None:
     parser.add_argument("--base", default="")
     parser.add_argument("--again", choices=SYSTEMS)
     parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--planted", nargs="+", type=float, default=[])
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.cell:
@@ -325,6 +422,9 @@ def main() -> None:
         from packages import minilm
 
         given.base = str(minilm())
+    if given.planted:
+        run_planted(given)
+        return
     cells: dict[str, dict[str, Any]] = json.loads(given.out.read_text()) if given.out.is_file() else {}
     jobs = {f"{job['set']}/{job['labels']}/{job['system']}/{job['seed']}": job for job in cells_of(given)}
     if given.again:

@@ -163,7 +163,7 @@ def finetune(
     if of_images(train, base):
         _check_images(Source(base, train, dev, reading), check, as_json)
     elif check or task in ("embed", "write"):
-        _check_files(task, train, dev, reading, given, check, suspects, as_json)
+        _check_files(task, train, dev, reading, given, check, suspects, as_json, base)
     if check:
         return
     out = _required(out, "finetune needs a place for the run: name a folder with --out")
@@ -191,12 +191,13 @@ def _check_files(
     only: bool,
     suspects: Path | None,
     as_json: bool,
+    base: str,
 ) -> None:
     """Prints what is in the labelled files."""
     from firth.cli.main import say, say_json
     from firth.tasks.suspects import check_files
 
-    found = check_files(task, train, dev, reading, settings, only, suspects)
+    found = check_files(task, train, dev, reading, settings, only, suspects, base)
     if as_json and only:
         say_json({"check": found.lines, "refused": found.refused})
     for line in [] if as_json else found.lines:

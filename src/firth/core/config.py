@@ -155,7 +155,12 @@ class TypedText(str):
     """The value of a setting as somebody typed it: ``1e-3``, ``true``, ``[1, 2]``, ``null``, or any text."""
 
     def read(self, annotation: object) -> object:
-        """JSON where the setting is no text; of a text, JSON's strings (and null where nothing may be given) only."""
+        """JSON where the setting is no text; of a text, JSON's strings (and null where nothing may be given) only. A list may be
+        typed with commas alone."""
+        if get_origin(annotation) is tuple and not self.startswith("["):
+            inner = get_args(annotation)[0]
+            inner = get_args(inner)[0] if get_origin(inner) is Annotated else inner
+            return [TypedText(part.strip()).read(inner) for part in self.split(",") if part.strip()]
         try:
             value: object = json.loads(self)
         except ValueError:

@@ -397,6 +397,10 @@ def _several(value: object, separator: str | None, where: str) -> tuple[str, ...
 def _listed(example: TextExample) -> TextExample:
     """Where some texts have lists of labels all must have."""
     if example.labels is None and example.label is not None:
+        if str(example.label).lstrip().startswith("["):
+            raise FirthError(
+                f'{example.where}: {example.label} is not a whole JSON list of labels, as in ["news", "sport"]; fix this line'
+            )
         raise FirthError(
             f"{example.where}: '{example.label}' is no list of labels, and other lines have one; write [\"{example.label}\"], "
             "or name what stands between labels with --label-separator"

@@ -186,6 +186,10 @@ def _of_labels(parts: dict[str, Sequence[AnyExample]], counts: dict[str, Counter
 def _of_counts(train: Sequence[AnyExample], counts: Counter[str]) -> list[Problem]:
     """Classes with few examples, and such as are far rarer than others."""
     found = []
+    if counts and len(counts) == len(train) and max(counts.values()) == 1:
+        remedy = "name the column of the labels with --label"
+        first = train[0].where or "train"
+        return [Problem("every example has a label of its own", len(train), first, True, True, remedy)]
     few = sorted((name for name, count in counts.items() if count < _FEW), key=lambda name: (counts[name], name))
     if few and len(counts) > 1:
         names = ", ".join(f"'{name}' {counts[name]}" for name in few[:_FEW])

@@ -12,15 +12,18 @@ from firth.core.errors import FirthError
 from firth.core.types import Prediction
 from firth.data.labelled import TextExample
 from firth.data.tables import output_format, table_writer
+from firth.models.shared.model import Model
 from firth.tasks.checking import Problem, all_of, check_lines
 from firth.tasks.config import TaskConfig, task_config, writing_config
-from firth.tasks.counts import fit_counts, unit_counts
-from firth.tasks.data import Reading, TaskData, read_task
+from firth.tasks.counts import fit_counts, fit_frozen, unit_counts
+from firth.tasks.data import Reading, TaskData, build_data, read_task
 from firth.tasks.embed.config import EmbedConfig
 from firth.tasks.embed.run import describe_data
+from firth.tasks.finetune import MADE
 from firth.tasks.linear import NUM_FOLDS, Floats, Ints, stratified_folds
-from firth.tasks.model import TaskModel
+from firth.tasks.model import TaskModel, load_base_model
 from firth.tasks.predict import predict_source
+from firth.tasks.scores import fit_factor, normalised
 from firth.tasks.write.data import describe_writing
 
 if TYPE_CHECKING:
@@ -38,38 +41,51 @@ class Suspect:
     likely_prob: float
 
 
+_ODDS = 3.0  # times as probable as its own label is the one that an example looks like
+_KNOWN = 1 / 3  # of what is beyond the most frequent label must be right, else nothing is suspected
+
+
 def suspect_labels(outside_NK: Floats, targets_N: Ints, labels: Sequence[str]) -> list[Suspect]:
-    """From probabilities that were given by models which had not seen the example."""
-    own_N = outside_NK[np.arange(len(targets_N)), targets_N]
-    usual_K = np.asarray([own_N[targets_N == k].mean() if (targets_N == k).any() else 2.0 for k in range(len(labels))])
-    sure_NK = np.where(outside_NK >= usual_K, outside_NK, 0.0)
-    sure_NK[np.arange(len(targets_N)), targets_N] = 0.0
-    likely_N = sure_NK.argmax(1)
-    found = np.flatnonzero((sure_NK.max(1) > own_N) & (sure_NK.max(1) > 0))
+    """From probabilities that were given by models which had not seen the example, once they are calibrated; those come first
+    whose own label is the least probable against the likeliest one."""
+    logs_NK = np.log(np.maximum(outside_NK, 1e-12))
+    factor = fit_factor(logs_NK, targets_N, np.ones(len(targets_N)))[0]
+    chances_NK, rows = np.exp(normalised(factor * logs_NK)), np.arange(len(targets_N))
+    others_NK = chances_NK.copy()
+    others_NK[rows, targets_N] = -1.0
+    likely_N, own_N = others_NK.argmax(1), chances_NK[rows, targets_N]
+    odds_N = others_NK.max(1) / np.maximum(own_N, 1e-12)
+    found = np.flatnonzero(odds_N >= _ODDS)
     return [
         Suspect(
             number,
             labels[targets_N[number]],
             labels[likely_N[number]],
             float(own_N[number]),
-            float(outside_NK[number, likely_N[number]]),
+            float(chances_NK[number, likely_N[number]]),
         )
-        for number in found[np.argsort(own_N[found], kind="stable")].tolist()
+        for number in found[np.argsort(-odds_N[found], kind="stable")].tolist()
     ]
 
 
-def find_suspects(examples: Sequence[TextExample]) -> list[Suspect]:
-    """By counts. Nothing where these know too little: fewer than half of what is beyond the most frequent label."""
+def find_suspects(examples: Sequence[TextExample], base: Model | None = None) -> list[Suspect]:
+    """By counts, or with a base by the linear model on it, whichever makes the labels likelier. Nothing where that knows too
+    little."""
     labels = sorted({str(example.label) for example in examples})
     if len(labels) < 2 or len(examples) < 4 * NUM_FOLDS:
         return []
     targets_N = np.asarray([labels.index(str(example.label)) for example in examples])
     folds_N = stratified_folds(targets_N.tolist(), NUM_FOLDS, 0)
     pairs = any(example.second is not None for example in examples)
-    _, linear = fit_counts(TaskConfig(task="classify", labels=tuple(labels)), examples, pairs, folds_N)
-    right = (linear.outside.argmax(1) == targets_N).mean()
+    config = TaskConfig(task="classify", labels=tuple(labels))
+    best = fit_counts(config, examples, pairs, folds_N)[1]
+    if base is not None:
+        linear = fit_frozen(config, base, build_data("classify", examples, []), folds_N).linear
+        best = max(best, linear, key=lambda one: one.goodness)
+    right = (best.outside.argmax(1) == targets_N).mean()
     majority = np.bincount(targets_N).max() / len(targets_N)
-    return suspect_labels(linear.outside, targets_N, labels) if right - majority >= (1 - majority) / 2 else []
+    known = right - majority >= _KNOWN * (1 - majority)
+    return suspect_labels(best.outside, targets_N, labels) if known else []
 
 
 # -- files
@@ -93,9 +109,11 @@ def check_files(
     settings: Mapping[str, object],
     closely: bool = False,
     suspects: Path | None = None,
+    base: str = "",
 ) -> Checked:
     """Labels, counts, lengths and problems, as lines for a terminal; of writing, the first example. ``closely``: labels
-    that are probably wrong as well, which takes a training; all of them go to the file ``suspects``."""
+    that are probably wrong as well, which takes a training on counts and on the ``base``; all of them go to the file
+    ``suspects``."""
     if suspects is not None and task != "classify":
         raise FirthError(f"--suspects is for the labels of classify, not {task}: leave it out")
     if task == "embed":
@@ -105,7 +123,8 @@ def check_files(
     data = read_task(task_config(task).task, train, dev, reading)
     check, refused = data.check, any(problem.grave for problem in data.check.problems)
     if closely and task == "classify" and not refused and not data.several:
-        found = find_suspects(all_of(TextExample, data.train))
+        stands_on = load_base_model(Path(base)) if base and base not in (*MADE, "fasttext") else None
+        found = find_suspects(all_of(TextExample, data.train), stands_on)
         check = replace(check, problems=[*check.problems, *_wrong_labels(data, found)])
         if suspects is not None:
             write_suspects(found, all_of(TextExample, data.train), suspects)

@@ -167,3 +167,13 @@ def test_update_says_what_is_wrong(config: RunConfig, settings: dict[str, object
     with pytest.raises(FirthError, match=said) as error:
         config.update(settings)
     assert "\n" not in str(error.value)
+
+
+def test_lists_are_typed_with_commas() -> None:
+    """Or as JSON; each part is checked."""
+    typed = TaskConfig().override(["thresholds=0.3, 0.5", "labels=a,b", "candidates=counts,linear"])
+    assert (typed.thresholds, typed.labels, typed.candidates) == ((0.3, 0.5), ("a", "b"), ("counts", "linear"))
+    assert TaskConfig().override(['labels=["a,b", "c"]', "thresholds=0.4"]).labels == ("a,b", "c")
+    for word in ("thresholds=0.3,1.5", "thresholds=0", "thresholds=0.3,x", "candidates=count"):
+        with pytest.raises(FirthError, match=word.partition("=")[0]):
+            TaskConfig().override([word])

@@ -3,12 +3,13 @@
 import random
 import re
 
+import numpy as np
 import pytest
 
 from firth.core.errors import FirthError
 from firth.data.labelled import Answer, AnswerExample, TagExample, TextExample
 from firth.tasks.checking import Check, Problem, _screen_width, check_examples, check_lines
-from firth.tasks.suspects import find_suspects
+from firth.tasks.suspects import find_suspects, suspect_labels
 
 
 def texts(*pairs: tuple[str, str | float | None], name: str = "train.tsv") -> list[TextExample]:
@@ -73,6 +74,23 @@ def test_labels_that_are_probably_wrong() -> None:
     assert found[0].likely != found[0].label
     shuffled = [TextExample(one.text, None, pick.choice("ab")) for one in train]
     assert find_suspects(shuffled) == []  # nothing is known, so nothing is suspected
+
+
+def test_a_label_for_every_example_is_refused() -> None:
+    """A column of numbers was taken for the labels."""
+    check = check_examples([TextExample(f"text {number}", None, str(number)) for number in range(12)])
+    assert any("name the column of the labels with --label" in one.remedy for one in check.problems)
+    with pytest.raises(FirthError, match="every example has a label of its own"):
+        check.refuse()
+
+
+def test_suspects_are_ranked_by_odds() -> None:
+    """Calibrated odds of the likely label against the own one, at least 3; the highest first."""
+    sure, doubtful = [0.97, 0.02, 0.01], [0.4, 0.35, 0.25]
+    outside = np.asarray([sure] * 30 + [doubtful] * 10 + [[0.02, 0.97, 0.01], [0.1, 0.7, 0.2]])
+    found = suspect_labels(outside, np.zeros(42, np.int64), ["a", "b", "c"])
+    assert [(one.number, one.likely) for one in found] == [(40, "b"), (41, "b")]
+    assert found[0].likely_prob / found[0].label_prob > found[1].likely_prob / found[1].label_prob >= 3
 
 
 def test_one_label_teaches_nothing() -> None:

@@ -119,7 +119,7 @@ def test_lists_and_separators_are_the_same(tmp_path: Path) -> None:
     [
         ('{"text": "a", "labels": ["x"]}\n{"text": "b", "labels": "y"}\n', "2: 'y' is no list of labels"),
         ('{"text": "a", "labels": ["x", ["y"]]}\n', "1: a list of labels must hold names"),
-        ('{"text": "a", "labels": ["x"]}\n{"text": "b", "labels": "[y"}\n', "'[y' is no list"),
+        ('{"text": "a", "labels": ["x"]}\n{"text": "b", "labels": "[y"}\n', "[y is not a whole JSON list"),
     ],
 )
 def test_lists_that_do_not_parse(lines: str, said: str, tmp_path: Path) -> None:
