@@ -1,6 +1,7 @@
 """What many tests share: one small corpus, one small config, one small trained run."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from pair_text import sentence_pairs, write_sides
 from sample_text import write_documents
 
 torch.set_num_threads(1)
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a job in the background; tests send it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes that tests start
 
 TINY = [

@@ -270,6 +270,7 @@ def test_runs_are_sorted_filtered_and_compared(visit: Visit, runs: list[Path]) -
     panel.get_by_label("Compare bert", exact=True).check()
     panel.get_by_label("Compare gpt", exact=True).check()
     drawn = panel.get_by_role("img", name="Curves of the chosen runs")
+    drawn.locator("polyline").nth(1).wait_for(state="attached")
     assert drawn.locator("polyline").count() == 2
     drawn.hover()
     assert ":" in drawn.locator(".readout").text_content()

@@ -68,7 +68,7 @@ def test_an_encoder(run_folder: Path, data: Path, capsys: pytest.CaptureFixture[
     report = Path(found["report"])
     assert report == run_folder / "probe" / "report.html"
     page = report.read_text(encoding="utf-8")
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 7  # the sign of the page, and what is drawn; lines wide and narrow
     assert "http" not in page
     assert json.loads((run_folder / "probe" / "probe.json").read_text(encoding="utf-8"))["rows"] == found["rows"]
     main(["probe", *words, "--texts", str(data / "texts.txt")])

@@ -154,6 +154,4 @@ def test_a_stop_under_load_loses_nothing(run_folder: Path) -> None:
 def test_nothing_to_serve(work: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "firth", "serve"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith(
-        "firth: quickstart: no finished run below it to serve; make some with: firth quickstart"
-    )
+    assert done.stderr.startswith("firth: quickstart: no run below it to serve; make some with: firth quickstart")

@@ -61,7 +61,7 @@ class SavedEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         goal = Path(folder)
         Run.keep_apart(goal, [] if self._base_path is None else [self._base_path], overwrite)
-        with atomic_folder(goal) as made:
+        with atomic_folder(goal, overwrite) as made:
             self._write(made)
             files = [path for path in sorted(made.rglob("*")) if path.is_file()]
             record = self._record().replace(checksums={str(path.relative_to(made)): checksum(path) for path in files})

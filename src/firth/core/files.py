@@ -138,10 +138,10 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 def _lock(descriptor: int, path: Path) -> None:
     """Waits a moment for another process (two may write the same small file), then refuses."""
-    if sys.platform == "win32":
+    try:
+        import fcntl
+    except ImportError:  # Windows
         return
-    import fcntl
-
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:

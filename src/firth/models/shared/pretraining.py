@@ -19,7 +19,7 @@ from firth.core.errors import FirthError
 from firth.core.files import require_memory
 from firth.core.registry import find_spec
 from firth.core.types import Batch, Inputs, Losses, Objective, SizedRows
-from firth.corpus.format import Corpus, require_same_tokens
+from firth.corpus.format import Corpus, Split, require_same_tokens
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, TokenHead, look_around
 from firth.models.shared.encoder_format import load_encoder, save_encoder
@@ -31,7 +31,6 @@ from firth.training.ranks import process_count
 
 if TYPE_CHECKING:
     from firth.core.registry import RunConfig
-    from firth.corpus.format import Split
 
 
 HELDOUT_SEED = 1_000_003
@@ -318,6 +317,8 @@ class EncoderPretraining(Pretraining):
         pieces = self.corpus.pieces
         head = next((one for one in self.objective.heads().values() if isinstance(one, TokenHead)), None)
         if head is None or pieces.cls_id is None or pieces.mask_id is None or pieces.sep_id is None:
+            return []
+        if not hasattr(self.corpus.heldout, "documents"):  # pairs have none
             return []
         said = []
         for row in _first_sentences(self.corpus.heldout, _NUM_SAMPLES):
