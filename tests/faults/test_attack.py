@@ -18,7 +18,8 @@ def attack_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def attack(folder: Path, kind: str, cases: int, step: int = 1) -> list[dict[str, object]]:
     command = [sys.executable, str(SCRIPT), str(folder), "--kinds", kind, "--cases", str(cases), "--step", str(step)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    # MKL keeps memory by thread, and a process that is forked from one with threads may wait for it without end.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_DISABLE_FAST_MM": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -5,6 +5,7 @@ those of one thread alone.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -107,6 +108,7 @@ def forked(model: Any, asked: list[tuple[str, str]], wanted: list[object]) -> bo
     """Whether a forked process answers the same."""
     child = os.fork()
     if child == 0:
+        signal.alarm(120)  # a child that hangs has not answered
         try:
             right = all(same(answer(model, *one), right) for one, right in zip(asked, wanted, strict=True))
         except BaseException:
