@@ -28,9 +28,9 @@ MAY_IMPORT = {
     "tasks": "core data tokenizers corpus nn training decoding reports models retrieval",
     "evaluation": "core data tokenizers corpus nn training decoding reports vectors models retrieval tasks",
     "exporters": "core data tokenizers corpus nn decoding models retrieval tasks",
-    "api": "core data tokenizers corpus training.events decoding reports vectors models retrieval tasks evaluation exporters",
+    "api": "core data tokenizers corpus training.checkpoints decoding reports vectors models retrieval tasks evaluation exporters",
     "serve": "core tokenizers corpus training decoding reports models retrieval tasks evaluation api",
-    "cli": "core data corpus training.events reports evaluation.probe_report tasks exporters api serve __init__",
+    "cli": "core data corpus training.checkpoints reports evaluation.probe_report tasks exporters api serve __init__",
     "__init__": "core models api",
     "__main__": "cli",
 }

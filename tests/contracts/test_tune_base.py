@@ -201,7 +201,7 @@ def test_what_is_read(tmp_path: Path) -> None:
 
 
 def test_an_encoder_without_a_head_says_so(run_folder: Path, tmp_path: Path) -> None:
-    from firth.models.shared.encoder_format import load_encoder, save_encoder
+    from firth.models.shared.published import load_encoder, save_encoder
     from firth.tokenizers.pieces import Pieces
 
     config, weights, _ = load_encoder(run_folder)

@@ -12,8 +12,8 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 import firth
 from firth.core.errors import FirthError
 from firth.core.types import Inputs
-from firth.models.shared.encoder_format import load_encoder, save_encoder
 from firth.models.shared.encoder_model import EncoderModel
+from firth.models.shared.published import load_encoder, save_encoder
 from firth.tasks.model import TaskModel
 from firth.tokenizers.pieces import Pieces
 from published_models import MIXED, PAIR, SETTINGS, write_model, write_tokenizer

@@ -22,7 +22,7 @@ from firth.core.config import check_engine
 from firth.core.errors import FirthError
 from firth.core.storage import Cluster
 from firth.core.types import Prediction, Progress
-from firth.training.events import event_files
+from firth.training.checkpoints import event_files
 
 if TYPE_CHECKING:
     from firth.core.run import Run

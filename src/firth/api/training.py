@@ -11,7 +11,7 @@ from firth.api.using import WRITING, AnyPath, Settings, collect, load, optional_
 from firth.core.config import address_of, local_path
 from firth.core.errors import FirthError
 from firth.core.types import Progress
-from firth.training.events import event_files
+from firth.training.checkpoints import event_files
 
 if TYPE_CHECKING:
     from firth.core.registry import RunConfig

@@ -153,7 +153,7 @@ def finetune(
     from firth.core.errors import FirthError
     from firth.tasks.data import Reading
     from firth.tasks.run import Source
-    from firth.training.events import event_files
+    from firth.training.checkpoints import event_files
 
     train = _required(train, "finetune needs labelled examples: name a file with --train")
     reading = Reading(text, second, label, skip_bad, repair_tags, encoding, label_separator)

@@ -205,7 +205,7 @@ def pretrain(
     from firth.api.using import collect
     from firth.cli.describe import progress_display
     from firth.core.config import parse_settings
-    from firth.training.events import event_files
+    from firth.training.checkpoints import event_files
 
     given = collect(
         parse_settings(settings or ()), {}, budget=budget, steps=steps, epochs=epochs, seed=seed, device=device

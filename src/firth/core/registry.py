@@ -25,9 +25,9 @@ from firth.core.errors import FirthError, nearest
 
 if TYPE_CHECKING:
     from firth.models.shared.encoder_decoder import TranslationNetwork
-    from firth.models.shared.encoder_format import EncoderFormat
     from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
+    from firth.models.shared.published import EncoderFormat
     from firth.models.shared.translator_format import TranslatorFormat
 
 

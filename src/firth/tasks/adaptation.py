@@ -17,9 +17,9 @@ from firth.corpus.prepare import prepare
 from firth.data.readers import ReadingConfig, read_documents
 from firth.data.sources import find_sources, numbered_lines
 from firth.models.pretrain import configure, resume_run, start_run
-from firth.models.shared.encoder_format import load_encoder
 from firth.models.shared.model import find_model, load_model
 from firth.models.shared.pretraining import EncoderPretraining, find_pretraining
+from firth.models.shared.published import load_encoder
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData, texts_of
 from firth.tasks.predict import is_task
@@ -78,10 +78,10 @@ class Unlabelled:
     encoding: str = "utf-8"
 
     @classmethod
-    def of(cls, path: Path | None, column: str | None, encoding: str | None) -> "Unlabelled | None":
+    def of(cls, path: Path, column: str | None, encoding: str | None) -> "Unlabelled":
         """The column is that of the labelled files, where it has a name."""
         named = column if column and not column.isdecimal() else "text"
-        return None if path is None else cls(path, named, encoding or "utf-8")
+        return cls(path, named, encoding or "utf-8")
 
     def texts(self) -> Iterator[str]:
         for source in find_sources([str(self.path)]):

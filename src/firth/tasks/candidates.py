@@ -30,17 +30,24 @@ from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors
 from firth.tasks.checking import all_of
 from firth.tasks.config import TaskConfig
-from firth.tasks.contrastive import FEWEST, MOST, TEXTS, train_contrastive
 from firth.tasks.counts import Frozen, fit_counts, fit_frozen, head_model, refittable
 from firth.tasks.data import TaskData, strata
 from firth.tasks.distillation import Teacher
-from firth.tasks.finetune import train_model
-from firth.tasks.learning_curve import Outputs, learning_curve, predictions_of
-from firth.tasks.linear import NUM_FOLDS, Floats, Ints, balanced_weights, judged_weights, stratified_folds
+from firth.tasks.finetune import FEWEST, MOST, TEXTS, train_contrastive, train_model
+from firth.tasks.linear import (
+    NUM_FOLDS,
+    Floats,
+    Ints,
+    Outputs,
+    judged_weights,
+    learning_curve,
+    predictions_of,
+    stratified_folds,
+)
 from firth.tasks.model import TaskModel
 from firth.tasks.network import Head
 from firth.tasks.scores import added, error_of, fit_factor, fit_weights, log_probs, normalised, rescaled
-from firth.tasks.several import ClassifySeveral, find_thresholds, mean_log_chance
+from firth.tasks.several import ClassifySeveral, mean_log_chance
 from firth.tasks.tag_linear import FrozenTags, fit_frozen_tags, fit_tag_counts
 from firth.tasks.training import Task
 
@@ -215,8 +222,7 @@ class _Choice:
     def _cut(self, found: Mapping[int, Prediction]) -> Mapping[int, Prediction]:
         """Several labels with the thresholds that suit these predictions best; each candidate is scored with its own."""
         assert isinstance(self.task, ClassifySeveral)
-        thresholds = self.config.thresholds or _thresholds(self.task, found, self.judged)
-        return dict(zip(found, self.task.cut(list(found.values()), thresholds), strict=True))
+        return dict(zip(found, self.task.recut([self.judged[one] for one in found], list(found.values())), strict=True))
 
     def _ranks(self, tried: Sequence[_Tried], scores: list[float]) -> list[float]:
         """By what the best is known: the scores on dev examples, which are there to decide; in cross-validation of
@@ -242,10 +248,7 @@ class _Choice:
         """The classes of judged examples, and their weights."""
         targets_N = np.asarray([self.config.labels.index(str(self.judged[one].label)) for one in numbers], np.int64)
         num_classes, balanced = len(self.config.labels), bool(self.config.class_weights)
-        if not self.data.dev:
-            return targets_N, judged_weights(targets_N, num_classes, balanced)
-        weights_K = balanced_weights(targets_N, num_classes) if balanced else np.ones(num_classes)
-        return targets_N, weights_K[targets_N]
+        return targets_N, judged_weights(targets_N, num_classes, balanced, in_folds=not self.data.dev)
 
     def _add_counts(self, tried: Sequence[_Tried], ranks: Sequence[float], best: int) -> _Tried | None:
         """Counts and the best of the others together, if that is better than the best by more than chance."""
@@ -484,15 +487,11 @@ def _better(gains_N: Floats) -> bool:
     return bool(gains_N.mean() > _ERRORS * gains_N.std() / len(gains_N) ** 0.5)
 
 
-def _thresholds(task: ClassifySeveral, found: Mapping[int, Prediction], judged: Sequence[Any]) -> tuple[float, ...]:
-    return find_thresholds(task.chances(list(found.values())), task.indicators([judged[number] for number in found]))
-
-
 def _use_thresholds(fitted: Fitted, found: Mapping[int, Prediction], judged: Sequence[Any]) -> None:
     """Those of the settings, or those that suit what was predicted of examples that were not learned from."""
     task = fitted.model.task
     assert isinstance(task, ClassifySeveral)
-    thresholds = fitted.model.config.thresholds or _thresholds(task, found, judged)
+    thresholds = task.thresholds([judged[one] for one in found], list(found.values()))
     fitted.model.set_thresholds(thresholds)
     if fitted.predictions:
         fitted.predictions = task.cut(fitted.predictions, thresholds)

@@ -23,9 +23,9 @@ from firth.core.run import RECORD, LayerMix
 from firth.core.types import Prediction, TextReader
 from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder_format import EncoderFormat, load_encoder, save_published, task_format
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.model import Attention, Model, TextLayers, load_model
+from firth.models.shared.published import EncoderFormat, load_encoder, save_published, task_format
 from firth.models.shared.static import ExtraVectors, ScratchModel, StaticModel, read_with_vectors
 from firth.tasks.answer import AnswerApart, AnswerQuestions, ComparingNetwork
 from firth.tasks.checking import AnyExample
@@ -417,9 +417,10 @@ def _published_config(folder: Path, heads: Mapping[str, Mapping[str, torch.Tenso
 
 
 def _copy(base: Path, goal: Path) -> None:
-    described = any((base / name).is_file() for name in ("config.json", RECORD))
-    named = [spec.files for spec in specs().values() if spec.files is not None and spec.recognizes(base)]
-    if named and not described:
+    named = []
+    if not any((base / name).is_file() for name in ("config.json", RECORD)):
+        named = [spec.files for spec in specs().values() if spec.files is not None and spec.recognizes(base)]
+    if named:
         goal.mkdir(parents=True, exist_ok=True)
         for name, path in named[0](base).items():
             shutil.copy2(path, goal / name)

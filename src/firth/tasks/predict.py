@@ -22,8 +22,8 @@ from firth.data.labelled import AnswerExample, Columns, TextExample, stream_text
 from firth.data.sources import Source, find_sources, numbered_lines
 from firth.data.tables import table_format
 from firth.data.tagged import stream_tagged, tag_layout
-from firth.models.shared.encoder_format import load_encoder
 from firth.models.shared.model import Model, PromptedLabel
+from firth.models.shared.published import load_encoder
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import CountsTask

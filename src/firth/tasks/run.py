@@ -258,8 +258,8 @@ def start_finetune(
     cells = plan_cells(plain, base, len(data.train), given, seeds, grid, shares)
     if config.adapt_epochs or source.unlabelled is not None:
         plan_adaptation(source.base, config)
-    context.unlabelled = Unlabelled.of(source.unlabelled, source.reading.text, source.reading.encoding)
-    if context.unlabelled is not None:
+    if source.unlabelled is not None:
+        context.unlabelled = Unlabelled.of(source.unlabelled, source.reading.text, source.reading.encoding)
         context.unlabelled.check()
     if source.teacher is not None and teacher is not None:
         context.teacher = build_teacher(teacher, source.teacher, config, base, data.pairs)

@@ -138,11 +138,13 @@ class ClassifySeveral(Classify):
             for found in predictions
         ]
 
+    def thresholds(self, examples: Sequence[TextExample], predictions: Sequence[Prediction]) -> tuple[float, ...]:
+        """Those of the settings, or the best for these predictions."""
+        return self.config.thresholds or find_thresholds(self.chances(predictions), self.indicators(examples))
+
     def recut(self, examples: Sequence[TextExample], predictions: Sequence[Prediction]) -> list[Prediction]:
-        """With the best thresholds for these predictions, while the settings have none: early in training hardly any
-        probability reaches one half."""
-        thresholds = self.config.thresholds or find_thresholds(self.chances(predictions), self.indicators(examples))
-        return self.cut(predictions, thresholds)
+        """With the thresholds that suit these predictions: early in training hardly any probability reaches one half."""
+        return self.cut(predictions, self.thresholds(examples, predictions))
 
     def score(
         self, examples: Sequence[TextExample], items: Sequence[Item], predictions: Sequence[Prediction]

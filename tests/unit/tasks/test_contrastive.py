@@ -8,9 +8,9 @@ import torch
 
 import firth
 from firth.tasks.config import TaskConfig
-from firth.tasks.contrastive import class_batches, pair_loss, train_contrastive
 from firth.tasks.counts import frozen_config
 from firth.tasks.data import build_data
+from firth.tasks.finetune import class_batches, pair_loss, train_contrastive
 from firth.tasks.scores import calibration_error, error_of, fit_factor, log_probs, normalised, rescaled
 from task_text import texts
 

@@ -10,8 +10,7 @@ from firth.core.run import CurvePoint, LearningCurve, Run
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import fit_counts, refittable
 from firth.tasks.data import build_data
-from firth.tasks.learning_curve import learning_curve, predict_scores
-from firth.tasks.linear import stratified_folds
+from firth.tasks.linear import learning_curve, predict_scores, stratified_folds
 from task_text import files, texts
 
 

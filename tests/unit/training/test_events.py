@@ -3,8 +3,7 @@
 import struct
 from pathlib import Path
 
-from firth.training.checkpoints import History
-from firth.training.events import crc32c, event, event_files, record
+from firth.training.checkpoints import History, crc32c, event, event_files, record
 
 
 def records(data: bytes) -> list[bytes]:

@@ -8,8 +8,8 @@ from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.specs import load_encoder_model
 
 if TYPE_CHECKING:
-    from firth.models.shared.encoder_format import EncoderFormat
     from firth.models.shared.pretraining import Pretraining
+    from firth.models.shared.published import EncoderFormat
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
@@ -20,7 +20,7 @@ def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
 
 def _format() -> "EncoderFormat":
     """Directories as Hugging Face writes them; the names are the usual ones."""
-    from firth.models.shared.encoder_format import BERT_CLASSES, BERT_OUTPUT, EncoderFormat, bert_heads, held_by_bert
+    from firth.models.shared.published import BERT_CLASSES, BERT_OUTPUT, EncoderFormat, bert_heads, held_by_bert
 
     return EncoderFormat(
         classes={"bert": "Bert"},

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from firth.core.errors import FirthError
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder_format import (
+from firth.models.shared.published import (
     BERT_BLOCK,
     BERT_OUTPUT,
     BERT_OUTSIDE,

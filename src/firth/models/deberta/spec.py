@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from firth.models.shared.specs import published_encoder
 
 if TYPE_CHECKING:
-    from firth.models.shared.encoder_format import EncoderFormat
+    from firth.models.shared.published import EncoderFormat
 
 
 def _format() -> "EncoderFormat":

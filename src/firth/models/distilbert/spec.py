@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from firth.models.shared.specs import published_encoder
 
 if TYPE_CHECKING:
-    from firth.models.shared.encoder_format import EncoderFormat
+    from firth.models.shared.published import EncoderFormat
 
 
 def _format() -> "EncoderFormat":
     """Directories as Hugging Face writes them."""
-    from firth.models.shared.encoder_format import MASKED_CLASSES, TASK_HEADS, EncoderFormat
+    from firth.models.shared.published import MASKED_CLASSES, TASK_HEADS, EncoderFormat
 
     return EncoderFormat(
         classes={"distilbert": "DistilBert"},

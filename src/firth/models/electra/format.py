@@ -4,7 +4,7 @@ A run holds the discriminator; its generator is a directory of the same format i
 """
 
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder_format import (
+from firth.models.shared.published import (
     BERT_OUTSIDE,
     BERT_SETTINGS,
     DENSE_CLASSIFIER,

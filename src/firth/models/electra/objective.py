@@ -26,8 +26,8 @@ from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.models.electra.config import ReplacedTokensConfig
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, ReplacedHead, TokenHead
-from firth.models.shared.encoder_format import load_encoder, save_encoder
 from firth.models.shared.pretraining import EncoderPretraining, Pretraining
+from firth.models.shared.published import load_encoder, save_encoder
 from firth.models.shared.rows import Specials, Turns, build_rows, hide_tokens
 
 _SAMPLE = 5  # what the random numbers here are for

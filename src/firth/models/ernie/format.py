@@ -1,7 +1,7 @@
 """ERNIE directories as Hugging Face writes them: BERT with a prefix of its own and a table of tasks."""
 
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder_format import (
+from firth.models.shared.published import (
     BERT_CLASSES,
     BERT_OUTPUT,
     BERT_OUTSIDE,

@@ -8,8 +8,8 @@ from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.specs import load_encoder_model
 
 if TYPE_CHECKING:
-    from firth.models.shared.encoder_format import EncoderFormat
     from firth.models.shared.pretraining import Pretraining
+    from firth.models.shared.published import EncoderFormat
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from firth.core.errors import FirthError
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder_format import EncoderFormat, has_shape
+from firth.models.shared.published import EncoderFormat, has_shape
 
 _SHAPE: Mapping[str, object] = {  # what all of them are
     "positions": "rotary",

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from firth.models.shared.specs import published_encoder
 
 if TYPE_CHECKING:
-    from firth.models.shared.encoder_format import EncoderFormat
+    from firth.models.shared.published import EncoderFormat
 
 
 def _format() -> "EncoderFormat":
     """Directories as Hugging Face writes them."""
-    from firth.models.shared.encoder_format import (
+    from firth.models.shared.published import (
         BERT_OUTSIDE,
         BERT_SETTINGS,
         DENSE_CLASSIFIER,

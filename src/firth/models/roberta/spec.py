@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from firth.models.shared.specs import published_encoder
 
 if TYPE_CHECKING:
-    from firth.models.shared.encoder_format import EncoderFormat
+    from firth.models.shared.published import EncoderFormat
 
 
 def _format() -> "EncoderFormat":
     """Directories as Hugging Face writes them."""
-    from firth.models.shared.encoder_format import DENSE_CLASSIFIER, LM_HEAD, MASKED_CLASSES, EncoderFormat, bert_heads
+    from firth.models.shared.published import DENSE_CLASSIFIER, LM_HEAD, MASKED_CLASSES, EncoderFormat, bert_heads
 
     heads = bert_heads("roberta")
 

@@ -29,9 +29,8 @@ from firth.core.types import (
 )
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, PairHead, Pooler, ReplacedHead, TokenHead
-from firth.models.shared.encoder_format import load_encoder
 from firth.models.shared.model import Attention, Guess, Model, TextLayers, loading, require_room
-from firth.models.shared.published import Weights
+from firth.models.shared.published import Weights, load_encoder
 from firth.models.shared.scoring import (
     MASKED,
     MASKED_WORD,

@@ -22,8 +22,8 @@ from firth.core.types import Batch, Inputs, Losses, Objective, SizedRows
 from firth.corpus.format import Corpus, Split, require_same_tokens
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, TokenHead, look_around
-from firth.models.shared.encoder_format import load_encoder, save_encoder
 from firth.models.shared.encoder_model import EncoderModel
+from firth.models.shared.published import load_encoder, save_encoder
 from firth.models.shared.rows import Specials, specials_of
 from firth.nn.blocks import initialize
 from firth.tokenizers.pieces import Pieces

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from firth.core.registry import ModelSpec
 
 if TYPE_CHECKING:
-    from firth.models.shared.encoder_format import EncoderFormat
     from firth.models.shared.model import Model
+    from firth.models.shared.published import EncoderFormat
 
 
 def published_encoder(

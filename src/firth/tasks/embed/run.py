@@ -12,9 +12,9 @@ from firth.core.run import CorpusRecord, Run, RunRecord, versions
 from firth.core.types import Progress, TextReader
 from firth.data.labelled import Columns
 from firth.data.sentences import NLI, SentenceData, read_sentence_data
-from firth.models.shared.encoder_format import save_encoder
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.model import Model, load_model
+from firth.models.shared.published import save_encoder
 from firth.models.shared.sentences import SentenceConfig, SentenceModules
 from firth.models.shared.static import StaticModel
 from firth.models.shared.token_table import TokenTableModel, apply_sif, table_of_words

@@ -15,8 +15,8 @@ from firth.models.ernie.format import ERNIE
 from firth.models.shared.configs import EncoderConfig, EncoderDecoderConfig
 from firth.models.shared.encoder import Encoder, ReplacedHead, TokenHead
 from firth.models.shared.encoder_decoder import EncoderDecoder
-from firth.models.shared.encoder_format import EncoderFormat, load_encoder, save_encoder
 from firth.models.shared.model import Model
+from firth.models.shared.published import EncoderFormat, load_encoder, save_encoder
 from firth.models.shared.translator_format import build_translator, load_translator
 
 TINY = EncoderConfig(vocab_size=20, hidden_dim=8, num_layers=1, num_heads=2, ffn_dim=8, max_positions=8)
