@@ -1,6 +1,7 @@
 """Settings: frozen pydantic models set by ``key=value``; durations, counts and sizes as people write them."""
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,6 +46,12 @@ def show_duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60}m{whole % 60:02d}s"
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+def usable_cores() -> int:
+    """The processor cores that this process may use, which a container or ``taskset`` may have limited."""
+    allowed = getattr(os, "sched_getaffinity", None)  # not on every system
+    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
 
 
 def show_count(number: float) -> str:

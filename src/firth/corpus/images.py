@@ -8,7 +8,6 @@
 N images, C channels, S edge.
 """
 
-import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from firth.core.config import Config
+from firth.core.config import Config, usable_cores
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, check_files, checksum, write_json
 from firth.core.types import Progress, generator, hashed, uniform
@@ -176,7 +175,7 @@ def prepare_images(
     unknown = next((one for one in parts["heldout"] if labels and one.label not in labels), None)
     if unknown is not None:
         raise FirthError(f"{unknown.name}: the label '{unknown.label}' is not among those of the training images")
-    reading = ImageReading(image_size, num_channels, max_pixels, skip_bad, workers or os.cpu_count() or 1, progress)
+    reading = ImageReading(image_size, num_channels, max_pixels, skip_bad, workers or usable_cores(), progress)
     return write_images(parts, labels, out, reading, str(given), share, overwrite=overwrite)
 
 

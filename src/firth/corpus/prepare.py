@@ -5,7 +5,6 @@ of documents, then the merged arrays, which get the final name in one rename. Af
 same command continues from what is there; what is wrong with the input leaves nothing behind.
 """
 
-import os
 import shutil
 import sys
 from collections import deque
@@ -16,7 +15,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from firth.core.config import check_engine
+from firth.core.config import check_engine, usable_cores
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, behind_link, checksum, read_json, release_memory, replace_folder, write_json
 from firth.core.registry import TokensConfig
@@ -101,7 +100,7 @@ def prepare(
         job.cluster = Cluster(address, workers) if remote else None
         job.check()
         job.tokenizer(tokenizer)
-        num_parts = job.parts(workers or os.cpu_count() or 1)
+        num_parts = job.parts(workers or usable_cores())
         require_unchanged(sources, before)
         return job.finish(num_parts, out)
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from firth.core.config import usable_cores
 from firth.core.errors import FirthError, import_extra
 from firth.core.files import load_tensors
 from firth.core.run import LayerMix, Run
@@ -37,8 +38,7 @@ def num_threads() -> int:
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given.isdecimal() and int(given):
         return int(given)
-    allowed = getattr(os, "sched_getaffinity", None)  # not on every system
-    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
+    return usable_cores()
 
 
 class Session:

@@ -31,6 +31,7 @@ from pydantic_core import to_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
+from firth.core.config import usable_cores
 from firth.core.errors import FirthError
 from firth.core.files import is_out_of_memory
 from firth.core.types import in_slices
@@ -327,7 +328,7 @@ def _set_threads(count: int) -> None:
     import torch
 
     if count == 0 and "OMP_NUM_THREADS" not in os.environ:
-        count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        count = usable_cores()
     if count:
         torch.set_num_threads(count)
 

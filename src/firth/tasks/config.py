@@ -96,6 +96,8 @@ class TaskConfig(Config):
             raise ValueError(f"budget: {error}") from None
         if len(set(self.labels)) != len(self.labels):
             raise ValueError("labels: one of them stands there twice")
+        if "contrastive" in self.candidates and "linear" not in self.candidates:
+            raise ValueError("candidates: contrastive goes on from linear; name both")
         return self
 
 

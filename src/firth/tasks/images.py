@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.config import parse_duration
+from firth.core.config import parse_duration, usable_cores
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import atomic_folder, checksum
 from firth.core.registry import RunConfig, TrainingConfig
@@ -118,7 +118,7 @@ def check_images(source: Source, closely: bool) -> list[str]:
         f"{len(data.dev):,} images choose the model" + (", a fifth of these" if data.is_split else ""),
     ]
     if closely:
-        reading = ImageReading(8, 3, MAX_PIXELS, False, os.cpu_count() or 1, None)
+        reading = ImageReading(8, 3, MAX_PIXELS, False, usable_cores(), None)
         for found in reading.decode([*data.train, *data.dev]):
             if isinstance(found, FirthError):
                 raise found
@@ -229,7 +229,7 @@ class _Finetuning:
         """Decoded once, at the size and with the normalisation of the base."""
         size, channels, mean, std = self.base.processing
         if not (self.folder / name).exists():
-            reading = ImageReading(size, channels, MAX_PIXELS, False, os.cpu_count() or 1, self.progress)
+            reading = ImageReading(size, channels, MAX_PIXELS, False, usable_cores(), self.progress)
             parts = {"train": train, "heldout": dev}
             write_images(parts, self.data.labels, self.folder / name, reading, name, spread=(mean, std))
         return ImageCorpus.open(self.folder / name)

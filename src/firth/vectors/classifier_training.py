@@ -6,7 +6,6 @@ bottom, and learns badly from one that is sorted by label), only buckets that oc
 the original has noise there), and threads do not overwrite one another.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.core.config import usable_cores
 from firth.core.errors import FirthError
 from firth.core.types import generator, hashed
 from firth.vectors.classifier import (
@@ -100,7 +100,7 @@ class ClassifierTraining:
         self.features, by_bucket = self._features()
         self.rows, self.row_ends = self.features.of(texts.scan, by_bucket)
         self.sizes = np.diff(self.row_ends)
-        self.threads = max(1, min(config.threads or os.cpu_count() or 1, len(self.rows) // _THREAD_ROWS))
+        self.threads = max(1, min(config.threads or usable_cores(), len(self.rows) // _THREAD_ROWS))
         self._build_matrices(vectors)
 
     def _features(self) -> tuple[Features, NDArray[np.int32]]:

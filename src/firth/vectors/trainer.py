@@ -24,7 +24,6 @@ noise), subsampling uses the counts of the new text alone.
 """
 
 import contextlib
-import os
 import shutil
 import signal
 import threading
@@ -37,6 +36,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.core.config import usable_cores
 from firth.core.errors import STOP_SIGNALS, FirthError, Interrupted
 from firth.core.run import CorpusRecord, Run, RunRecord, versions
 from firth.core.types import Progress
@@ -66,7 +66,7 @@ def train_vectors(
     overwrite: bool = False,
 ) -> WordVectors:
     """Trains and writes the run ``out``; ``progress`` gets a ``train`` event twice a second."""
-    threads = config.threads or os.cpu_count() or 1
+    threads = config.threads or usable_cores()
     config = config.replace(threads=threads)
     record = RunRecord(
         kind="vectors",

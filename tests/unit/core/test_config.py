@@ -1,9 +1,11 @@
 """Configs: overriding by full and short key, and one clear sentence for every mistake."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from firth.core.config import usable_cores
 from firth.core.errors import FirthError
 from firth.core.registry import RunConfig, TokensConfig, TrainingConfig, find_run_recipe, recipes
 from firth.models.bert.config import MaskedTokensConfig
@@ -177,3 +179,11 @@ def test_lists_are_typed_with_commas() -> None:
     for word in ("thresholds=0.3,1.5", "thresholds=0", "thresholds=0.3,x", "candidates=count"):
         with pytest.raises(FirthError, match=word.partition("=")[0]):
             TaskConfig().override([word])
+
+
+def test_usable_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 5}, raising=False)
+    assert usable_cores() == 2
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert usable_cores() == 1

@@ -344,3 +344,8 @@ def test_all_candidates_are_judged_in_the_same_folds(
     assert set(learned) == {num - num // folds}
     assert len(learned) == folds * (1 + tuned)
     assert (tried(tmp_path / "run")["tuned"].score is not None) == tuned
+
+
+def test_contrastive_needs_the_linear_model() -> None:
+    with pytest.raises(FirthError, match="contrastive goes on from linear; name both"):
+        TaskConfig.build({"candidates": ["contrastive"]}, "task")

@@ -8,7 +8,6 @@ that learned fastest). Rows of tokens without a vector keep their random start, 
 V rows of the table, D width.
 """
 
-import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from firth.core.config import parse_duration
+from firth.core.config import parse_duration, usable_cores
 from firth.core.errors import FirthError, Interrupted
 from firth.core.run import EmbeddingsRecord, Run
 from firth.core.types import Progress, generator
@@ -242,7 +241,7 @@ def _train_vectors(run: Run, trainable: Pretraining, dim: int, progress: Progres
     """As much text as was decided when the run began, with as many threads."""
     config = trainable.config.training
     known = run.record.embeddings
-    threads = known.threads if known else os.cpu_count() or 1
+    threads = known.threads if known else usable_cores()
     vectors = PieceVectors(trainable.corpus, dim, config.seed, threads)
     if known is None:
         budget_s = None if config.budget is None else parse_duration(config.budget)
