@@ -228,7 +228,7 @@ class AdaptiveOutput(TokenOutput):
         return log_probs_N, torch.zeros_like(log_probs_N), self.inner.predict(hidden_ND) == ranks_N
 
 
-def noise_shares(kind: str, counts_V: NDArray[np.int64]) -> NDArray[np.float64]:
+def noise_probs(kind: str, counts_V: NDArray[np.int64]) -> NDArray[np.float64]:
     """``uniform``; ``unigram``: as often as in the text (a token that does not occur counts as one);
     ``log_uniform``: by rank r in falling frequency, log((r + 2) / (r + 1)) / log(V + 1), which is Zipf's law."""
     size = len(counts_V)
@@ -244,7 +244,7 @@ def noise_shares(kind: str, counts_V: NDArray[np.int64]) -> NDArray[np.float64]:
 
 def log_unigram(counts_V: NDArray[np.int64]) -> torch.Tensor:
     """The log of the unigram probability of each token."""
-    return torch.from_numpy(np.log(noise_shares("unigram", counts_V)).astype(np.float32))
+    return torch.from_numpy(np.log(noise_probs("unigram", counts_V)).astype(np.float32))
 
 
 def frequency_ranks(counts_V: NDArray[np.int64]) -> NDArray[np.int64]:

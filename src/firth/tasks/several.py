@@ -36,7 +36,7 @@ def best_threshold(chances_N: Floats, true_N: Bools) -> float:
     sorted_N, right_N = chances_N[order], np.cumsum(true_N[order])
     f1_N = 2 * right_N / (np.arange(1, len(order) + 1) + true_N.sum())
     following_N = np.append(sorted_N[1:], 0.0)
-    f1_N[sorted_N == following_N] = -1.0  # equals cannot be told apart
+    f1_N[sorted_N == following_N] = -1.0  # equals cannot be distinguished
     best = int(f1_N.argmax())
     return float(np.clip((sorted_N[best] + following_N[best]) / 2, _LEAST, _MOST))
 

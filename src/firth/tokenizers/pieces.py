@@ -190,11 +190,11 @@ class Pieces:
 
     @property
     def strip_accents(self) -> bool:
-        """Whether marks are taken off letters; BERT's normaliser does so wherever it folds case, unless told."""
+        """Whether marks are taken off letters; BERT's normaliser does so wherever it folds case, unless it is said."""
         normalizer = self.description.get("normalizer") or {}
         for step in normalizer.get("normalizers", [normalizer]):
-            told = step.get("strip_accents")
-            if step.get("type") == "StripAccents" or (bool(step.get("lowercase")) if told is None else told):
+            asked = step.get("strip_accents")
+            if step.get("type") == "StripAccents" or (bool(step.get("lowercase")) if asked is None else asked):
                 return True
         return False
 

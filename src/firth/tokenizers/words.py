@@ -10,6 +10,7 @@ brackets stay with the sentence they close; an empty line always ends one.
 import functools
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TypeVar
@@ -114,6 +115,18 @@ def may_lack_spaces(data: bytes) -> bool:
 def has_unspaced(text: str) -> bool:
     """Whether a character of a script without spaces occurs, ideographs aside."""
     return not text.isascii() and _UNSPACED.search(text) is not None
+
+
+def scripts_of(texts: Iterable[str], least: float = 0.1) -> list[str]:
+    """The scripts with at least this share of the letters, the most frequent first."""
+    counts = Counter(char for text in texts for char in text if char.isalpha())
+    scripts: Counter[str] = Counter()
+    for char, count in counts.items():
+        name = (
+            unicodedata.name(char, "").partition(" ")[0].capitalize()
+        )  # LATIN SMALL LETTER A, CJK UNIFIED IDEOGRAPH-...
+        scripts["Han" if name == "Cjk" else name] += count
+    return [name for name, count in scripts.most_common() if name and count >= least * counts.total()]
 
 
 def ways_without_spaces(text: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from firth.nn.softmax import (
     alias_table,
     frequency_ranks,
     log_unigram,
-    noise_shares,
+    noise_probs,
 )
 
 COUNTS = np.asarray([1, 40, 25, 0, 9, 3, 12, 30, 2, 5])
@@ -30,7 +30,7 @@ def started(layer: TokenOutput, std: float = 0.5) -> TokenOutput:
 
 @pytest.mark.parametrize("kind", ["full", "nce", "adaptive"])
 def test_starts_at_how_often_tokens_occur(kind: str) -> None:
-    shares = noise_shares("unigram", COUNTS)
+    shares = noise_probs("unigram", COUNTS)
     if kind == "adaptive":
         layer: TokenOutput = AdaptiveOutput(4, torch.from_numpy(frequency_ranks(COUNTS)), [3, 6])
     else:
@@ -100,15 +100,15 @@ def test_no_positions() -> None:
 
 
 def test_shares() -> None:
-    assert noise_shares("uniform", COUNTS).tolist() == [0.1] * 10
-    np.testing.assert_allclose(noise_shares("unigram", COUNTS), np.maximum(COUNTS, 1) / 128)
-    by_rank = noise_shares("log_uniform", COUNTS)[np.argsort(-COUNTS, kind="stable")]
+    assert noise_probs("uniform", COUNTS).tolist() == [0.1] * 10
+    np.testing.assert_allclose(noise_probs("unigram", COUNTS), np.maximum(COUNTS, 1) / 128)
+    by_rank = noise_probs("log_uniform", COUNTS)[np.argsort(-COUNTS, kind="stable")]
     np.testing.assert_allclose(by_rank, [math.log((r + 2) / (r + 1)) / math.log(11) for r in range(10)])
     assert frequency_ranks(COUNTS).tolist() == [8, 0, 2, 9, 4, 6, 3, 1, 7, 5]
 
 
 def test_alias_table_is_exact() -> None:
-    shares = noise_shares("unigram", COUNTS)
+    shares = noise_probs("unigram", COUNTS)
     keep, other = alias_table(shares)
     total = keep / 10
     np.add.at(total, other, (1 - keep) / 10)
@@ -131,7 +131,7 @@ def test_nce_tends_to_maximum_likelihood(kind: str) -> None:
     hidden, labels = torch.randn(6, 4), torch.randint(10, (6,))
     cosines = []
     for num_noise in (2, 200, 100_000):
-        layer = started(NCEOutput(4, 10, False, Noise(noise_shares(kind, COUNTS)), num_noise))
+        layer = started(NCEOutput(4, 10, False, Noise(noise_probs(kind, COUNTS)), num_noise))
         with torch.no_grad():  # one position at a time can be normalised by its bias
             found = [torch.zeros(50), torch.zeros(50)]
             for at in range(6):
@@ -148,14 +148,14 @@ def test_nce_tends_to_maximum_likelihood(kind: str) -> None:
 def test_sampled_softmax_tends_to_the_full_one() -> None:
     torch.manual_seed(1)
     hidden, labels = torch.randn(6, 4), torch.randint(10, (6,))
-    layer = started(SampledOutput(4, 10, False, Noise(noise_shares("log_uniform", COUNTS)), 200_000))
+    layer = started(SampledOutput(4, 10, False, Noise(noise_probs("log_uniform", COUNTS)), 200_000))
     one, two = (gradient(layer, hidden, labels, full) for full in (False, True))
     torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-4)
 
 
 def test_sampled_softmax_by_hand() -> None:
     """Over the label and the distinct noise tokens but the label, scores less log(1 - 0.9^k)."""
-    layer = started(SampledOutput(4, 10, False, Noise(noise_shares("uniform", COUNTS)), 6))
+    layer = started(SampledOutput(4, 10, False, Noise(noise_probs("uniform", COUNTS)), 6))
     hidden = torch.randn(1, 4)
     with torch.no_grad():
         scores = layer.scores(hidden, torch.zeros(10, 4))[0].double().numpy()
@@ -170,7 +170,7 @@ def test_sampled_softmax_by_hand() -> None:
 
 def test_nce_by_hand() -> None:
     """-log s(s - log kq) for the label and -log s(-(s - log kq)) for each noise token."""
-    layer = started(NCEOutput(4, 10, False, Noise(noise_shares("uniform", COUNTS)), 3))
+    layer = started(NCEOutput(4, 10, False, Noise(noise_probs("uniform", COUNTS)), 3))
     hidden = torch.randn(1, 4)
     with torch.no_grad():
         scores = layer.scores(hidden, torch.zeros(10, 4))[0].double().numpy()
@@ -188,7 +188,7 @@ def test_nce_learns_normalised_scores() -> None:
     torch.manual_seed(0)
     truth = torch.rand(3, 10).softmax(-1) ** 2
     truth /= truth.sum(-1, keepdim=True)
-    layer = started(NCEOutput(3, 10, False, Noise(noise_shares("uniform", COUNTS)), 50), std=0.1)
+    layer = started(NCEOutput(3, 10, False, Noise(noise_probs("uniform", COUNTS)), 50), std=0.1)
     optimizer = torch.optim.Adam(layer.parameters(), 0.05)
     contexts, table = torch.eye(3), torch.zeros(10, 3)
     for step in range(400):

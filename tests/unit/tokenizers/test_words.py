@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firth.tokenizers.words import cut, has_han, split_words
+from firth.tokenizers.words import cut, has_han, scripts_of, split_words
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,10 @@ def test_places_cover_everything_but_white_space(text: str) -> None:
     inside = {place for start, end in spans for place in range(start, end)}
     assert all(char.isspace() for place, char in enumerate(text) if place not in inside)
     assert all(not text[start:end].isspace() for start, end in spans)
+
+
+def test_scripts_by_their_share_of_letters() -> None:
+    assert scripts_of(["the end", "конец", "le fin été"]) == ["Latin", "Cyrillic"]
+    assert scripts_of(["我爱北京天安门", "a 1 !"]) == ["Han", "Latin"]
+    assert scripts_of(["我爱北京天安门 abc"], least=0.5) == ["Han"]
+    assert scripts_of(["12 !", ""]) == []

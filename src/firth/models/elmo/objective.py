@@ -275,14 +275,14 @@ class ElmoPretraining(Pretraining):
         network = build_token_layer(model) if own else None
         names = (f"{kind}_{layer}" for kind in ("hidden", "cell") for layer in range(model.num_layers))
         self.lanes = {f"objective.{name}": 1 for name in names}
-        return BothDirections(objective, model, spellings, self.batch_rows, network)
+        return BothDirections(objective, model, spellings, self.rows_per_batch, network)
 
     @classmethod
     def divides_lanes(cls, config: RunConfig) -> bool:
         return True
 
     def batch(self, number: int) -> Batch:
-        size, seed = self.batch_rows, self.config.training.seed
+        size, seed = self.rows_per_batch, self.config.training.seed
         return self.objective.batch(self.corpus.train, self.rows, seed, number * size, size, self.objective.own)
 
     @classmethod

@@ -43,7 +43,7 @@ from firth.nn.softmax import (
     TokenOutput,
     frequency_ranks,
     log_unigram,
-    noise_shares,
+    noise_probs,
 )
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.word_tokens import WordTokens, join_words, load_tokens
@@ -69,7 +69,7 @@ def build_output(
     counts = _counts(config, view, vocab_size)
     if config.output == "adaptive":
         return AdaptiveOutput(hidden_dim, torch.from_numpy(frequency_ranks(counts)))
-    noise = Noise(noise_shares(config.noise, counts))
+    noise = Noise(noise_probs(config.noise, counts))
     kind = NCEOutput if config.output == "nce" else SampledOutput
     return kind(hidden_dim, vocab_size, tied, noise, config.num_noise)
 
@@ -195,7 +195,7 @@ class RecurrentPretraining(Pretraining):
         head = build_output(
             config.objective, config.model.hidden_dims[-1], config.model.tied, config.model.vocab_size, view
         )
-        objective = NextTokenStreams(config.objective, head, view, model.zero_state(self.batch_rows))
+        objective = NextTokenStreams(config.objective, head, view, model.zero_state(self.rows_per_batch))
         if self.divides_batches:
             self.lanes = {f"objective.{name}": 1 for name in objective.state_names}
         return model, objective
@@ -206,7 +206,7 @@ class RecurrentPretraining(Pretraining):
         return config.objective.carry_state
 
     def batch(self, number: int) -> Batch:
-        size, seed = self.batch_rows, self.config.training.seed
+        size, seed = self.rows_per_batch, self.config.training.seed
         return self.objective.batch(self.corpus.train, self.rows, seed, number * size, size, self.objective.own)
 
     def initialize(self, generator: torch.Generator) -> None:

@@ -36,8 +36,10 @@ from firth.models.shared.sentences import (
 from firth.tokenizers.pieces import UNKNOWN_PIECES, Pieces, unknown_warning
 from firth.tokenizers.segmentation import PLAIN, Segmentation
 from firth.tokenizers.word_tokens import AnyTokens, WordTokens
+from firth.tokenizers.words import scripts_of
 
 Found = tuple[str, float]
+_SAMPLED = 2000  # tokens, to see its scripts
 
 ABILITIES = (
     "encode",
@@ -164,10 +166,18 @@ class Model:
         parts = [f"{self.num_layers} layers x {self.dim}" if self.num_layers else f"{self.dim} dimensions"]
         parts.append(f"{show_count(self.num_parameters)} parameters")
         parts += [f"vocabulary of {self.vocab_size:,}"] if self.vocab_size is not None else []
-        parts += ["-".join(self.languages)] if any(self.languages) else []
+        parts += ["-".join(self.languages)] if any(self.languages) else self._scripts()
         parts += [f"from {self.path}"] if self.path is not None else []
         name = f"{self.spec_name}: {self.title}" if self.spec_name else self.title
         return f"<{name}, {', '.join(parts)}>"
+
+    def _scripts(self) -> list[str]:
+        """Those of its tokens, as one part of the line above."""
+        known = self.tokenizer
+        if known is None:
+            return []
+        numbers = range(0, known.vocab_size, 1 + known.vocab_size // _SAMPLED)
+        return [" and ".join(scripts_of(known.decode([number]) for number in numbers))]
 
     # -- what can be asked
 

@@ -203,12 +203,12 @@ class Pretraining:
         return self.divides_lanes(self.config)
 
     @property
-    def batch_rows(self) -> int:
+    def rows_per_batch(self) -> int:
         """Rows of a batch; one whose lanes are shared out is as large as those of all processes."""
         return self.config.training.batch_size * (process_count() if self.divides_batches else 1)
 
     def batch(self, number: int) -> Batch:
-        size = self.batch_rows
+        size = self.rows_per_batch
         return self.objective.batch(self.corpus.train, self.rows, self.config.training.seed, number * size, size)
 
     def loss(self, batch: Batch) -> Losses:
@@ -224,7 +224,7 @@ class Pretraining:
         return self._score(self.corpus.heldout, self.heldout_rows)
 
     def _score(self, split: Split, rows: SizedRows) -> dict[str, float]:
-        size = self.batch_rows
+        size = self.rows_per_batch
         left = min(len(rows), self.config.training.evaluation_batches * size)
         totals: dict[str, float] = {}
         counts: dict[str, float] = {}

@@ -45,7 +45,7 @@ def count_taken(num_tokens: int, config: CorruptedSpansConfig) -> tuple[int, int
     return taken, min(spans, num_tokens - taken)  # between two spans something stays
 
 
-def row_lens(num_tokens: int, config: CorruptedSpansConfig) -> tuple[int, int]:
+def corrupted_lens(num_tokens: int, config: CorruptedSpansConfig) -> tuple[int, int]:
     """Tokens of the input and of the target, with sentinels and ends."""
     taken, spans = count_taken(num_tokens, config)
     return num_tokens - taken + spans + 1, taken + spans + 1
@@ -54,7 +54,7 @@ def row_lens(num_tokens: int, config: CorruptedSpansConfig) -> tuple[int, int]:
 def text_len(config: CorruptedSpansConfig) -> int:
     """The longest text whose input fits into a row."""
     num_tokens = 2
-    while row_lens(num_tokens + 1, config)[0] <= config.seq_len:
+    while corrupted_lens(num_tokens + 1, config)[0] <= config.seq_len:
         num_tokens += 1
     return num_tokens
 

@@ -19,9 +19,9 @@ from firth.models.t5.objective import (
     CorruptedSpans,
     choose_spans,
     corrupt,
+    corrupted_lens,
     count_taken,
     cut,
-    row_lens,
     text_len,
     with_sentinels,
 )
@@ -58,7 +58,7 @@ def test_the_example_of_the_paper() -> None:
 def test_a_row_is_filled(seq_len: int, num_tokens: int, target_len: int) -> None:
     config = CorruptedSpansConfig(seq_len=seq_len)
     assert text_len(config) == num_tokens
-    assert row_lens(num_tokens, config) == (seq_len, target_len)
+    assert corrupted_lens(num_tokens, config) == (seq_len, target_len)
 
 
 def test_counts_of_short_texts() -> None:
@@ -88,7 +88,7 @@ def test_nothing_is_lost(num_tokens: int, seed: int, share: float, mean: float) 
         return
     tokens = np.random.default_rng(seed).integers(2, 800, (3, num_tokens))
     inputs, targets = corrupt(tokens, taken, SENTINELS, EOS)
-    assert (inputs.shape[1], targets.shape[1]) == row_lens(num_tokens, config)
+    assert (inputs.shape[1], targets.shape[1]) == corrupted_lens(num_tokens, config)
     for row in range(3):
         edges = np.diff(np.concatenate(([0], taken[row].astype(int), [0])))
         starts, ends = np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist()
