@@ -231,3 +231,26 @@ def test_another_list_of_entities_is_another_base(corpus_folder: Path, tmp_path:
     before = base_inputs(base, corpus_folder, "1m")
     (tmp_path / "names.txt").write_text("a map\n")
     assert base_inputs(base, corpus_folder, "1m") != before
+
+
+def test_models_that_exist_need_no_text_and_labels_no_dev_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = files(tmp_path, "classify")
+    words = ["compare", "classify", "--train", str(paths["train"]), "--out", str(tmp_path / "out"), "--budget", "1m"]
+    main([*words, "--recipes", "counts", "--seeds", "1"])
+    shown = capsys.readouterr().out
+    assert "are held out in its place" in shown
+    assert "counts" in shown
+    found = json.loads((tmp_path / "out" / "compare.json").read_text())
+    assert found["scored_on"] == "dev"
+    assert found["num_scored"] == (found["num_train"] + found["num_scored"]) // 5
+    for more, sentence in (
+        (["--recipes", "word2vec"], "word2vec learns from raw text: name it with --corpus"),
+        ([], "name raw text with --corpus, or models that exist with --recipes"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            main([*words[:-3], str(tmp_path / "other"), "--budget", "1m", *more])
+        assert stopped.value.code == 2
+        assert sentence in capsys.readouterr().err
+        assert not (tmp_path / "other").exists()

@@ -193,9 +193,9 @@ def _evaluate_labelled(
 def compare(
     task: str,
     *,
-    corpus: AnyPath | Sequence[AnyPath],
     train: AnyPath,
-    dev: AnyPath,
+    corpus: AnyPath | Sequence[AnyPath] = (),
+    dev: AnyPath | None = None,
     test: AnyPath | None = None,
     out: AnyPath = "compare",
     budget: str = "30m",
@@ -223,8 +223,9 @@ def compare(
 
     Args:
         task: ``classify``, ``score``, ``tag`` or ``answer``.
-        corpus: Raw text (files, folders, globs) or a prepared corpus.
-        train, dev, test: Labelled examples; without ``test`` the scores are those on ``dev``.
+        train, dev, test: Labelled examples; without ``test`` the scores are those on ``dev``, without ``dev`` a fifth of
+            ``train`` is held out for it.
+        corpus: Raw text (files, folders, globs) or a prepared corpus, for recipes that learn from it.
         out: The folder for all files, with ``report.html``.
         budget: The time for all trainings together.
         recipes: Recipes (``"bert-mini num_layers=2"``), runs, model directories, files of vectors, or ``"scratch"``.
@@ -262,7 +263,7 @@ def compare(
         config,
         corpus=tuple(as_paths(corpus)),
         train=Path(train),
-        dev=Path(dev),
+        dev=optional_path(dev),
         test=optional_path(test),
         budget=budget,
         recipes=None if recipes is None else tuple(split_recipes(recipes) if isinstance(recipes, str) else recipes),

@@ -221,11 +221,11 @@ def compare(
     from firth.core.config import parse_settings
     from firth.core.errors import FirthError
 
-    if not corpus or train is None or dev is None:
-        raise FirthError("compare needs raw text and labelled examples: name --corpus, --train and --dev")
+    if train is None:
+        raise FirthError("compare needs labelled examples: name them with --train")
     found = evaluating.compare(
         task,
-        corpus=corpus,
+        corpus=corpus or (),
         train=train,
         dev=dev,
         test=test,

@@ -112,7 +112,9 @@ class Corpora:
 
     def refusal(self, base: Base) -> str:
         """Why a recipe has nothing to learn from."""
-        held = ", ".join(f"{path} holds {kind}" for path, kind in self.kinds.items()) or "no text was given"
+        held = ", ".join(f"{path} holds {kind}" for path, kind in self.kinds.items())
+        if not held:
+            return f"{base.name} learns from raw text: name it with --corpus"
         return f"{base.name} learns from {' or '.join(base.tokens)}, but {held}; name the raw text with --corpus too"
 
     def _ready(self, tokens: tuple[str, ...]) -> Path | None:

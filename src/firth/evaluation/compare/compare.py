@@ -79,6 +79,8 @@ class Comparison:
                     raise FirthError(self.corpora.refusal(base))
                 self.note(f"left out: {self.corpora.refusal(base)}")
         bases = [base for base in bases if self.corpora.serves(base)]
+        if not any(base.path is not None for base in bases) and not options.corpus and options.recipes is None:
+            raise FirthError("nothing to learn from: name raw text with --corpus, or models that exist with --recipes")
         if not bases:
             raise FirthError("nothing to compare: name at least one recipe or model with --recipes")
         names = [base.name for base in bases]

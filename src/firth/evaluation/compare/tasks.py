@@ -33,6 +33,7 @@ from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
 
 _FILE = "cells.json"
+_DEV_PART = 5  # of the training examples one in so many is held out where no dev file is given
 _TIMED_TRAIN, _TIMED_DEV = 640, 200  # examples on which the speed of a training is measured
 _KEPT_KEYS = ("label", "probabilities", "score", "tags", "answer")  # of predictions
 _NOT_MODEL = ("report.html", HISTORY, RECORD, PREDICTIONS)
@@ -259,7 +260,7 @@ class CompareConfig:
     config: TaskConfig
     corpus: tuple[str, ...]
     train: Path
-    dev: Path
+    dev: Path | None  # none: a fifth of train is held out
     test: Path | None
     budget: str
     recipes: tuple[str, ...] | None = None  # none: some of each kind
@@ -288,8 +289,6 @@ class CompareConfig:
         check_shares(self.shares)
         if min(self.max_dev, self.max_test) < 1:
             raise FirthError("max_dev and max_test are numbers of examples: at least 1 is needed")
-        if not self.corpus:
-            raise FirthError("compare needs text to learn from: name it with --corpus")
 
 
 def read_labels(options: CompareConfig, note: Note) -> Labels:
@@ -297,6 +296,8 @@ def read_labels(options: CompareConfig, note: Note) -> Labels:
     set is sampled."""
     data = read_task(options.task, options.train, options.dev, options.reading)
     data.check.refuse()
+    if options.dev is None:
+        data = _with_dev(data, options, note)
     data.refuse_several("compare")
     _say_problems(data, note)
     scored = data.dev
@@ -315,6 +316,18 @@ def read_labels(options: CompareConfig, note: Note) -> Labels:
     train = [data.train[number] for number in nested_order(strata(data.train), 0).tolist()]
     ordered = replace(data, train=train, dev=_sample(data.dev, options.max_dev, 0xDE))
     return Labels(ordered, test, config, options.given)
+
+
+def _with_dev(data: TaskData, options: CompareConfig, note: Note) -> TaskData:
+    """A fifth of the training examples as dev examples, with about the same share of each label."""
+    num_dev = len(data.train) // _DEV_PART
+    if num_dev == 0:
+        raise FirthError(
+            f"{options.train}: {len(data.train)} examples are too few to hold some out: name others with --dev"
+        )
+    ordered = [data.train[number] for number in nested_order(strata(data.train), 0).tolist()]
+    note(f"no --dev: {num_dev:,} of the {len(ordered):,} examples of {options.train.name} are held out in its place")
+    return build_data(options.task, ordered[:-num_dev], ordered[-num_dev:])
 
 
 def _say_problems(data: TaskData, note: Note, part: str = "dev") -> None:
