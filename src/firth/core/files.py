@@ -16,7 +16,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from pydantic import JsonValue
 
 from firth.core.config import show_bytes
-from firth.core.errors import FirthError
+from firth.core.errors import DiskFull, FirthError
 
 if TYPE_CHECKING:
     import torch
@@ -57,9 +57,7 @@ def disk_errors(what: str | Path) -> Iterator[None]:
         if code is None and isinstance(error, OSError) and _SHORT_WRITE.search(str(error)):
             code = errno.ENOSPC
         if code in _FULL:
-            raise FirthError(
-                f"{what}: the disk is full or a size limit was reached; free some space and run the same command again"
-            ) from error
+            raise DiskFull(what) from error
         if code in _FORBIDDEN:
             raise FirthError(f"{what}: no permission to write there; choose another path") from error
         if code in _IMPOSSIBLE:
@@ -200,8 +198,7 @@ def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
         try:
             if not overwrite and path.is_dir() and any(path.iterdir()):  # another process was faster
                 raise FirthError(f"{path}: exists already; choose another path")
-            for old in temporary.iterdir():  # what a killed process left
-                shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+            empty_dir(temporary)  # of what a killed process left
             yield temporary
             for name in sorted(temporary.rglob("*")):
                 if name.is_file():
@@ -220,17 +217,32 @@ def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
             raise
 
 
+def empty_dir(folder: Path, keep: Collection[str] = ()) -> None:
+    """Removes what is in a folder, but for these names."""
+    for path in [path for path in folder.iterdir() if path.name not in keep]:
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
 def replace_folder(new: Path, out: Path) -> None:
     """Gives ``new`` the name ``out``; what was there stays until then."""
     for folder in (new, *(path for path in new.rglob("*") if path.is_dir())):
         sync_folder(folder)
-    old = out.with_name(f".{out.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
     if out.exists():
-        os.rename(out, old)
+        move_aside(out)
     os.rename(new, out)
-    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(aside(out), ignore_errors=True)
     sync_folder(out.parent)
+
+
+def aside(path: Path) -> Path:
+    """Where a folder waits while another one is made in its place."""
+    path = behind_link(path)
+    return path.with_name(f".{path.name}.old")
+
+
+def move_aside(path: Path) -> None:
+    shutil.rmtree(aside(path), ignore_errors=True)
+    os.rename(behind_link(path), aside(path))
 
 
 def checksum(path: Path) -> str:

@@ -3,7 +3,7 @@
 ``checkpoints/step-N/`` holds the files of the training and ``state.json``: the step, what the training notes there
 (seconds, metrics ...), the checksums of the files, and a seal over all of it. Never pickle. Nothing here needs
 torch; ``optimizer.save_checkpoint`` adds a network and its optimizer. Also here: the metrics file of a run
-(``History``), and batches computed ahead in a thread.
+(``History``), batches computed ahead in a thread, and what becomes of a run that is stopped (``learning``).
 """
 
 import hashlib
@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from firth.core.errors import FirthError
-from firth.core.files import atomic_folder, check_files, checksum, disk_errors, read_json, write_json, write_text
+from firth.core.errors import FirthError, Interrupted, going_on
+from firth.core.files import aside, atomic_folder, check_files, checksum, disk_errors, read_json, write_json, write_text
+from firth.core.run import Run, is_run
 from firth.core.types import Batch
 from firth.training.events import find_events
 
@@ -41,7 +42,35 @@ def write_checkpoint(folder: Path, step: int, state: Mapping[str, object], write
         checksums = {path.name: checksum(path) for path in sorted(temporary.iterdir())}
         sealed = {**state, "step": step, "checksums": checksums}
         write_json(temporary / _STATE, {**sealed, "seal": _seal(sealed)})
+    _forget_replaced(folder.parent)
     return goal
+
+
+@contextmanager
+def learning(folder: Path, advice: str, learned: Callable[[], bool], prepared: tuple[str, ...] = ()) -> Iterator[None]:
+    """While a run is made. What ends it before anything was learned (a refusal, a full disk, too little memory, Ctrl-C)
+    leaves nothing but what was ``prepared``, and a run that was to be replaced is there again. After that, what
+    ends it says how to go on."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, Interrupted) or learned():
+            _forget_replaced(folder)
+            with going_on(advice):
+                raise
+        Run.discard(folder, prepared)
+        raise
+    _forget_replaced(folder)
+
+
+def same_command(overwrite: bool) -> str:
+    """How to go on with what the same command goes on with, unless that is to begin anew."""
+    return f"go on with: the same command{', without --overwrite' if overwrite else ''}"
+
+
+def _forget_replaced(folder: Path) -> None:
+    if is_run(aside(folder)):
+        shutil.rmtree(aside(folder), ignore_errors=True)
 
 
 def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:

@@ -224,7 +224,6 @@ class Loop:
 
     def run(self, steps: int, resume_hint: str, evaluations: int | None = None) -> dict[str, float]:
         """Trains up to ``steps``, tested ``evaluations`` times (as configured, if not said); returns the last metrics."""
-        history = History(self.folder / "metrics.jsonl", self.step) if self.ranks.first else None
         self._join()
         tests = self.config.evaluations if evaluations is None else evaluations
         every = math.ceil(steps / tests) if tests else steps
@@ -233,6 +232,7 @@ class Loop:
         saved = time.perf_counter()
         window = Window()
         with stop_signals() as stop, prefetched(self.trainable.batch, self._numbers(self.step, steps)) as batches:
+            history = History(self.folder / "metrics.jsonl", self.step) if self.ranks.first else None
             while self.step < steps:
                 begun = time.perf_counter()
                 with self.ranks.losses_named(f"step {self.step + 1}"):
@@ -263,8 +263,8 @@ class Loop:
                     self._save()
                     saved = time.perf_counter()
                 if halt and not final:
-                    kept = "which is saved; " if self.saves else ""
-                    stopped = Interrupted(f"stopped at step {self.step} of {steps}, {kept}go on with: {resume_hint}")
+                    kept = ", which is saved" if self.saves else ""
+                    stopped = Interrupted(f"stopped at step {self.step} of {steps}{kept}", f"go on with: {resume_hint}")
                     stopped.exit_code = 128 + (stop[0] if stop else signal.SIGINT)
                     raise stopped
                 if votes["enough"]:
