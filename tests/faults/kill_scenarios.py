@@ -431,7 +431,9 @@ def kill_job(name: str, folder: Path, kills: int) -> dict[str, object]:
 
     def job(out: Path) -> None:
         run = Run.find(out)
-        if run is None or not run.record.finished:
+        if run is not None and run.record.kind in ("pretrain", "vectors"):
+            firth.pretrain(resume=out)
+        elif run is None or not run.record.finished:
             begin(out)
 
     return kill_often(job, lambda out: _compared(out, endings), folder, kills)
