@@ -35,6 +35,7 @@ SETTINGS: dict[str, tuple[list[str], list[str]]] = {
     "unknown key": (["colour=red"], ["unknown setting 'colour'", "known: "]),
     "no value": (["num_layers"], ["'num_layers' is not a setting", "write it as key=value"]),
     "wrong type": (["num_layers=two"], ["'model.num_layers' cannot be 'two'", "valid integer"]),
+    "nested": (["num_layers=" + "[" * 5000], ["'model.num_layers' cannot be", "valid integer"]),
     "fraction": (["num_layers=2.5"], ["'model.num_layers' cannot be 2.5"]),
     "out of range": (["num_layers=0"], ["'model.num_layers' cannot be 0", "greater than 0"]),
     "steps and budget": (["--steps", "5", "--budget", "5m"], ["steps and budget were given", "in one way only"]),

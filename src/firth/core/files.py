@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 import time
@@ -175,10 +176,10 @@ def write_json(path: Path, value: object) -> None:
 def read_json(path: Path, kind: type[dict[str, Any]] | type[list[Any]] | None = None) -> Any:
     """The value of a file, within the limits of ``parse_json``; of this kind (``dict``, ``list``) where one is named."""
     try:
-        if path.stat().st_size > MAX_JSON_BYTES:
-            raise FirthError(
-                f"{path}: {show_bytes(path.stat().st_size)} of JSON, which no such file has; check the file"
-            )
+        if not stat.S_ISREG((status := path.stat()).st_mode):  # a pipe would be waited for
+            raise FirthError(f"{path}: not a plain file; copy it again")
+        if status.st_size > MAX_JSON_BYTES:
+            raise FirthError(f"{path}: {show_bytes(status.st_size)} of JSON, which no such file has; check the file")
         found = parse_json(path.read_bytes(), path)
     except FileNotFoundError:
         raise FirthError(f"{path}: no such file") from None

@@ -103,9 +103,11 @@ def read_history(path: Path) -> list[dict[str, Any]]:
     lines = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         try:
-            lines.append(json.loads(line))
-        except ValueError:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
             break
+        if isinstance(found, dict):
+            lines.append(found)
     return lines
 
 
