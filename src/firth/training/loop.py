@@ -229,6 +229,8 @@ class Loop:
         every = math.ceil(steps / tests) if tests else steps
         save_every = self._save_every(steps)
         self.averaged = self.averaged_steps(steps)
+        if self.ranks.first:
+            self._prune()  # what a killed process had no time to
         saved = time.perf_counter()
         window = Window()
         with stop_signals() as stop, prefetched(self.trainable.batch, self._numbers(self.step, steps)) as batches:
@@ -396,6 +398,10 @@ class Loop:
             for name, tensor in self.module.state_dict().items()
         }
 
+    def _prune(self) -> None:
+        best = int(self.best["step"]) if self.best else None
+        prune(self.checkpoints, self.config.keep, best, self.averaged)
+
     def _save(self) -> None:
         """Written once, by the first rank; the others give their shards and lanes."""
         with self.ranks.losses_named(f"the checkpoint of step {self.step}"):
@@ -410,8 +416,7 @@ class Loop:
             }
             if self.ranks.first:
                 save_checkpoint(self.checkpoints, self.step, self.module, self.optimizer, state, tensors)
-                best = int(self.best["step"]) if self.best else None
-                prune(self.checkpoints, self.config.keep, best, self.averaged)
+                self._prune()
             elif self._join().sharded:
                 give_shards(self.module, self.optimizer, tensors)
             self.ranks.wait()
