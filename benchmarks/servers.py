@@ -19,7 +19,7 @@ from packages import minilm
 
 PEERS = ("firth", "pipeline", "sentence-transformers")
 _START_S = 600
-REQUEST = "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
+REQUEST = "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nContent-Length: {size}\r\n\r\n"
 
 
 def build_encode(peer: str, threads: int) -> Callable[[list[str], int], Any]:
@@ -80,17 +80,23 @@ class Connection:
         self.port = port
         self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, path: str, body: bytes | None) -> tuple[int, bytes]:
+    async def ask(self, path: str, body: bytes | None, kind: str = "application/json") -> tuple[int, bytes]:
         if self.streams is None:
             self.streams = await asyncio.open_connection("127.0.0.1", self.port)
         reader, writer = self.streams
         if body is None:
             writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         else:
-            writer.write(REQUEST.format(path=path, size=len(body)).encode() + body)
+            writer.write(REQUEST.format(path=path, size=len(body), kind=kind).encode() + body)
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
-        size = int(head.split("content-length:")[1].split("\r\n")[0])
-        answer = await reader.readexactly(size)
+        if "transfer-encoding: chunked" in head:
+            answer = b""
+            while size := int(await reader.readline(), 16):
+                answer += await reader.readexactly(size)
+                await reader.readexactly(2)
+            await reader.readexactly(2)
+        else:
+            answer = await reader.readexactly(int(head.split("content-length:")[1].split("\r\n")[0]))
         if "connection: close" in head:
             self.close()
         return int(head.split(" ", 2)[1]), answer

@@ -51,6 +51,11 @@ def serving(runs: list[Path], **more: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def serve_runs() -> Callable[..., Any]:
+    return serving
+
+
+@pytest.fixture(scope="session")
 def address(runs: list[Path]) -> Iterator[str]:
     with serving(runs) as found:
         yield found

@@ -39,15 +39,14 @@ def places(value: object, path: tuple[object, ...] = ()) -> list[tuple[object, .
 
 
 def replaced(value: object, path: tuple[object, ...], new: object) -> object:
-    """A copy with another value at a place; ``...`` removes it."""
-    if not path:
+    """A copy with another value at a place; ``...`` removes it. What has no such place is replaced itself."""
+    if not path or not isinstance(value, dict | list):
         return new
     name, *rest = path
     if isinstance(value, dict):
         if not rest and new is ...:
             return {key: one for key, one in value.items() if key != name}
         return {key: replaced(one, tuple(rest), new) if key == name else one for key, one in value.items()}
-    assert isinstance(value, list)
     if not rest and new is ...:
         return [one for place, one in enumerate(value) if place != name]
     return [replaced(one, tuple(rest), new) if place == name else one for place, one in enumerate(value)]

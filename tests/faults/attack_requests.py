@@ -45,14 +45,14 @@ LONG = (
 BODIES: dict[str, dict[str, object]] = {
     "/encode": {"texts": ["An apple!"], "layer": -1, "pool": "mean", "prompt": None},
     "/predict": {"texts": ["good film"]},
-    "/translate": {"texts": ["dog cat"], "beams": 2, "nbest": 1},
+    "/translate": {"texts": ["dog cat"], "beams": 2, "nbest": 1, "stream": False},
     "/fill": {"text": "The old [MASK] found a clock.", "top": 3},
     "/nearest": {"word": "the", "top": 3},
     "/analogy": {"first": "the", "second": "a", "third": "old", "top": 3, "method": "add"},
     "/similarity": {"first": "a", "second": "b"},
     "/follows": {"first": "a", "second": "b"},
     "/map": {"words": ["an", "apple", "clock"]},
-    "/generate": {"text": "The old", "max_tokens": 3, "beams": 2, "number": 1, "trace": True},
+    "/generate": {"text": "The old", "max_tokens": 3, "beams": 2, "number": 1, "trace": True, "stream": False},
     "/alignment": {"text": "dog cat", "target": None},
     "/attention": {"text": "An apple!", "second": None},
     "/tokens": {"text": "An apple!"},
@@ -61,9 +61,15 @@ BODIES: dict[str, dict[str, object]] = {
     "/occurrences": {"sentence": "An apple!", "word": "apple", "top": 3},
     "/search": {"question": "old doctor", "top": 3, "mode": "auto", "where": [], "passages": False},
     "/look": {"images": []},
+    "/explain": {"text": "good film", "second": None, "label": "yes"},
+    "/neighbours": {"sentence": "An apple!", "word": "apple", "top": 3},
+    "/suggest": {"texts": ["good film", "bad book", "a song"], "num": 2},
     "/v1/embeddings": {"input": ["An apple!"], "encoding_format": "base64"},
 }
-GETS = ("/", "/docs", "/openapi.json", "/health", "/models", "/runs", "/runs/bert/report", "/metrics", "/v1/models")
+GETS = (
+    *("/", "/docs", "/openapi.json", "/health", "/models", "/runs", "/metrics", "/v1/models", "/static/main.js"),
+    *("/runs/bert/report", "/runs/task/dev", "/runs/index/dev"),
+)
 ODD_PATHS = (
     "/runs/../../etc/passwd/report",
     "/static/%2e%2e/%2e%2e/x",
@@ -112,12 +118,12 @@ def alive(served: Served) -> bool:
 
 def _ask(served: Served, pick: random.Random, seeds: Path) -> tuple[str, str, str]:
     """What was asked, what was said, and the verdict."""
-    way = pick.choices(list(_WAYS), weights=[8, 2, 2, 1, 1])[0]
+    way = pick.choices(list(WAYS), weights=[8, 2, 2, 1, 1])[0]
     if way == "bytes":
         with socket.create_connection(("127.0.0.1", served.port), timeout=LIMIT_S) as connection:
             connection.sendall(_broken(pick))
         return way, "", "refused" if alive(served) else "the server is gone"
-    path, body, headers = _WAYS[way](pick, seeds)
+    path, body, headers = WAYS[way](pick, seeds)
     connection = served.connect(LIMIT_S)
     try:
         connection.putrequest("GET" if body is None else "POST", path, skip_host=True, skip_accept_encoding=True)
@@ -217,7 +223,7 @@ def _broken(pick: random.Random) -> bytes:
     return start + pick.randbytes(pick.randint(0, 300))
 
 
-_WAYS: dict[str, Callable[[random.Random, Path], Asked]] = {
+WAYS: dict[str, Callable[[random.Random, Path], Asked]] = {
     "body": _body,
     "long": _long,
     "upload": _upload,

@@ -54,6 +54,7 @@ ASK: dict[str, list[str]] = {  # what each is asked
     "task": ["predict", "model", "texts.txt"],
     "vectors": ["nearest", "model", "the"],
     "vit": ["encode", "model", "model/one.png"],
+    "swin": ["encode", "model", "model/one.png"],
     "onnx": ["encode", "model", "texts.txt"],
     "static": ["encode", "model", "texts.txt"],
     "index": ["search", "model", "old doctor"],
@@ -119,9 +120,11 @@ def _others(folder: Path) -> None:
     runs = folder / "runs"
     firth.prepare_images(make_folder(folder / "images", 16), folder / "corpora" / "images", image_size=16, heldout=0.2)
     small = parse_settings("hidden_dim=16 num_layers=1 num_heads=2 ffn_dim=32".split() + LOOP)
-    firth.pretrain("vit-tiny-masked", corpus=folder / "corpora" / "images", out=runs / "vit", settings=small)
-    shutil.rmtree(runs / "vit" / "checkpoints")
-    shutil.copy(next((folder / "images").rglob("*.png")), runs / "vit" / "one.png")
+    windows = parse_settings("embed_dim=8 depths=[1,1] num_heads=[1,2] window_size=4 patch_size=2".split() + LOOP)
+    for name, recipe, settings in (("vit", "vit-tiny-masked", small), ("swin", "swin-tiny", windows)):
+        firth.pretrain(recipe, corpus=folder / "corpora" / "images", out=runs / name, settings=settings)
+        shutil.rmtree(runs / name / "checkpoints")
+        shutil.copy(next((folder / "images").rglob("*.png")), runs / name / "one.png")
     firth.export(runs / "bert", runs / "onnx", to="onnx")
     firth.export(runs / "bert", runs / "static", to="static", dim=8)
     firth.index(folder / "news.txt", runs / "index", model=folder / "vectors" / "text.vec")

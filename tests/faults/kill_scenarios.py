@@ -6,12 +6,14 @@ files (an audit event: open, rename, remove ...), which hits the writing of chec
 
     python kill_scenarios.py SCENARIO FOLDER KILLS     prints one JSON object
 
-Scenarios: train, prepare, images, index, full_disk, index_full_disk; pairs, classify, export, and ``pretrain-RECIPE`` for
+Scenarios: train, prepare, images, index, full_disk, index_full_disk; the jobs of ``JOBS``, and ``pretrain-RECIPE`` for
 the recipes of ``RECIPES``. After a kill the same command is given again (with ``--resume`` where a run has begun); it must
-end with the same bytes, and nothing hidden may be left.
+end with the same bytes, and nothing hidden may be left. ``full-JOB`` fills the disk at many moments instead, and what the
+message advises must then lead to the same bytes.
 """
 
 import contextlib
+import errno
 import functools
 import hashlib
 import json
@@ -49,21 +51,31 @@ def write_text(path: Path, documents: int, seed: int = 1) -> None:
 
 
 def attempt(
-    job: Callable[[], None], seconds: float | None = None, event: int | None = None, limit: int | None = None
+    job: Callable[[], None],
+    seconds: float | None = None,
+    event: int | None = None,
+    limit: int | None = None,
+    full: int | None = None,
 ) -> dict[str, object]:
-    """The job in a forked process, killed after some seconds or at the n-th operation on files."""
+    """The job in a forked process, killed after some seconds or at the n-th operation on files; or the disk is full from
+    the n-th opening of a file for writing on."""
     where = sys.argv[2]
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        seen = [0]
+        seen, written = [0], [0]
 
-        def count(name: str, arguments: object) -> None:
-            if name.startswith(("open", "os.", "shutil.")) and where in repr(arguments):
-                seen[0] += 1
-                if seen[0] == event:
-                    os.kill(os.getpid(), signal.SIGKILL)
+        def count(name: str, arguments: tuple[object, ...]) -> None:
+            if not name.startswith(("open", "os.", "shutil.")) or where not in repr(arguments):
+                return
+            seen[0] += 1
+            if seen[0] == event:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if name == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR):
+                written[0] += 1
+                if full is not None and written[0] >= full:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         code, message = 0, ""
         try:
@@ -73,7 +85,8 @@ def attempt(
             job()
         except Exception as error:
             code, message = 1, f"{type(error).__name__}: {error}"
-        os.write(writer, json.dumps({"code": code, "message": message, "events": seen[0]}).encode())
+        facts = {"code": code, "message": message, "events": seen[0], "written": written[0]}
+        os.write(writer, json.dumps(facts).encode())
         os._exit(code)
     os.close(writer)
     started = time.monotonic()
@@ -83,8 +96,8 @@ def attempt(
     answer = os.read(reader, 1 << 16)
     os.close(reader)
     _, status = os.waitpid(child, 0)
-    facts: dict[str, object] = json.loads(answer) if answer else {"code": None, "message": "", "events": 0}
-    return {**facts, "killed": os.WIFSIGNALED(status), "seconds": time.monotonic() - started}
+    found: dict[str, object] = json.loads(answer) if answer else {"code": None, "message": "", "events": 0}
+    return {**found, "killed": os.WIFSIGNALED(status), "seconds": time.monotonic() - started}
 
 
 def digest(folder: Path, names: list[str]) -> str:
@@ -318,12 +331,6 @@ def _pairs(folder: Path, out: Path) -> None:
         firth.prepare_pairs(rows, out, vocab_size=300, heldout=0.1)
 
 
-def content(out: Path) -> str:
-    """All files and what they hold, but for those that say when and how long."""
-    names = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
-    return digest(out, names) + ",".join(names)
-
-
 def pretrain(recipe: str, folder: Path, kills: int) -> dict[str, object]:
     kind, settings = RECIPES[recipe]
     corpus = _corpus(folder, kind)
@@ -343,43 +350,124 @@ def pretrain(recipe: str, folder: Path, kills: int) -> dict[str, object]:
     return kill_often(job, result, folder, kills)
 
 
-def pairs(folder: Path, kills: int) -> dict[str, object]:
-    return kill_often(lambda out: _pairs(folder, out), content, folder, kills)
-
-
-def classify(folder: Path, kills: int) -> dict[str, object]:
+def _base(folder: Path) -> Path:
     corpus = _corpus(folder, "wordpiece")
     firth.pretrain("bert-tiny", corpus=corpus, out=folder / "base", settings=parse_settings([*_ENCODER, *_LOOP]))
+    return folder / "base"
+
+
+def _rows(folder: Path) -> Path:
     chance = random.Random(4)
     rows = [f"{' '.join(chance.choices(WORDS, k=6))}\t{'ab'[number % 2]}" for number in range(60)]
     (folder / "rows.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")
-
-    def job(out: Path) -> None:
-        if not (out / "firth.json").exists() or not Run.open(out).record.finished:
-            given = folder / "rows.tsv"
-            firth.finetune("classify", base=folder / "base", train=given, dev=given, out=out, epochs=2, batch_size=8)
-
-    return kill_often(job, lambda out: digest(out, ["model.safetensors"]), folder, kills)
+    return folder / "rows.tsv"
 
 
-def export(folder: Path, kills: int) -> dict[str, object]:
+Job = Callable[[Path], object]
+
+
+def _classify(folder: Path) -> Job:
+    base, given = _base(folder), _rows(folder)
+    return lambda out: firth.finetune("classify", base=base, train=given, dev=given, out=out, epochs=2, batch_size=8)
+
+
+def _fasttext(folder: Path) -> Job:
+    given = _rows(folder)
+    return lambda out: firth.finetune("classify", base="fasttext", train=given, dev=given, out=out, seeds=2, threads=1)
+
+
+def _embed(folder: Path) -> Job:
+    base, given = _base(folder), folder / "sides.tsv"
+    chance = random.Random(6)
+    rows = [[" ".join(chance.choices(WORDS, k=5)) for _ in range(2)] for _ in range(40)]
+    given.write_text("text\tsecond\n" + "".join(f"{one}\t{two}\n" for one, two in rows), encoding="utf-8")
+    return lambda out: firth.finetune("embed", base=base, train=given, out=out, epochs=1, batch_size=8)
+
+
+def _sweep(folder: Path) -> Job:
     corpus = _corpus(folder, "wordpiece")
-    firth.pretrain("bert-tiny", corpus=corpus, out=folder / "base", settings=parse_settings([*_ENCODER, *_LOOP]))
+    settings = parse_settings([*_ENCODER, *_LOOP])
+    grid = {"learning_rate": (1e-3, 1e-4)}
+    return lambda out: firth.pretrain("bert-tiny", corpus=corpus, out=out, sweep=grid, settings=settings)
+
+
+def _export(folder: Path, to: str) -> Job:
+    base = _base(folder)
+    return lambda out: firth.export(base, out, to=to)
+
+
+def _pretrain(folder: Path, recipe: str) -> Job:
+    kind, settings = RECIPES[recipe]
+    corpus = _corpus(folder, kind)
+    return lambda out: firth.pretrain(recipe, corpus=corpus, out=out, settings=parse_settings(settings))
+
+
+JOBS: dict[str, tuple[Callable[[Path], Job], tuple[str, ...]]] = {  # how it is made, what is compared
+    "pairs": (lambda folder: lambda out: _pairs(folder, out), ("tokens.bin", ".json")),
+    "classify": (_classify, ("model.safetensors",)),
+    "fasttext": (_fasttext, ("fasttext.safetensors",)),
+    "embed": (_embed, ("model.safetensors",)),
+    "sweep": (_sweep, ("model.safetensors",)),
+    "export": (functools.partial(_export, to="onnx"), ("model.onnx",)),
+    "static": (functools.partial(_export, to="static"), ("model.safetensors",)),
+    "gpt": (functools.partial(_pretrain, recipe="gpt-tiny"), ("model.safetensors",)),
+    "vectors": (functools.partial(_pretrain, recipe="word2vec"), ("vectors.bin",)),
+    "glove": (functools.partial(_pretrain, recipe="glove"), ("vectors.bin",)),
+}
+
+
+def _compared(out: Path, endings: tuple[str, ...]) -> str:
+    names = sorted(
+        str(path.relative_to(out)) for path in out.rglob("*") if path.is_file() and path.name.endswith(endings)
+    )
+    assert names, out
+    return digest(out, names) + ",".join(names)
+
+
+def kill_job(name: str, folder: Path, kills: int) -> dict[str, object]:
+    """The same command until it is done; what is whole is not made again."""
+    made, endings = JOBS[name]
+    begin = made(folder)
 
     def job(out: Path) -> None:
-        if not out.exists():
-            firth.export(folder / "base", out, to="onnx")
+        run = Run.find(out)
+        if run is not None and run.record.kind in ("pretrain", "vectors"):
+            firth.pretrain(resume=out)
+        elif run is None or not run.record.finished:
+            begin(out)
 
-    return kill_often(job, lambda out: digest(out, ["model.onnx"]), folder, kills)
+    return kill_often(job, lambda out: _compared(out, endings), folder, kills)
+
+
+def fill_disk(name: str, folder: Path, moments: int) -> dict[str, object]:
+    """The disk is full from some moment on, then there is space again, and the advice is followed to the letter."""
+    made, endings = JOBS[name]
+    begin = made(folder)
+    begin(folder / "warm")
+    whole = attempt(lambda: begin(folder / "whole"))
+    assert whole["code"] == 0, whole
+    wanted, num = _compared(folder / "whole", endings), int(str(whole["written"]))
+    messages, failures = [], []
+    for number in range(moments):
+        out = folder / f"full-{number}"
+        first = attempt(lambda out=out: begin(out), full=1 + number * (num - 1) // max(moments - 1, 1))
+        message = str(first["message"])
+        resumes = f"go on with: firth pretrain --resume {out}" in message
+        second = attempt(lambda out=out, how=resumes: firth.pretrain(resume=out) if how else begin(out))
+        messages.append(message.replace(str(out), "OUT"))
+        told = first["code"] == 0 or "the disk is full" in message
+        if not told or second["code"] or hidden(out) or _compared(out, endings) != wanted:
+            failures.append({"number": number, "first": first, "second": second, "left": hidden(out)})
+        shutil.rmtree(out, ignore_errors=True)
+    return {"written": num, "messages": messages, "failures": failures}
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     scenario = {
         **{f"pretrain-{recipe}": functools.partial(pretrain, recipe) for recipe in RECIPES},
-        "pairs": pairs,
-        "classify": classify,
-        "export": export,
+        **{name: functools.partial(kill_job, name) for name in JOBS},
+        **{f"full-{name}": functools.partial(fill_disk, name) for name in JOBS},
         "train": train,
         "prepare": prepare,
         "full_disk": full_disk,

@@ -24,7 +24,17 @@ def sentence(told: str) -> str:
     assert len(found) == 1, told
     assert lines[-1] == found[0], told
     assert all(
-        line.startswith(("prepare: ", "prepare-pairs: ", "bert-tiny: ", "transformer-tiny: ", "classify: ", "answer: "))
+        line.startswith(
+            (
+                "prepare: ",
+                "prepare-pairs: ",
+                "bert-tiny: ",
+                "transformer-tiny: ",
+                "classify: ",
+                "answer: ",
+                "elmo-tiny: ",
+            )
+        )
         for line in lines[:-1]
     ), told
     return found[0]

@@ -5,14 +5,15 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from refusals import refused
 
 import firth
 from firth.cli.main import main
-from firth.core.errors import Interrupted
-from firth.core.registry import RunConfig
+from firth.core.errors import FirthError, Interrupted
+from firth.core.registry import RunConfig, find_recipe
 from firth.core.run import Run
 from sample_text import write_documents
 
@@ -34,6 +35,7 @@ SETTINGS: dict[str, tuple[list[str], list[str]]] = {
     "unknown key": (["colour=red"], ["unknown setting 'colour'", "known: "]),
     "no value": (["num_layers"], ["'num_layers' is not a setting", "write it as key=value"]),
     "wrong type": (["num_layers=two"], ["'model.num_layers' cannot be 'two'", "valid integer"]),
+    "nested": (["num_layers=" + "[" * 5000], ["'model.num_layers' cannot be", "valid integer"]),
     "fraction": (["num_layers=2.5"], ["'model.num_layers' cannot be 2.5"]),
     "out of range": (["num_layers=0"], ["'model.num_layers' cannot be 0", "greater than 0"]),
     "steps and budget": (["--steps", "5", "--budget", "5m"], ["steps and budget were given", "in one way only"]),
@@ -323,3 +325,52 @@ def test_a_run_is_replaced_through_a_link(corpus_here: Path, work: Path, run_fol
     main([*words, "num_layers=1", "hidden_dim=16", "num_heads=2", "ffn_dim=32", "seq_len=16", "batch_size=2"])
     assert (work / "run").is_symlink()
     assert Run.open(work / "real").record != before
+
+
+_ELMO = "filters=[[1,4],[3,8]] projection_dim=8 cell_dim=16 seq_len=12 num_samples=16 steps=1 max_vocab=1".split()
+_VECTORS = "dim=8 min_count=1 epochs=1".split()
+LATE: dict[str, tuple[list[str], str]] = {  # refused after the run has begun
+    "no vector fits": (["elmo-tiny", *_ELMO], "none of the model's tokens is among the vectors"),
+    "too little memory": (["lstm-lm", "hidden_dim=8", "embed_dim=8", "steps=2"], "not enough memory"),
+    "no finite vectors": (["word2vec", *_VECTORS], "became NaN or infinite"),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_a_refusal_before_anything_was_learned_leaves_nothing(
+    name: str, work: Path, words_folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the run that was to be replaced is there again, also behind a link."""
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    firth.pretrain("word2vec", corpus=words_folder, out="old", dim=8, min_count=1, epochs=1)
+    (work / "link").symlink_to("old")
+    words, said = LATE[name]
+    with monkeypatch.context() as broken:
+        if name == "too little memory":
+            broken.setattr("firth.training.loop.Loop._step", no_memory)
+        if name == "no finite vectors":
+            broken.setattr("firth.vectors.trainer.np.isfinite", lambda array: np.zeros(1, bool))
+        for out in (["run"], ["old", "--overwrite"], ["link", "--overwrite"]):
+            refused(["pretrain", *words, "--corpus", words_folder, "--out", *out], capsys, said)
+    assert firth.load("link").dim == 8
+
+
+def test_a_replaced_run_is_gone_in_the_end(work: Path, words_folder: Path) -> None:
+    for dim in (8, 9):
+        firth.pretrain("word2vec", corpus=words_folder, out="run", dim=dim, min_count=1, epochs=1, overwrite=True)
+    assert firth.load("run").dim == 9
+    assert [path.name for path in work.iterdir()] == ["run"]
+
+
+def test_no_network_has_a_billion_layers(work: Path) -> None:
+    """Not in any recipe: building the names of so many weights would take all time and memory."""
+    for name in firth.recipes():
+        config = find_recipe(name)
+        for key in config.keys() if isinstance(config, RunConfig) else ():
+            if key.endswith(("_layers", ".depths")) and key != "model.share_layers":
+                value = "[1000000000]" if key.endswith("depths") else "1000000000"
+                with pytest.raises(FirthError, match="less than or equal to 1000"):
+                    config.override([f"{key}={value}"])

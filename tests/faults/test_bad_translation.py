@@ -35,6 +35,12 @@ def test_translating(translator: Path, run_folder: Path, work: Path, capsys: Tol
     refused(["fill", translator, "A [MASK]."], capsys, "cannot fill in masked words")
 
 
+def test_more_beams_than_anyone_can_mean(translator: Path, work: Path, capsys: Told) -> None:
+    refused(
+        ["translate", translator, "a dog", "--beams", "100000"], capsys, "beam search", "less than or equal to 1000"
+    )
+
+
 def test_evaluating(translator: Path, work: Path, capsys: Told) -> None:
     Path("a.en").write_text("one\n")
     refused(["evaluate", translator, "--source", "a.en"], capsys, "belong together")

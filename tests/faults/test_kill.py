@@ -52,8 +52,8 @@ def test_images_killed_at_many_moments_end_with_the_same_model(tmp_path: Path) -
 def test_full_disk_is_told_in_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
     result = play("full_disk", tmp_path, 0)
     assert result["killed"]
-    assert result["message"].startswith("FirthError: ")
-    assert "disk is full" in result["message"]
+    assert result["message"].startswith("DiskFull: ")
+    assert "; free some space and go on with: firth pretrain --resume" in result["message"]
     assert result["before"]
     assert result["kept"]
     assert result["resumed"] == 0
@@ -79,10 +79,25 @@ def test_full_disk_leaves_the_index_as_it_was(tmp_path: Path) -> None:
     assert result["equal"]
 
 
-@pytest.mark.parametrize("scenario", ["pairs", "classify", "export", "pretrain-seq2seq", "pretrain-glove"])
+@pytest.mark.parametrize("scenario", ["pairs", "classify", "export", "sweep", "pretrain-seq2seq", "pretrain-glove"])
 def test_other_jobs_killed_end_with_the_same_bytes(scenario: str, tmp_path: Path) -> None:
     """By hand many more: ``python tests/faults/kill_scenarios.py SCENARIO FOLDER KILLS``."""
     result = play(scenario, tmp_path, 6)
     assert result["repeatable"]
     assert result["killed"] >= 3
     assert result["failures"] == []
+
+
+@pytest.mark.parametrize("job", ["gpt", "glove", "classify", "sweep"])
+def test_the_advice_after_a_full_disk_is_true(job: str, tmp_path: Path) -> None:
+    """Followed to the letter, at moments from the first file to the last. By hand also the other jobs."""
+    result = play(f"full-{job}", tmp_path, 5)
+    assert result["failures"] == []
+    advice = [
+        message.partition("the disk is full or a size limit was reached; free some space and ")[2]
+        for message in result["messages"]
+    ]
+    assert advice.count("") <= 1  # a moment after the last file: how often progress is noted depends on the clock
+    assert advice[0] == "run the same command again"
+    resumed = "go on with: firth pretrain --resume OUT" if job in ("gpt", "glove") else "go on with: the same command"
+    assert resumed in advice

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from firth.core.errors import STOP_SIGNALS, FirthError, Interrupted
+from firth.core.errors import SAME_COMMAND, STOP_SIGNALS, FirthError, Interrupted
 from firth.core.files import is_out_of_memory
 
 if os.environ.get("WORLD_SIZE", "1") != "1":
@@ -224,7 +224,7 @@ def command() -> "TyperGroup":
 
 
 _MAX_MESSAGE = 900  # characters
-_STOPPED, _STOPPED_TEXT = 130, "firth: stopped; run the same command again to go on or start over\n"
+_STOPPED, _STOPPED_TEXT = 130, f"firth: stopped; {SAME_COMMAND} to go on or start over\n"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -343,9 +343,10 @@ def _ending(is_whole: bool) -> Iterator[None]:
         signal.signal(number, note)
     try:
         yield
-    except (_Terminated, KeyboardInterrupt):
+    except (_Terminated, KeyboardInterrupt) as error:
         _ignore_signals(is_whole)
-        sys.stderr.write(_STOPPED_TEXT)
+        advice = getattr(error, "__notes__", [])[-1:]  # of the whole job
+        sys.stderr.write(f"firth: stopped; {advice[0]}\n" if advice else _STOPPED_TEXT)
         _leave(128 + caught[0] if caught else _STOPPED)
     except SystemExit:
         _ignore_signals(is_whole)

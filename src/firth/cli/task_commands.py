@@ -1,5 +1,6 @@
 """Commands for tasks: finetune, predict."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -241,7 +242,7 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     if not is_measured and not judged:
         say("not evaluated: name held-out labelled texts with --dev")
     if record.uses:
-        say(f"next: firth {record.uses[0].format(name=folder)}")
+        say(f"next: firth {record.uses[0].format(name=shlex.quote(str(folder)))}")
         return
     asked = "photo.jpg" if reads_images(folder) else "texts.txt"
     say(f"next: firth predict {folder} {asked}, or try it in a browser: firth serve {folder}")

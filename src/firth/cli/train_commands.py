@@ -3,6 +3,7 @@
 import ast
 import inspect
 import json
+import shlex
 import shutil
 import textwrap
 import tokenize
@@ -234,4 +235,4 @@ def _say_pretrained(folder: Path, as_json: bool) -> None:
     if record.kind == "vectors":
         say(f"next: firth nearest {folder} WORD")
     elif record.uses:
-        say(f"next: firth {record.uses[0].format(name=folder)}")
+        say(f"next: firth {record.uses[0].format(name=shlex.quote(str(folder)))}")

@@ -170,7 +170,7 @@ class TypedText(str):
             return [TypedText(part.strip()).read(inner) for part in self.split(",") if part.strip()]
         try:
             value: object = json.loads(self)
-        except ValueError:
+        except (ValueError, RecursionError):
             return str(self)
         kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
         if str not in kinds or isinstance(value, str) or (value is None and type(None) in kinds):

@@ -4,7 +4,8 @@ by words, by letters.
 
 import re
 import signal
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from itertools import pairwise
 from types import ModuleType
@@ -144,11 +145,52 @@ class FirthError(Exception):
     """
 
 
-class Interrupted(FirthError):
-    """The user or the system asked to stop; the message says how to continue. 130 for Ctrl-C, 143 for SIGTERM, 129 for
-    SIGHUP."""
+SAME_COMMAND = "run the same command again"
+
+
+class Stopped(FirthError):
+    """The end of a job through no mistake in it; the message ends with the advice how to go on."""
+
+    def __init__(self, reason: str, advice: str = SAME_COMMAND, joint: str = "; ") -> None:
+        super().__init__(f"{reason}{joint}{advice}")
+        self.advice = advice
+
+    def advise(self, advice: str) -> None:
+        """Other advice: a part of a job does not know how to go on with the whole."""
+        self.args = (f"{str(self).removesuffix(self.advice)}{advice}",)
+        self.advice = advice
+
+
+class Interrupted(Stopped):
+    """The user or the system asked to stop. 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
 
     exit_code = 130
+
+
+class DiskFull(Stopped):
+    """No space is left, or a size limit was reached."""
+
+    def __init__(self, what: object) -> None:
+        super().__init__(
+            f"{what}: the disk is full or a size limit was reached; free some space", SAME_COMMAND, " and "
+        )
+
+
+@contextmanager
+def going_on(advice: str) -> Iterator[None]:
+    """Around a job: whatever stops it says how to go on with the whole of it. The command line shows the note that other
+    signals get."""
+    try:
+        yield
+    except Stopped as error:
+        error.advise(advice)
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted("stopped", advice) from None
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            error.add_note(advice)
+        raise
 
 
 STOP_SIGNALS = tuple(

@@ -13,10 +13,11 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -25,7 +26,7 @@ from filelock import FileLock, Timeout
 from pydantic import JsonValue
 
 from firth.core.config import show_bytes
-from firth.core.errors import FirthError
+from firth.core.errors import DiskFull, FirthError
 
 if TYPE_CHECKING:
     import torch
@@ -57,9 +58,7 @@ def disk_errors(what: str | Path) -> Iterator[None]:
         if code is None and isinstance(error, OSError) and _SHORT_WRITE.search(str(error)):
             code = errno.ENOSPC
         if code in _FULL:
-            raise FirthError(
-                f"{what}: the disk is full or a size limit was reached; free some space and run the same command again"
-            ) from error
+            raise DiskFull(what) from error
         if code in _FORBIDDEN:
             raise FirthError(f"{what}: no permission to write there; choose another path") from error
         if code in _IMPOSSIBLE:
@@ -177,10 +176,10 @@ def write_json(path: Path, value: object) -> None:
 def read_json(path: Path, kind: type[dict[str, Any]] | type[list[Any]] | None = None) -> Any:
     """The value of a file, within the limits of ``parse_json``; of this kind (``dict``, ``list``) where one is named."""
     try:
-        if path.stat().st_size > MAX_JSON_BYTES:
-            raise FirthError(
-                f"{path}: {show_bytes(path.stat().st_size)} of JSON, which no such file has; check the file"
-            )
+        if not stat.S_ISREG((status := path.stat()).st_mode):  # a pipe would be waited for
+            raise FirthError(f"{path}: not a plain file; copy it again")
+        if status.st_size > MAX_JSON_BYTES:
+            raise FirthError(f"{path}: {show_bytes(status.st_size)} of JSON, which no such file has; check the file")
         found = parse_json(path.read_bytes(), path)
     except FileNotFoundError:
         raise FirthError(f"{path}: no such file") from None
@@ -200,8 +199,7 @@ def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
         try:
             if not overwrite and path.is_dir() and any(path.iterdir()):  # another process was faster
                 raise FirthError(f"{path}: exists already; choose another path")
-            for old in temporary.iterdir():  # what a killed process left
-                shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+            empty_dir(temporary)  # of what a killed process left
             yield temporary
             for name in sorted(temporary.rglob("*")):
                 if name.is_file():
@@ -220,17 +218,32 @@ def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
             raise
 
 
+def empty_dir(folder: Path, keep: Collection[str] = ()) -> None:
+    """Removes what is in a folder, but for these names."""
+    for path in [path for path in folder.iterdir() if path.name not in keep]:
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
 def replace_folder(new: Path, out: Path) -> None:
     """Gives ``new`` the name ``out``; what was there stays until then."""
     for folder in (new, *(path for path in new.rglob("*") if path.is_dir())):
         sync_folder(folder)
-    old = out.with_name(f".{out.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
     if out.exists():
-        os.rename(out, old)
+        move_aside(out)
     os.rename(new, out)
-    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(aside(out), ignore_errors=True)
     sync_folder(out.parent)
+
+
+def aside(path: Path) -> Path:
+    """Where a folder waits while another one is made in its place."""
+    path = behind_link(path)
+    return path.with_name(f".{path.name}.old")
+
+
+def move_aside(path: Path) -> None:
+    shutil.rmtree(aside(path), ignore_errors=True)
+    os.rename(behind_link(path), aside(path))
 
 
 def checksum(path: Path) -> str:

@@ -9,7 +9,7 @@ and so on.
 import contextlib
 import platform
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal
@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field, JsonValue, ValidationError, model_valida
 
 from firth.core.config import Config
 from firth.core.errors import FirthError
-from firth.core.files import behind_link, disk_errors, lock_folder, read_json, write_json
+from firth.core.files import aside, behind_link, disk_errors, empty_dir, lock_folder, move_aside, read_json, write_json
 
 
 class Record(Config):
@@ -410,48 +410,54 @@ def _is_unborn(path: Path) -> bool:
 class Run:
     """A folder with ``firth.json``, ``metrics.jsonl``, ``checkpoints/`` and, at the end, the model."""
 
-    def __init__(self, folder: Path, record: RunRecord) -> None:
-        self.folder = folder
-        self.record = record
+    def __init__(self, folder: Path, record: RunRecord, replaces: bool = False) -> None:
+        self.folder, self.record, self.replaces = folder, record, replaces
 
     @classmethod
     def create(cls, folder: Path, record: RunRecord, overwrite: bool = False, prepared: tuple[str, ...] = ()) -> "Run":
         """``prepared`` are names that stand in the folder already."""
         with lock_folder(folder, _BUSY):  # two may begin at the same moment
-            cls._clear(folder, overwrite, prepared)
-            with disk_errors(folder):
-                behind_link(folder).mkdir(parents=True, exist_ok=True)
-            run = cls(folder, record)
+            cls._clear(folder, overwrite, prepared, move_aside)
+            run = cls(folder, record, overwrite)
             try:
+                with disk_errors(folder):
+                    behind_link(folder).mkdir(parents=True, exist_ok=True)
                 run.save()
             except FirthError:
-                with contextlib.suppress(OSError):  # not empty: what was prepared stays
-                    folder.rmdir()
+                cls.discard(folder, prepared)
                 raise
         return run
 
     @classmethod
-    def clear(cls, folder: Path, overwrite: bool, prepared: tuple[str, ...] = ()) -> None:
-        """Makes sure that a run can be begun here: nothing is in the way, or an old run may go."""
-        with lock_folder(folder, _BUSY):
-            cls._clear(folder, overwrite, prepared)
+    def discard(cls, folder: Path, prepared: tuple[str, ...] = ()) -> None:
+        """Removes a run that learned nothing; the one that it was to replace is there again."""
+        goal = behind_link(folder)
+        with contextlib.suppress(OSError):  # not empty: what was prepared stays
+            empty_dir(goal, prepared)
+            goal.rmdir()
+        if is_run(aside(folder)) and not goal.exists():
+            aside(folder).rename(goal)
 
     @classmethod
-    def _clear(cls, folder: Path, overwrite: bool, prepared: tuple[str, ...]) -> None:
+    def clear(cls, folder: Path, overwrite: bool, remove: Callable[[Path], None] = shutil.rmtree) -> None:
+        """Makes sure that a run can be begun here: nothing is in the way, or an old run may go."""
+        with lock_folder(folder, _BUSY):
+            cls._clear(folder, overwrite, (), remove)
+
+    @classmethod
+    def _clear(cls, folder: Path, overwrite: bool, prepared: tuple[str, ...], remove: Callable[[Path], None]) -> None:
         if not folder.exists():
             return
         found = list(folder.iterdir()) if folder.is_dir() else [folder]
         if all(path.name in prepared or _is_unborn(path) for path in found):
-            for path in found:  # of a run that was killed before its first file was whole
-                if path.name not in prepared:
-                    path.unlink()
+            empty_dir(folder, prepared)  # of what a run left that was killed before its first file was whole
             return
         if not overwrite:
             hint = f", go on with --resume {folder}," if is_run(folder) else ""
             raise FirthError(f"{folder}: exists already; choose another --out{hint} or replace it with --overwrite")
         if not is_run(folder):
             raise FirthError(f"{folder}: not a run of Firth, so it is not overwritten; choose another --out")
-        shutil.rmtree(behind_link(folder))
+        remove(behind_link(folder))
 
     @classmethod
     def keep_apart(cls, folder: Path, sources: Iterable[Path], overwrite: bool) -> None:

@@ -27,7 +27,7 @@ from typing import BinaryIO, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError, Interrupted
+from firth.core.errors import SAME_COMMAND, FirthError, Interrupted
 from firth.core.files import atomic_file, atomic_folder, disk_errors, lock_folder, read_json, write_json
 from firth.core.storage import Cluster
 from firth.core.types import Array, Arrays
@@ -76,8 +76,10 @@ def working_folder(out: Path) -> Iterator[Path]:
                 yield folder
         except Interrupted:
             raise
-        except (FirthError, OSError):
+        except (FirthError, OSError) as error:
             shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, FirthError):
+                error.args = (str(error).replace(str(folder), str(out)),)
             for parent in made:  # the deepest first; one that is no longer empty stays
                 with suppress(OSError):
                     parent.rmdir()
@@ -408,7 +410,8 @@ class Worker:
             answer = b""
         if not answer:
             raise Interrupted(
-                f"a worker process ended unexpectedly (exit code {self.process.poll()}); run the same command again to go on where it stopped, with fewer --workers if memory is short"
+                f"a worker process ended unexpectedly (exit code {self.process.poll()})",
+                f"{SAME_COMMAND} to go on where it stopped, with fewer --workers if memory is short",
             )
         error = json.loads(answer).get("error")
         if error:

@@ -384,7 +384,7 @@ def _several(value: object, separator: str | None, where: str) -> tuple[str, ...
     elif isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None  # a name such as [spam]; among lists it is refused later
     if not isinstance(value, list):
         return None

@@ -89,7 +89,7 @@ GREEDY = Sampling(temperature=0.0)
 class Beam(Config):
     """Beam search: how wide, and by what its hypotheses are ranked."""
 
-    width: Annotated[int, Field(gt=0)] = 5
+    width: Annotated[int, Field(gt=0, le=1000)] = 5
     num_best: Annotated[int, Field(gt=0)] = 1
     normalisation: Literal["none", "mean", "gnmt"] = "gnmt"
     alpha: Annotated[float, Field(ge=0)] = 0.6  # of ((5 + len) / 6) ** alpha (Wu et al. 2016)

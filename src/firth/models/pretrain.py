@@ -3,6 +3,7 @@
 import html
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from firth.core.config import named, parse_duration, show_count, show_duration
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, going_on
 from firth.core.files import checksum, fingerprint, write_text
 from firth.core.registry import RunConfig, find_spec
 from firth.core.run import CorpusRecord, EmbeddingsRecord, MadeFrom, Run, RunRecord, versions
@@ -21,12 +22,12 @@ from firth.models.shared.pretraining import PairScorer, Pretraining, find_pretra
 from firth.nn.attention import repeat_positions
 from firth.reports.card import write_card
 from firth.reports.page import cards, page, principal_plane, settings_table, write_report
-from firth.training.checkpoints import History, list_checkpoints
+from firth.training.checkpoints import History, learning, list_checkpoints
 from firth.training.loop import Loop
 from firth.training.optimizer import load_average
 from firth.training.ranks import process_count, restarted
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
-from firth.vectors.trainer import load_run, train_vectors
+from firth.vectors.trainer import load_run, resume_advice, train_vectors
 from firth.vectors.word_vectors import WordVectors
 
 
@@ -81,7 +82,7 @@ def start_run(
         processes=loop.ranks.size,
     )
     run = Run.create(out, record, overwrite, prepared) if loop.ranks.first else Run(out, record)
-    return _train(run, trainable, loop)
+    return _train(run, trainable, loop, lambda: bool(list_checkpoints(loop.checkpoints)), prepared)
 
 
 def resume_run(folder: Path, progress: Progress | None = None, score_pairs: PairScorer | None = None) -> Run:
@@ -107,7 +108,7 @@ def resume_run(folder: Path, progress: Progress | None = None, score_pairs: Pair
     loop = Loop(trainable, trainable.config.training, folder, progress)
     loop.samples = trainable.samples
     loop.require_same(_facts(corpus, None if record.base is None else Path(record.base)))
-    return _train(run, trainable, loop)
+    return _train(run, trainable, loop, lambda: True)
 
 
 def _facts(corpus: Corpus, base: Path | None) -> dict[str, str]:
@@ -137,8 +138,12 @@ def _shared_out(config: RunConfig, begun: int, folder: Path) -> RunConfig:
     return config.replace(training=changed.model_dump())
 
 
-def _train(run: Run, trainable: Pretraining, loop: Loop) -> Run:
-    with run.lock() if loop.ranks.first else nullcontext():
+def _train(
+    run: Run, trainable: Pretraining, loop: Loop, learned: Callable[[], bool], prepared: tuple[str, ...] = ()
+) -> Run:
+    again = f"firth pretrain --resume {run.folder}"
+    ended = learning(run.folder, f"go on with: {again}", learned, prepared) if loop.ranks.first else nullcontext()
+    with run.lock() if loop.ranks.first else nullcontext(), ended:
         loop.ranks.wait()
         begins = not loop.resume() and run.record.base is None
         if begins and trainable.config.training.embeddings != NONE:
@@ -147,7 +152,7 @@ def _train(run: Run, trainable: Pretraining, loop: Loop) -> Run:
             steps, evaluations = _length(trainable, loop, run.record.embeddings)
             (run.save if loop.ranks.first else run.change)(steps=steps, evaluations=evaluations)
         assert run.record.steps is not None
-        metrics = loop.run(run.record.steps, f"firth pretrain --resume {run.folder}", run.record.evaluations)
+        metrics = loop.run(run.record.steps, again, run.record.evaluations)
         if loop.sharded:
             loop.take_average()
             trainable = _gathered(trainable, loop)
@@ -302,7 +307,8 @@ def start_vectors(
     """A new run; with ``base`` it goes on from an older run of the same kind, with a grown vocabulary."""
     kept = _recorded(out, progress)
     train_vectors(Corpus.open(corpus), config, out, kept, start=base, recipe=name, overwrite=overwrite)
-    return _finish_vectors(out)
+    with going_on(resume_advice(out)):
+        return _finish_vectors(out)
 
 
 def resume_vectors(run: Run, progress: Progress | None = None) -> Run:
@@ -318,7 +324,8 @@ def resume_vectors(run: Run, progress: Progress | None = None) -> Run:
     start = None if record.base is None else Path(record.base)
     kept = _recorded(run.folder, progress)
     train_vectors(Corpus.open(record.corpus.path), config, run.folder, kept, True, start, record.recipe)
-    return _finish_vectors(run.folder)
+    with going_on(resume_advice(run.folder)):
+        return _finish_vectors(run.folder)
 
 
 def _recorded(folder: Path, progress: Progress | None) -> Progress:

@@ -18,6 +18,7 @@ from firth.core.registry import RunConfig
 from firth.core.run import Run, SweptRun, is_run
 from firth.core.types import Progress
 from firth.models.pretrain import resume_run, start_run
+from firth.training.checkpoints import learning, same_command
 from firth.training.ranks import process_count
 
 Grid = Mapping[str, Sequence[object]]
@@ -89,15 +90,11 @@ def start_sweep(
         "base": None if base is None else fingerprint(base),
     }
     _open_work(work, json.loads(json.dumps(plan)))
-    try:
+    with learning(work, same_command(False), lambda: any(is_run(path) for path in work.iterdir())):
         results = [
             _train(work / str(number), config.update(point), corpus, base, point, progress)
             for number, point in enumerate(points)
         ]
-    except FirthError:
-        if not any(is_run(path) for path in work.iterdir()):
-            shutil.rmtree(work)  # nothing was learned
-        raise
     best = min(range(len(results)), key=lambda number: (results[number].loss, number))
     run = Run.open(work / str(best))
     run.save(sweep=[one.replace(chosen=number == best) for number, one in enumerate(results)])
@@ -119,7 +116,11 @@ def _open_work(work: Path, plan: dict[str, object]) -> None:
     if work.exists() and any(work.iterdir()):
         raise FirthError(f"{work}: exists already; choose another --out")
     work.mkdir(parents=True, exist_ok=True)
-    write_json(work / _PLAN, plan)
+    try:
+        write_json(work / _PLAN, plan)
+    except FirthError:
+        work.rmdir()
+        raise
 
 
 def _train(

@@ -94,7 +94,7 @@ class RelativeBias(nn.Module):
         """[B, H, Q, K] from the positions of queries and keys."""
         num_pairs = queries_BQ.numel() * keys_BK.shape[-1]
         if num_pairs > _MANY_PAIRS:  # nothing else bounds the length of a text
-            needed = num_pairs * (2 * self.weight.shape[1] * self.weight.element_size() + 2 * _INDEX_BYTES)
+            needed = num_pairs * (4 * self.weight.shape[1] * self.weight.element_size() + 4 * _INDEX_BYTES)
             require_memory(needed, f"attention between {keys_BK.shape[-1]:,} tokens", "shorten the text")
         buckets = relative_buckets(
             keys_BK[:, None, :] - queries_BQ[:, :, None], self.num_buckets, self.max_distance, self.bidirectional

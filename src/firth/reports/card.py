@@ -1,5 +1,8 @@
 """``README.md`` of a run, its model card: what it is, from what text, what it reaches, and how to use it."""
 
+import html
+import re
+import shlex
 from pathlib import Path
 
 from firth.core.config import show_count, show_duration
@@ -24,9 +27,9 @@ def write_card(run: Run) -> None:
     """Writes the card of a run; paths of this machine are named by their last part only."""
     record, name = run.record, run.folder.name
     parts = [
-        f"# {name}",
+        f"# {_inert(name)}",
         f"{_KINDS.get(record.kind, record.kind).capitalize()}, trained with Firth "
-        f"{record.versions.get('firth', '')} (recipe `{record.recipe}`).".replace("  ", " "),
+        f"{record.versions.get('firth', '')} (recipe {_inert(record.recipe)}).".replace("  ", " "),
         _table("What it is", _facts(record)),
         _table("Scores", _scores(record)),
         "## Use\n\n```bash\n" + "\n".join(_uses(run)) + "\n```",
@@ -66,11 +69,12 @@ def _scores(record: RunRecord) -> dict[str, str]:
 
 def _uses(run: Run) -> list[str]:
     record, name = run.record, run.folder.name
+    shown = shlex.quote(" ".join(name.split()))
     if record.uses:
-        return [f"firth {use.format(name=name)}" for use in record.uses]
+        return [f"firth {use.replace('{name}', shown)}" for use in record.uses]
     if record.kind == "vectors":
-        return [f"firth nearest {name} WORD"]
-    return [f"firth predict {name} texts.txt", f"firth serve {name}"]
+        return [f"firth nearest {shown} WORD"]
+    return [f"firth predict {shown} texts.txt", f"firth serve {shown}"]
 
 
 def _elsewhere(record: RunRecord, name: str) -> list[str]:
@@ -82,6 +86,12 @@ def _elsewhere(record: RunRecord, name: str) -> list[str]:
     return [f"```python\nimport {package}\n\nmodel = {line.format(folder=name)}\n```"]
 
 
+def _inert(text: str) -> str:
+    """In one line and without any mark-up: names are of other people's making, and cards are shown as pages."""
+    line = re.sub(r"([\\`*\[\]|~])", r"\\\1", " ".join(text.split()))
+    return html.escape(line, quote=False)
+
+
 def _table(title: str, values: dict[str, str]) -> str:
-    rows = "\n".join(f"| {name} | {value.replace('|', '/')} |" for name, value in values.items())
+    rows = "\n".join(f"| {_inert(name)} | {_inert(value)} |" for name, value in values.items())
     return f"## {title}\n\n| | |\n| --- | --- |\n{rows}" if values else ""

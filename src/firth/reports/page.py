@@ -5,6 +5,7 @@ charts, scatter charts and heat maps are inline SVG, without any library. Its de
 import html
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -478,7 +479,7 @@ def write_report(run: Run, parts: Sequence[str] = ()) -> None:
     }
     shown |= {f"held-out {name.replace('_', ' ')}": f"{value:.4g}" for name, value in record.metrics.items()}
     name = html.escape(run.folder.name)
-    uses = "\n".join(f"firth {command.format(name=run.folder.name)}" for command in record.uses)
+    uses = "\n".join(f"firth {command.format(name=shlex.quote(run.folder.name))}" for command in record.uses)
     body = [
         f'<p class="soft">Firth run</p><h1>{name}</h1><p class="soft">recipe {html.escape(record.recipe)}</p>',
         cards(shown),

@@ -204,6 +204,7 @@ class Server:
         async def handler(request: Request) -> Response:
             body = await self.handler.read(request, endpoint.body)
             served = self.models.find(body.model, endpoint.ability, bool(body.images_read()))
+            served.check_lengths(body.texts_read())
             jobs = endpoint.jobs(served, body, self.settings.batch_tokens)
 
             def answer(results: list[Any]) -> dict[str, object]:
@@ -220,6 +221,7 @@ class Server:
             body = await self.handler.read(request, bodies.Embeddings)
             served = self.models.find(body.model, "encode")
             texts = body.texts_read()
+            served.check_lengths(texts)
             jobs = encode_jobs(served, texts, -1, None, self.settings.batch_tokens)
             found = stack(await self.handler.do(jobs, request))
             if body.dimensions is not None and body.dimensions > found.shape[1]:

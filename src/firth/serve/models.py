@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from firth.models.shared.model import Model
 
 _NOT_SHOWN = ("event", "steps")
+_MAX_TOKENS = 4096  # of a text that is read as a whole
 _BYTES_PER_TOKEN = 3  # an estimate: letters of a subword, bytes of a Chinese character
 _FLOPS = 1e11  # first guesses of how fast the machine is; the worker corrects them by what work takes
 _TOKEN_S, _STEP_S, _ROW_S = (
@@ -98,6 +99,17 @@ class Served:
     def can(self, ability: str, images: bool = False) -> bool:
         """Whether it has the ability, for images or for texts."""
         return ability in self.abilities and images == bool(self.facts["images"])
+
+    def check_lengths(self, texts: Sequence[str]) -> None:
+        """Refuses a text that is too long for a translator, which reads it as a whole: its memory grows with the square."""
+        if "translate" not in self.abilities:
+            return
+        for text in texts:
+            if len(text) > _MAX_TOKENS and (count := self.model.count_tokens(text)) > _MAX_TOKENS:
+                raise Problem(
+                    422,
+                    f"a text has {count:,} tokens, but '{self.name}' reads at most {_MAX_TOKENS:,} at once: shorten it",
+                )
 
     def read_seconds(self, num_tokens: int) -> float:
         """About how long the model reads so many tokens."""

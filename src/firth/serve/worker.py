@@ -235,7 +235,9 @@ class Worker:
         slices = _Slices(self, batch, nested=True)
 
         def nested() -> None:
-            with in_slices(slices.between):
+            import torch
+
+            with in_slices(slices.between), torch.inference_mode(False), torch.enable_grad():  # long work reads without
                 self._time(batch, slices)
 
         Context().run(nested)  # who watches the long work does not hear of this

@@ -1,14 +1,13 @@
 """A run of ``firth finetune classify --base fasttext``: settings searched in a budget, several seeds or shares, the best kept."""
 
 import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from firth.core.config import parse_duration
-from firth.core.errors import FirthError, Interrupted
+from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.core.run import CellSettings, CorpusRecord, Run, RunRecord, ScoreInterval, TaskRecord, TaskResult, versions
 from firth.core.types import Progress
@@ -36,7 +35,7 @@ from firth.tasks.run import (
     read_data,
 )
 from firth.tasks.scores import classify_scores
-from firth.training.checkpoints import History
+from firth.training.checkpoints import History, learning, same_command
 
 _TRIALS = "trials.json"
 _HELDOUT = 0.2  # of the examples, on which settings are judged where there is no dev file
@@ -146,17 +145,13 @@ def _record(config: FastTextConfig, source: Source, cells: int, shares: Sequence
 
 def _train(run: Run, config: FastTextConfig, fixed: set[str], cells: Sequence[FastTextCell], context: _Context) -> Run:
     """The search, all trainings, then the best. A mistake in the settings leaves nothing behind."""
-    with run.lock():
-        try:
-            if config.budget is not None:
-                cells = _tuned(run, config, fixed, cells, context)
-            results = [_train_cell(run, number, cell, context) for number, cell in enumerate(cells)]
-            _finish(run, cells, results, context)
-            return run
-        except FirthError as error:
-            if not isinstance(error, Interrupted) and not any(run.folder.glob(f"{_SEEDS}/*/{RESULT}")):
-                shutil.rmtree(run.folder)  # nothing is lost
-            raise
+    again = same_command(run.replaces)
+    with run.lock(), learning(run.folder, again, lambda: any(run.folder.glob(f"{_SEEDS}/*/{RESULT}"))):
+        if config.budget is not None:
+            cells = _tuned(run, config, fixed, cells, context)
+        results = [_train_cell(run, number, cell, context) for number, cell in enumerate(cells)]
+        _finish(run, cells, results, context)
+        return run
 
 
 def _tuned(

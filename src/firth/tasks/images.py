@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from firth.core.config import parse_duration, usable_cores
-from firth.core.errors import FirthError, Interrupted
+from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum
 from firth.core.registry import RunConfig, TrainingConfig
 from firth.core.run import CalibrationResult, CandidateResult, CellSettings, Run, ScoreInterval, TaskResult, is_run
@@ -48,6 +48,7 @@ from firth.tasks.scores import (
     log_probs,
     rescaled,
 )
+from firth.training.checkpoints import learning, same_command
 
 _UNDERSTOOD = {
     "candidates",
@@ -163,13 +164,8 @@ def finetune_images(
     run = open_or_create(out, task_record(config, source, base, source.fingerprints(), 1), overwrite)
     if run.record.finished:
         return run
-    with run.lock():
-        try:
-            return _Finetuning(run, config, base, data, "epochs" in given, progress).finish()
-        except FirthError as error:
-            if not isinstance(error, Interrupted) and not is_run(out / _PARTS / "tuned"):
-                shutil.rmtree(out)  # nothing is lost
-            raise
+    with run.lock(), learning(out, same_command(run.replaces), lambda: is_run(out / _PARTS / "tuned")):
+        return _Finetuning(run, config, base, data, "epochs" in given, progress).finish()
 
 
 class _Finetuning:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from firth.core.errors import FirthError, Interrupted
+from firth.core.errors import FirthError
 from firth.core.files import checksum, fingerprint, read_json, write_json
 from firth.core.run import (
     RECORD,
@@ -52,6 +52,7 @@ from firth.tasks.finetune import (
 from firth.tasks.model import TaskModel, TaskSettings, load_extra_vectors
 from firth.tasks.predict import load_task
 from firth.tasks.report import write_task_report
+from firth.training.checkpoints import learning, same_command
 from firth.training.ranks import Ranks, process_count, rank_folder
 
 RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.json", "metrics.jsonl"
@@ -297,29 +298,28 @@ def open_or_create(out: Path, wanted: RunRecord, overwrite: bool) -> Run:
 
 def _train(run: Run, config: TaskConfig, cells: Sequence[Cell], context: TaskContext, progress: Progress | None) -> Run:
     """All trainings, then the best. A mistake in the settings leaves nothing behind."""
-    with run.lock():
-        try:
-            if config.adapt_epochs or context.unlabelled is not None:
-                cells = _tune_base(run, config, cells, context, progress)
-            folders = [run.folder / _SEEDS / str(number) for number in range(len(cells))]
-            ranks = Ranks()
-            done = ranks.sum_counts(
-                {str(number): (folder / RESULT).is_file() for number, folder in enumerate(folders)}
-            )  # of an earlier start; the first rank has them
-            results = [
-                train_cell(folder, cell, context, progress)
-                for number, (folder, cell) in enumerate(zip(folders, cells, strict=True))
-                if ranks.first or not done[str(number)]
-            ]
-            if ranks.first:
-                finish_run(run, results, context)
-            ranks.wait()
-            return run
-        except FirthError as error:
-            learned = [*run.folder.glob(f"{_SEEDS}/*/{RESULT}"), *run.folder.glob(f"{_TUNED}/run/{RECORD}")]
-            if not isinstance(error, Interrupted) and not learned:
-                shutil.rmtree(run.folder)  # nothing is lost
-            raise
+
+    def learned() -> bool:
+        found = [*run.folder.glob(f"{_SEEDS}/*/{RESULT}"), *run.folder.glob(f"{_TUNED}/run/{RECORD}")]
+        return bool(found)
+
+    with run.lock(), learning(run.folder, same_command(run.replaces), learned):
+        if config.adapt_epochs or context.unlabelled is not None:
+            cells = _tune_base(run, config, cells, context, progress)
+        folders = [run.folder / _SEEDS / str(number) for number in range(len(cells))]
+        ranks = Ranks()
+        done = ranks.sum_counts(
+            {str(number): (folder / RESULT).is_file() for number, folder in enumerate(folders)}
+        )  # of an earlier start; the first rank has them
+        results = [
+            train_cell(folder, cell, context, progress)
+            for number, (folder, cell) in enumerate(zip(folders, cells, strict=True))
+            if ranks.first or not done[str(number)]
+        ]
+        if ranks.first:
+            finish_run(run, results, context)
+        ranks.wait()
+        return run
 
 
 def _tune_base(

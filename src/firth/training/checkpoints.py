@@ -3,7 +3,8 @@
 ``checkpoints/step-N/`` holds the files of the training and ``state.json``: the step, what the training notes there
 (seconds, metrics ...), the checksums of the files, and a seal over all of it. Never pickle. Nothing here needs
 torch; ``optimizer.save_checkpoint`` adds a network and its optimizer. Also here: the metrics file of a run
-(``History``), also as TensorBoard event files, and batches computed ahead in a thread.
+(``History``), also as TensorBoard event files, batches computed ahead in a thread, and what becomes of a run that is
+stopped (``learning``).
 """
 
 import hashlib
@@ -21,8 +22,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from firth.core.errors import FirthError
-from firth.core.files import atomic_folder, check_files, checksum, disk_errors, read_json, write_json, write_text
+from firth.core.errors import FirthError, Interrupted, going_on
+from firth.core.files import aside, atomic_folder, check_files, checksum, disk_errors, read_json, write_json, write_text
+from firth.core.run import Run, is_run
 from firth.core.types import Batch
 
 # Event files are written without TensorBoard: records of TFRecord with the ``Event`` message of scalars. A record is its
@@ -147,7 +149,35 @@ def write_checkpoint(folder: Path, step: int, state: Mapping[str, object], write
         checksums = {path.name: checksum(path) for path in sorted(temporary.iterdir())}
         sealed = {**state, "step": step, "checksums": checksums}
         write_json(temporary / _STATE, {**sealed, "seal": _seal(sealed)})
+    _forget_replaced(folder.parent)
     return goal
+
+
+@contextmanager
+def learning(folder: Path, advice: str, learned: Callable[[], bool], prepared: tuple[str, ...] = ()) -> Iterator[None]:
+    """While a run is made. What ends it before anything was learned (a refusal, a full disk, too little memory, Ctrl-C)
+    leaves nothing but what was ``prepared``, and a run that was to be replaced is there again. After that, what
+    ends it says how to go on."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, Interrupted) or learned():
+            _forget_replaced(folder)
+            with going_on(advice):
+                raise
+        Run.discard(folder, prepared)
+        raise
+    _forget_replaced(folder)
+
+
+def same_command(overwrite: bool) -> str:
+    """How to go on with what the same command goes on with, unless that is to begin anew."""
+    return f"go on with: the same command{', without --overwrite' if overwrite else ''}"
+
+
+def _forget_replaced(folder: Path) -> None:
+    if is_run(aside(folder)):
+        shutil.rmtree(aside(folder), ignore_errors=True)
 
 
 def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
@@ -180,9 +210,11 @@ def read_history(path: Path) -> list[dict[str, Any]]:
     lines = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         try:
-            lines.append(json.loads(line))
-        except ValueError:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
             break
+        if isinstance(found, dict):
+            lines.append(found)
     return lines
 
 

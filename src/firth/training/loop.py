@@ -224,15 +224,17 @@ class Loop:
 
     def run(self, steps: int, resume_hint: str, evaluations: int | None = None) -> dict[str, float]:
         """Trains up to ``steps``, tested ``evaluations`` times (as configured, if not said); returns the last metrics."""
-        history = History(self.folder / "metrics.jsonl", self.step) if self.ranks.first else None
         self._join()
         tests = self.config.evaluations if evaluations is None else evaluations
         every = math.ceil(steps / tests) if tests else steps
         save_every = self._save_every(steps)
         self.averaged = self.averaged_steps(steps)
+        if self.ranks.first:
+            self._prune()  # what a killed process had no time to
         saved = time.perf_counter()
         window = Window()
         with stop_signals() as stop, prefetched(self.trainable.batch, self._numbers(self.step, steps)) as batches:
+            history = History(self.folder / "metrics.jsonl", self.step) if self.ranks.first else None
             while self.step < steps:
                 begun = time.perf_counter()
                 with self.ranks.losses_named(f"step {self.step + 1}"):
@@ -263,8 +265,8 @@ class Loop:
                     self._save()
                     saved = time.perf_counter()
                 if halt and not final:
-                    kept = "which is saved; " if self.saves else ""
-                    stopped = Interrupted(f"stopped at step {self.step} of {steps}, {kept}go on with: {resume_hint}")
+                    kept = ", which is saved" if self.saves else ""
+                    stopped = Interrupted(f"stopped at step {self.step} of {steps}{kept}", f"go on with: {resume_hint}")
                     stopped.exit_code = 128 + (stop[0] if stop else signal.SIGINT)
                     raise stopped
                 if votes["enough"]:
@@ -396,6 +398,10 @@ class Loop:
             for name, tensor in self.module.state_dict().items()
         }
 
+    def _prune(self) -> None:
+        best = int(self.best["step"]) if self.best else None
+        prune(self.checkpoints, self.config.keep, best, self.averaged)
+
     def _save(self) -> None:
         """Written once, by the first rank; the others give their shards and lanes."""
         with self.ranks.losses_named(f"the checkpoint of step {self.step}"):
@@ -410,8 +416,7 @@ class Loop:
             }
             if self.ranks.first:
                 save_checkpoint(self.checkpoints, self.step, self.module, self.optimizer, state, tensors)
-                best = int(self.best["step"]) if self.best else None
-                prune(self.checkpoints, self.config.keep, best, self.averaged)
+                self._prune()
             elif self._join().sharded:
                 give_shards(self.module, self.optimizer, tensors)
             self.ranks.wait()

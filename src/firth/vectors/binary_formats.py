@@ -208,10 +208,11 @@ def write_safetensors(vectors: WordVectors, path: Path) -> None:
     for word in vectors.words:
         if "\n" in word:
             raise FirthError(f"{path}: the word {word!r} has a line feed in it, which no vector format can hold")
-    arrays: Arrays = {
-        "vectors": vectors.matrix,
-        "words": np.frombuffer("\n".join(vectors.words).encode(), np.uint8),
-    }
+    try:
+        spelled = "\n".join(vectors.words).encode()
+    except UnicodeEncodeError:  # of a fastText file, which may hold any bytes
+        raise FirthError(f"{path}: a word is not Unicode text and cannot be written") from None
+    arrays: Arrays = {"vectors": vectors.matrix, "words": np.frombuffer(spelled, np.uint8)}
     metadata = {"format": "firth-vectors"}
     if vectors.scales is not None:
         arrays["scales"] = vectors.scales

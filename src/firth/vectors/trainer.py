@@ -42,7 +42,7 @@ from firth.core.run import CorpusRecord, Run, RunRecord, versions
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
 from firth.tokenizers.segmentation import Segmentation
-from firth.training.checkpoints import list_checkpoints, prune, read_state, write_checkpoint
+from firth.training.checkpoints import learning, list_checkpoints, prune, read_state, write_checkpoint
 from firth.vectors.binary_formats import map_arrays, save_arrays, write_fasttext, write_word2vec
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
 from firth.vectors.formats import load_vectors
@@ -81,7 +81,8 @@ def train_vectors(
     Run.keep_apart(out, (corpus.folder, *([start] if start else [])), overwrite and not resume)
     vocabulary, learner = _begin(corpus, config, threads, start, out)
     run = _reopen(out, record) if resume else Run.create(out, record, overwrite)
-    with run.lock():
+    begun = lambda: resume or run.record.finished or bool(list_checkpoints(out / "checkpoints"))  # noqa: E731
+    with run.lock(), learning(out, resume_advice(out), begun):
         training = _Training(run, learner, config, progress or (lambda event: None))
         loss = training.run_steps()
         run.change(
@@ -96,6 +97,10 @@ def train_vectors(
         else:
             Segmentation.load(corpus.folder / "tokenizer").save(out)
         return _finish(run, vocabulary, learner, config)
+
+
+def resume_advice(folder: Path) -> str:
+    return f"go on with: firth pretrain --resume {folder}"
 
 
 def load_run(folder: Path) -> WordVectors:
@@ -230,7 +235,7 @@ class _Training:
                     self._save()
                     saved = time.perf_counter()
                 if stop.is_set() and not done:
-                    raise Interrupted(f"{self.run.folder}: stopped on request; resume this run to go on")
+                    raise Interrupted(f"{self.run.folder}: stopped on request", resume_advice(self.run.folder))
         return last if np.isfinite(last) else None
 
     def _save(self) -> None:

@@ -104,6 +104,13 @@ def test_read_json_names_the_file(tmp_path: Path) -> None:
             read_json(tmp_path / "a.json")
 
 
+def test_json_is_not_waited_for(tmp_path: Path) -> None:
+    """As from a pipe in a directory that somebody else made."""
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(FirthError, match=r"config.json: not a plain file"):
+        read_json(tmp_path / "config.json")
+
+
 def test_check_files(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     (tmp_path / "b").write_bytes(b"abd")

@@ -4,13 +4,17 @@ import json
 import shutil
 import socket
 import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from firth.core.errors import FirthError
-from firth.serve.models import ServedModels, find_runs, free_name, load_models
+from firth.serve.guard import Problem
+from firth.serve.models import Served, ServedModels, find_runs, free_name, load_models
 from firth.serve.running import listen
 
 HEADERS = {"content-type": "application/json"}
@@ -158,3 +162,17 @@ def test_a_port_in_use() -> None:
     with pytest.raises(FirthError, match="cannot be listened on"):
         listen("127.0.0.1", taken.getsockname()[1])
     taken.close()
+
+
+def test_a_translator_is_not_given_a_text_whose_attention_fills_the_memory() -> None:
+    """It reads a text as a whole, and no positions bound its length."""
+    model: Any = SimpleNamespace(count_tokens=len)
+    summary: Any = {}
+    served = Served("t5", model, ["translate"], {}, summary, Path("t5"), None, [])
+    served.check_lengths(["a" * 4096, "b"])
+    with pytest.raises(
+        Problem, match="a text has 4,097 tokens, but 't5' reads at most 4,096 at once: shorten it"
+    ) as error:
+        served.check_lengths(["b", "a" * 4097])
+    assert error.value.status == 422
+    replace(served, abilities=["encode"]).check_lengths(["a" * 100_000])  # in windows

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import torch
 
 from firth.core.types import between_slices
 from firth.models.shared.model import Model, Translated
@@ -174,6 +175,28 @@ def test_quick_work_passes_between_the_slices_of_long_work() -> None:
     assert not other.result.done()
     over.set()
     assert (long.result.result(10), other.result.result(10)) == (1, 3)
+    worker.close()
+
+
+def test_quick_work_may_need_gradients_while_long_work_reads_without() -> None:
+    worker = Worker(ServeSettings(threads=1))
+    worker.start()
+    begun, over = threading.Event(), threading.Event()
+    long = Job(Work("long", torch.inference_mode()(in_steps(begun, over))), 1, 1, seconds=5.0)
+
+    def slope(loads: list[Any]) -> list[Any]:
+        value = torch.tensor(3.0, requires_grad=True)
+        (value * value).backward()
+        return [value.grad.item() for _ in loads if value.grad is not None]
+
+    worker.submit([long])
+    assert begun.wait(10)
+    quick = Job(Work("quick", slope), 2, 1)
+    worker.submit([quick])
+    assert quick.result.result(10) == 6.0
+    assert not long.result.done()
+    over.set()
+    assert long.result.result(10) == 1
     worker.close()
 
 

@@ -108,6 +108,8 @@ def test_history_is_cut_on_resume(tmp_path: Path) -> None:
     with open(path, "a") as handle:
         handle.write('{"event": "tra')
     assert [line["step"] for line in read_history(path)] == [1, 2, 3]
+    path.write_text('{"step": 1}\n[7]\n{"step": 2}\n' + '{"a":' * 50_000 + "\n", encoding="utf-8")  # by somebody else
+    assert [line["step"] for line in read_history(path)] == [1, 2]
     History(path, 2).add({"event": "evaluate", "step": 5})
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 5]
 

@@ -294,3 +294,13 @@ def test_killed_before_the_first_checkpoint_it_begins_with_its_base_again(
 
 def test_averaging_has_the_tests_that_it_goes_by() -> None:
     assert Timing(0.5, 40.0, 0.0).fit(1000.0, 100, least=7) == (1440, 7)
+
+
+def test_a_checkpoint_that_a_killed_process_did_not_remove_is_removed(run_folder: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(run_folder, tmp_path / "run"))
+    before = sorted(path.name for path in (run / "checkpoints").iterdir())
+    for name in ("step-1", "step-2"):
+        shutil.copytree(run / "checkpoints" / before[-1], run / "checkpoints" / name, dirs_exist_ok=True)
+    Run.open(run).save(status="started")
+    firth.pretrain(resume=run)
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == before

@@ -112,8 +112,10 @@ def test_words_that_are_not_unicode_are_read_but_not_written(tmp_path: Path) -> 
     (tmp_path / "m.bin").write_bytes(raw)
     vectors = load_vectors(tmp_path / "m.bin")
     assert vectors.nearest(vectors.words[0]) == []
-    with pytest.raises(FirthError, match="not Unicode"):
-        save_vectors(vectors, tmp_path / "v.vec")
+    for name in ("v.vec", "v.safetensors", "v.bin", "v.tsv"):
+        with pytest.raises(FirthError, match="not Unicode"):
+            save_vectors(vectors, tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.bin"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from firth.core.config import parse_duration, show_duration
-from firth.core.errors import FirthError, Interrupted
+from firth.core.errors import FirthError, going_on
 from firth.core.files import disk_errors, fingerprint, lock_folder, read_json, write_json
 from firth.core.run import Run, TaskResult, TestResult, versions
 from firth.core.types import Progress
@@ -106,16 +106,11 @@ class Comparison:
         started = time.perf_counter()
         with lock_folder(self.out, "another process is at work here; wait for it or choose another --out"):
             self.cache = Cache(self.out)
-            try:
+            with going_on("what is finished stays, go on with the same command"):
                 places = self._pretrain()
                 metric, rows = floor_rows(self.labels, self.out)
                 rows += self._finetune(places)
-            except Interrupted as error:
-                reason = str(error).partition(";")[0].partition(", which")[0]
-                raise Interrupted(
-                    f"{self.out}: {reason}; what is finished stays, go on with the same command"
-                ) from None
-            return self._finish(metric, rows, time.perf_counter() - started)
+                return self._finish(metric, rows, time.perf_counter() - started)
 
     def _say_changed(self, name: str, cell: Cell) -> None:
         if cell.changed:

@@ -56,7 +56,7 @@ class Watch:
     def __call__(self, texts: int, loss: float) -> None:
         now = time.perf_counter()
         if self.stop.is_set():
-            raise Interrupted("stopped on request; go on with the same command")
+            raise Interrupted("stopped on request")
         if not np.isfinite(loss):
             raise FirthError("the loss became NaN or infinite; train with a smaller learning_rate")
         if now - self.started > self.limit_s:

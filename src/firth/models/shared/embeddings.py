@@ -148,7 +148,9 @@ class PieceVectors:
                     )
                     loss, count, reported = 0.0, 0, now
                 if stop:
-                    raise Interrupted("stopped before the first step")
+                    stopped = Interrupted("stopped before the first step")
+                    stopped.exit_code = 128 + stop[0]
+                    raise stopped
         return WordVectors(self.vocabulary.words, learner.arrays()["input"].copy())
 
 
@@ -247,8 +249,5 @@ def _train_vectors(run: Run, trainable: Pretraining, dim: int, progress: Progres
         budget_s = None if config.budget is None else parse_duration(config.budget)
         known = plan_vectors(vectors, budget_s, config.embeddings_share)
         run.save(embeddings=known)
-    try:
-        with stop_signals() as stop:
-            return vectors.train(known.tokens, progress, stop)
-    except Interrupted as error:
-        raise Interrupted(f"{error}, go on with: firth pretrain --resume {run.folder}") from None
+    with stop_signals() as stop:
+        return vectors.train(known.tokens, progress, stop)

@@ -29,7 +29,7 @@ class Generation(Config):
 
     max_tokens: Positive = 50
     num: Positive = 1  # continuations of each text
-    beams: Annotated[int, Field(ge=0)] = 0
+    beams: Annotated[int, Field(ge=0, le=1000)] = 0
     length_penalty: Annotated[float, Field(ge=0)] = 0.6  # of beam search, as in GNMT; 0: none
     temperature: Annotated[float, Field(ge=0)] = 1.0
     top_k: Annotated[int, Field(ge=0)] = 0

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Config, Positive, Probability
+from firth.core.config import Config, Layers, Positive, Probability
 from firth.core.registry import RunConfig, TrainingConfig
 from firth.models.shared.image_configs import ImageClassesConfig, MaskedPatchesConfig
 
@@ -17,7 +17,7 @@ class SwinConfig(Config):
     patch_size: Positive = 4
     num_channels: Positive = 3
     embed_dim: Positive = 96  # the width of the first stage
-    depths: tuple[Positive, ...] = (2, 2, 6, 2)  # blocks of each stage
+    depths: Annotated[tuple[Layers, ...], Field(max_length=16)] = (2, 2, 6, 2)  # blocks of each stage
     num_heads: tuple[Positive, ...] = (3, 6, 12, 24)
     window_size: Positive = 7
     ffn_ratio: Annotated[float, Field(gt=0)] = 4.0  # of the feed-forward layer to the width

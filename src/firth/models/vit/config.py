@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Config, Positive, Probability
+from firth.core.config import Config, Layers, Positive, Probability
 from firth.core.registry import RunConfig, TrainingConfig
 from firth.models.shared.image_configs import ImageClassesConfig, MaskedPatchesConfig
 
@@ -17,7 +17,7 @@ class VitConfig(Config):
     patch_size: Positive = 16
     num_channels: Positive = 3
     hidden_dim: Positive = 768
-    num_layers: Positive = 12
+    num_layers: Layers = 12
     num_heads: Positive = 12
     ffn_dim: Positive = 3072
     pool: Literal["cls", "mean"] = "cls"  # what is classified; mean: there is no class token

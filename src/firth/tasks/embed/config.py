@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from firth.core.config import Config, Positive, Probability
+from firth.core.config import Config, Layers, Positive, Probability
 from firth.data.sentences import Form
 from firth.nn.sentences import POOLINGS
 
@@ -48,7 +48,7 @@ class EmbedConfig(Config):
     # raw text
     dropout_prob: Probability | None = None  # of the base while it learns; none: its own, for simcse at least 0.1
     delete_prob: Probability = 0.6  # of a word (tsdae)
-    decoder_layers: Positive = 1  # (tsdae)
+    decoder_layers: Layers = 1  # (tsdae)
     sif_a: Annotated[float, Field(gt=0)] = 1e-3  # a word that makes up p of the text weighs a / (a + p)
     sif_components: Annotated[int, Field(ge=0, le=20)] = 1  # common directions that are taken out
 

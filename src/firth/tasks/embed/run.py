@@ -1,12 +1,11 @@
 """A run of ``firth finetune embed``: a directory that sentence-transformers opens."""
 
-import shutil
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from firth.core.errors import FirthError, Interrupted
+from firth.core.errors import SAME_COMMAND, FirthError
 from firth.core.registry import TrainingConfig
 from firth.core.run import CorpusRecord, Run, RunRecord, versions
 from firth.core.types import Progress, TextReader
@@ -30,6 +29,7 @@ from firth.tasks.embed.training import (
     training_examples,
 )
 from firth.tasks.run import Source, model_checksums
+from firth.training.checkpoints import learning
 from firth.training.loop import Loop
 from firth.training.ranks import Ranks, rank_folder
 
@@ -202,13 +202,8 @@ def _start_embed(config: EmbedConfig, source: Source, out: Path, overwrite: bool
     run = None if overwrite else Run.find(out)
     if run is None or run.record.replace(versions=record.versions) != record:
         run = Run.create(out, record, overwrite)
-    with run.lock():
-        try:
-            return _train(run, config, loss, base, network, data, dev, progress)
-        except FirthError as error:
-            if not isinstance(error, Interrupted):
-                shutil.rmtree(run.folder)
-            raise
+    with run.lock(), learning(run.folder, SAME_COMMAND, lambda: False):
+        return _train(run, config, loss, base, network, data, dev, progress)
 
 
 def _train(

@@ -2,12 +2,11 @@
 
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from firth.core.errors import FirthError, Interrupted
-from firth.core.files import read_json, write_json, write_text
+from firth.core.errors import FirthError, going_on
+from firth.core.files import behind_link, move_aside, read_json, write_json, write_text
 from firth.core.registry import RunConfig, TokensConfig
 from firth.core.run import MadeFrom, Run, is_run
 from firth.core.types import Progress
@@ -20,6 +19,7 @@ from firth.tasks.data import Reading
 from firth.tasks.run import Source
 from firth.tasks.write.data import WritingData, read_writing, source_text, target_text
 from firth.tasks.write.model import SETTINGS, score_heldout
+from firth.training.checkpoints import learning, same_command
 
 CORPUS = "corpus"
 _NO_LIMIT = 1_000_000_000
@@ -51,19 +51,15 @@ def start_writing(
     source = Source(str(base), train, dev, reading)
     made_from = source.fingerprints()
     if not overwrite and _begun(out, data.config, recipe, made_from):
-        return resume_writing(out, progress)
+        with going_on(same_command(False)):
+            return resume_writing(out, progress)
     Run.keep_apart(out, source.paths(), overwrite)
-    Run.clear(out, overwrite)
-    out.mkdir(parents=True, exist_ok=True)
-    try:
+    Run.clear(out, overwrite, move_aside)
+    with learning(out, same_command(overwrite), lambda: is_run(out)):
+        behind_link(out).mkdir(parents=True, exist_ok=True)
         _prepare(data, base, out, progress)
         write_json(out / SETTINGS, data.config.model_dump())
         return start_run(recipe, out / CORPUS, out, base, False, progress, (CORPUS, SETTINGS), made_from, score_heldout)
-    except BaseException as error:
-        mistake = isinstance(error, FirthError) and not isinstance(error, Interrupted)
-        if not is_run(out) or (mistake and not any(out.glob("checkpoints/*"))):
-            shutil.rmtree(out)  # nothing was learned yet
-        raise
 
 
 def resume_writing(folder: Path, progress: Progress | None = None) -> Run:

@@ -131,7 +131,7 @@ def test_resumed_exactly(
         pretrain(config, corpus_folder, tmp_path / "parts", progress=StopAt(2))
     firth.pretrain(resume=tmp_path / "parts")
     monkeypatch.setattr("firth.models.shared.embeddings._REPORT_S", 0.0)
-    with pytest.raises(Interrupted, match="stopped before the first step, go on with: firth pretrain --resume"):
+    with pytest.raises(Interrupted, match="stopped before the first step; go on with: firth pretrain --resume"):
         pretrain(config, corpus_folder, tmp_path / "early", progress=StopAt(0))
     firth.pretrain(resume=tmp_path / "early")
     shutil.copytree(tmp_path / "whole", tmp_path / "killed")
