@@ -60,7 +60,8 @@ function cellOf(run, { id, number }) {
     bytes: () => [run.bytes ? bytes(run.bytes) : "–"],
     status: () => [make("span", { class: `status ${run.status}`, say: `runs.${run.status}` })],
   }[id]();
-  return make("td", { class: number ? "number" : undefined, "data-label": t(`runs.column.${id}`) }, make("span", {}, content));
+  const empty = content[0] === "–";
+  return make("td", { class: number ? "number" : undefined, "data-empty": empty, "data-label": t(`runs.column.${id}`) }, make("span", {}, content));
 }
 
 /** The lines of a quantity, one for each run that has measured it. */

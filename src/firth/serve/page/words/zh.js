@@ -32,7 +32,7 @@ export const zh = {
 
   "model.choose": "模型",
   "model.dim": "{dim} 维",
-  "model.parameters": "{count} 个参数",
+  "model.parameters": "参数 {count}",
   "form.more": "设置",
   "form.choose": "选择文件",
   "form.none": "未选择",
