@@ -88,14 +88,17 @@ def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
 def columns() -> int:
     """How many letters a line of the terminal holds; 80 where the output is no terminal."""
     return max(40, shutil.get_terminal_size((80, 24)).columns)
 
 
 def text_width(text: str) -> int:
-    """In columns: Chinese characters take two."""
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+    """In columns: Chinese characters take two, colours none."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in _COLOURS.sub("", text))
 
 
 def wrap(text: str, room: int) -> list[str]:
@@ -112,6 +115,14 @@ def wrap(text: str, room: int) -> list[str]:
 _PIECES = re.compile(
     r"\s*(?:[\u2e80-\u9fff\uac00-\ud7a3\uff00-\uffef][，。；：、！？）】》”’]*|[^\s\u2e80-\u9fff\uac00-\ud7a3\uff00-\uffef]+)|\s+"
 )
+
+
+def say_wrapped(text: str, first: str = "", others: str = "") -> None:
+    """Prose, in lines that fit; ``others`` stands before all lines but the first."""
+    head, *more = wrap(text, columns() - max(text_width(first), text_width(others)))
+    say(f"{first}{head}")
+    for line in more:
+        say(f"{others}{line}")
 
 
 def table(rows: Sequence[tuple[str, str]]) -> None:

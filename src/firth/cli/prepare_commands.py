@@ -178,7 +178,8 @@ def _say_corpus(info: CorpusInfo, out: Path, as_json: bool) -> None:
         say(f"next: firth pretrain word2vec --corpus {out} --out runs/word2vec")
     else:
         recipe = {"bpe": "gpt-tiny", "characters": "gpt-char"}.get(kind, "modernbert-10m")
-        say(f"next: firth pretrain {recipe} --corpus {out} --out runs/{recipe[: recipe.index('-')]} --budget 10m")
+        name = recipe.partition("-")[0].removeprefix("modern")
+        say(f"next: firth pretrain {recipe} --corpus {out} --out runs/{name} --budget 10m")
 
 
 @app.command(rich_help_panel=PREPARE)

@@ -224,7 +224,7 @@ def occurrences(
     Example: firth occurrences runs/elmo corpora/words "She sat on the bank of the river." --word bank
     """
     from firth.api import using
-    from firth.cli.main import say, say_json
+    from firth.cli.main import say_json, say_wrapped
 
     found = using.occurrences(
         model, corpus, sentence, word, top=top, layer=layer, num_sentences=num_sentences, same_word=same_word
@@ -234,7 +234,7 @@ def occurrences(
         return
     for one in found:
         marked = f"{one.sentence[: one.start]}[{one.word}]{one.sentence[one.end :]}"
-        say(f"  {one.score:.4f}  {' '.join(marked.split())}")
+        say_wrapped(" ".join(marked.split()), f"  {one.score:.4f}  ", "          ")
 
 
 def full_stdin_lines() -> list[str]:
