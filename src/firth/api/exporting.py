@@ -69,9 +69,15 @@ def _export(
         if int8 or verify:
             raise FirthError("a static table is always compared with its model, and has no int8: leave these out")
         found = export_static(load(model), Path(model), Path(out), optional_path(data), dim)
-        quality: PlainData = found["quality"]
-        facts = {name: show_fact(value) for name, value in found.items() if name != "quality"}
-        write_static_card(Path(out), facts, {name: show_fact(value) for name, value in quality.items()})
+        quality = found["quality"]
+        facts = {name.replace("_", " "): show_fact(value) for name, value in found.items() if name != "quality"}
+        write_static_card(
+            Path(out),
+            facts,
+            {name.replace("_", " "): show_fact(value) for name, value in quality.items()}
+            if isinstance(quality, dict)
+            else {},
+        )
         return found
     if verify or data is not None:
         raise FirthError(

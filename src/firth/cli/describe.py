@@ -157,7 +157,7 @@ def run_rows(record: RunRecord) -> Rows:
         rows.append(("parameters", show_count(record.parameters)))
     speed = show_count(record.tokens / max(record.seconds, 1e-9))
     rows += [
-        ("tokens seen", f"{show_count(record.tokens)} ({record.epochs:.2f} epochs)"),
+        ("tokens seen", show_count(record.tokens) + (f" ({record.epochs:.2f} epochs)" if record.epochs else "")),
         ("time", f"{show_duration(record.seconds)} ({speed} tokens/s)"),
     ]
     rows += _budget_rows(record)

@@ -30,6 +30,10 @@ _LIMITS = (
 _FILES = {"firth.json": "settings", "metrics.jsonl": "curves", "report.html": "the report"}
 
 
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def show_fact(value: object) -> str:
     """A fact as people write it: 1,000; 0.6880; yes."""
     if isinstance(value, bool):
@@ -41,7 +45,7 @@ def write_card(run: Run, name: str | None = None) -> None:
     """Writes the card of a run or an export; ``name`` is that of its folder, where it is not there yet. Paths of this machine
     are named by their last part only."""
     record, name = run.record, name or run.folder.name
-    kind = _KINDS.get(record.kind, record.kind).capitalize()
+    kind = _sentence(_KINDS.get(record.kind, record.kind))
     made = "trained" if record.export is None else "written"
     version = f" {record.versions['firth']}" if "firth" in record.versions else ""
     facts = [("What it is", _facts(record)), ("Scores", _scores(record))]
@@ -74,7 +78,7 @@ def _write(
         "```python\nimport firth\n\n" + f"model = firth.load({name!r})\nprint(model)\n```",
         *_elsewhere(kind, name),
         _LIMITS,
-        f"{', '.join(there).capitalize()}." if there else "",
+        f"{_sentence(', '.join(there))}." if there else "",
     ]
     write_text(folder / CARD, "\n\n".join(part for part in parts if part) + "\n")
 

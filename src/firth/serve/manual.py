@@ -17,8 +17,6 @@ from urllib.parse import urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-import firth
-
 _STYLE = (
     "body{max-width:50rem;margin:0 auto;padding:1rem 1.25rem 4rem}nav{display:flex;justify-content:space-between}"
     "h2{margin:2.2rem 0 .5rem}h3{margin:1.6rem 0 .4rem}p,ul,ol,blockquote{margin:.7rem 0}ul,ol{padding-left:1.3rem}"
@@ -33,7 +31,7 @@ _OTHER = {"en": ("zh", "中文"), "zh": ("en", "English")}
 
 def manual_folder() -> Path | None:
     """Where the manual is; None where the package was installed without it."""
-    for folder in (Path(firth.__file__).parents[2] / "docs", Path(sysconfig.get_path("data")) / "share/doc/firth"):
+    for folder in (Path(__file__).parents[3] / "docs", Path(sysconfig.get_path("data")) / "share/doc/firth"):
         if (folder / "story").is_dir():
             return folder
     return None
