@@ -192,6 +192,37 @@ def test_lines_are_broken_between_words_and_chinese_characters() -> None:
     assert text_width("\x1b[1m经济\x1b[0m ok") == 7
 
 
+def test_files_in_another_encoding(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an error advises exists: every command that reads text has --encoding."""
+    monkeypatch.chdir(tmp_path)
+    Path("zh.txt").write_text("我们去公园散步。\n今天的天气很好。\n" * 20, encoding="gb18030")
+    for command in (
+        ["words", "zh.txt"],
+        ["duplicates", "zh.txt", "--model", "none"],
+        ["prepare", "zh.txt", "--out", "c"],
+    ):
+        with pytest.raises(SystemExit):
+            main(command)
+        assert "name its --encoding" in capsys.readouterr().err or command[0] == "duplicates"
+    assert said(["words", "zh.txt", "--encoding", "gb18030"], capsys)
+    reading = {
+        "compare",
+        "encode",
+        "probe",
+        "words",
+        "translate",
+        "finetune",
+        "predict",
+        "suggest",
+        "evaluate",
+        "index",
+    }
+    for command in application().registered_commands:
+        assert command.callback is not None
+        if command.callback.__name__ in reading | {"topics", "duplicates", "prepare", "prepare_pairs"}:
+            assert "encoding" in inspect.signature(command.callback).parameters, command.callback.__name__
+
+
 def test_the_words_are_those_of_python() -> None:
     """An option is named as the argument of the function."""
     own = {"as_json", "adapt_epochs", "check", "names", "column", "run", "model", "text", "inputs", "top", "suspects"}
