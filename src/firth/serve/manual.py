@@ -83,7 +83,8 @@ class Manual:
         return (
             f'<!doctype html><html lang="{"zh-CN" if lang == "zh" else "en"}"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width,initial-scale=1">'
-            f"<title>{html.escape(title)}</title><style>{self._design}{_STYLE}</style></head>"
+            f'<link rel="icon" href="/static/icon.svg"><title>{html.escape(title)}</title>'
+            f"<style>{self._design}{_STYLE}</style></head>"
             f'<body><nav><a href="/">Firth</a>{switch}</nav><main>{body}</main></body></html>'
         )
 
