@@ -15,12 +15,15 @@ default: requests a second, latencies and the server's processor time a request,
 --overload: four times as many requests as the server can do: every answer is compared with the offline one, no 5xx but 503,
 memory, and how soon a request is answered as usual afterwards.
 --page: the web page over the runs below a folder (such as what firth quickstart made), in Chromium: seconds from opening the page, and
-from a click on each tab, to its first result; bytes of the page's files; in English and in Chinese.
+from a click on each tab, to its first result, and the processor time of server and browser together meanwhile, which other programs
+on the machine hardly change; bytes of the page's files; in English and in Chinese.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
+import os
 import random
 import shutil
 import statistics
@@ -28,6 +31,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -223,35 +229,65 @@ def measure_page(args: argparse.Namespace) -> None:
             for language in ("en-GB", "zh-CN"):
                 visits = [visit_page(browser, language, args.port) for _ in range(args.rounds + 1)][1:]
                 print(f"{language}: {visits[0]['bytes'] / 1e3:.0f} kB in {visits[0]['files']:.0f} files")
-                for name in [name for name in visits[0] if name not in ("bytes", "files")]:
-                    print(f"  {name:<12} {statistics.median(one[name] for one in visits):.2f} s", flush=True)
+                for name in [name for name in visits[0] if f"{name} cpu" in visits[0]]:
+                    wall, cpu = (statistics.median(one[key] for one in visits) for key in (name, f"{name} cpu"))
+                    print(f"  {name:<12} {wall:.2f} s, processor {cpu:.2f} s", flush=True)
             browser.close()
     finally:
         server.terminate()
         server.wait(30)
 
 
+def _cpu_s() -> float:
+    """Of all processes that this one has started, by /proc: their parents, user and system time in ticks."""
+    parents, ticks = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            parents[int(stat.parent.name)], ticks[int(stat.parent.name)] = (
+                int(fields[1]),
+                int(fields[11]) + int(fields[12]),
+            )
+
+    def is_ours(pid: int) -> bool:
+        parent = parents.get(pid, 0)
+        return parent == os.getpid() or (parent > 1 and is_ours(parent))
+
+    return sum(count for pid, count in ticks.items() if is_ours(pid)) / os.sysconf("SC_CLK_TCK")
+
+
 def visit_page(browser: Any, language: str, port: int) -> dict[str, float]:
     """Seconds by tab, the opening of the page as ``page``."""
     context = browser.new_context(locale=language)
     page = context.new_page()
-    sizes: list[int] = []
-    page.on("response", lambda answer: sizes.append(len(answer.body())) if "/static/" in answer.url else None)
-    begun = time.perf_counter()
-    page.goto(f"http://127.0.0.1:{port}/")
-    page.locator("[role=tab]").first.wait_for()
-    first = page.locator("[role=tab][aria-selected=true]").get_attribute("id").removeprefix("tab-")
-    page.locator(RESULT.format(first)).first.wait_for()
-    found = {"page": time.perf_counter() - begun}
-    for tab in [one.get_attribute("id").removeprefix("tab-") for one in page.locator("[role=tab]").all()]:
+    sizes: dict[str, int] = {}
+    page.on(
+        "response", lambda answer: sizes.update({answer.url: len(answer.body())}) if "/static/" in answer.url else None
+    )
+    found: dict[str, float] = {}
+    time.sleep(1.0)  # until the processes of the visit before are gone, and their processor time
+
+    def first_result(name: str, act: Callable[[], str]) -> None:
+        begun, cpu = time.perf_counter(), _cpu_s()
+        page.locator(RESULT.format(act())).first.wait_for()
+        found[name], found[f"{name} cpu"] = time.perf_counter() - begun, _cpu_s() - cpu
         page.locator(".busy, .waiting").first.wait_for(state="detached")
-        if tab != first:
-            begun = time.perf_counter()
-            page.locator(f"#tab-{tab}").click()
-            page.locator(RESULT.format(tab)).first.wait_for()
-            found[tab] = time.perf_counter() - begun
+
+    def open_page() -> str:
+        page.goto(f"http://127.0.0.1:{port}/")
+        page.locator("[role=tab]").first.wait_for()
+        opened: str = page.locator("[role=tab][aria-selected=true]").get_attribute("id").removeprefix("tab-")
+        return opened
+
+    def open_tab(tab: str) -> str:
+        page.locator(f"#tab-{tab}").click()
+        return tab
+
+    first_result("page", open_page)
+    for tab in [one.get_attribute("id").removeprefix("tab-") for one in page.locator("[aria-selected=false]").all()]:
+        first_result(tab, partial(open_tab, tab))
     context.close()
-    return {**found, "bytes": float(sum(sizes)), "files": float(len(sizes))}
+    return {**found, "bytes": float(sum(sizes.values())), "files": float(len(sizes))}
 
 
 def main() -> None:
