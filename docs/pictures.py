@@ -12,8 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "pictures"
-_LIGHT = "--d-text:#1c2126;--d-soft:#5c6670;--d-card:#f3f6f9;--d-rule:#d0d7de;--d-c0:#1f6feb;--d-c1:#d1580a;--d-c2:#2a8f4f;--d-c3:#8b46c9;--d-c4:#b3263e;--d-c5:#0b8a8f"
-_DARK = "--d-text:#e4e8ec;--d-soft:#a3aeb9;--d-card:#20262c;--d-rule:#3c454e;--d-c0:#6aa8ff;--d-c1:#ff9d5c;--d-c2:#6fd08c;--d-c3:#c493ff;--d-c4:#ff8296;--d-c5:#5fd3d8"
+_LIGHT = "--d-text:#1a2226;--d-soft:#55636a;--d-card:#ffffff;--d-rule:#e2e0d9;--d-c0:#0d6e70;--d-c1:#b35c10;--d-c2:#6a51b8;--d-c3:#b0386a;--d-c4:#3d7a2d;--d-c5:#2f66b0"
+_DARK = "--d-text:#e4e9ea;--d-soft:#9caab0;--d-card:#161d20;--d-rule:#2a3438;--d-c0:#5fc4bb;--d-c1:#f0a35c;--d-c2:#b3a0ee;--d-c3:#ec8fb5;--d-c4:#8cc97a;--d-c5:#86b4f2"
 _CLASSES = "".join(
     f".line.c{n}{{stroke:var(--d-c{n})}}.fill.c{n},.dot.c{n}{{fill:var(--d-c{n})}}.tint.c{n}{{fill:var(--d-c{n});stroke:var(--d-c{n})}}"
     for n in range(6)

@@ -178,9 +178,8 @@ def test_every_tab_shows_an_example_at_once(visit: Visit, width: int, dark: bool
     for name in reader.tabs:
         panel = reader.tab(name)
         reader.wait()
-        if name != "image":  # which needs a file
-            panel.locator(".answer > *:not(.hint), tbody tr, .card").first.wait_for()
-            assert panel.locator(".error").count() == 0, name
+        panel.locator(".answer > *:not(.hint), tbody tr, .card").first.wait_for()
+        assert panel.locator(".error").count() == 0, name
         assert not SLIPS.search(panel.inner_text()), name
         assert reader.overflow == 0, name
         assert reader.audit() == [], name
@@ -240,6 +239,30 @@ def test_what_is_typed_is_answered(visit: Visit) -> None:
     field.fill("")
     reader.page.wait_for_timeout(400)
     assert reader.page.locator("#tool-nearest .error").count() == 0  # nothing is asked of an empty field
+
+
+@pytest.mark.parametrize("lang", ["en-GB", "zh-CN"])
+def test_tabs_lead_to_the_manual(visit: Visit, lang: str) -> None:
+    """Every link of every tab leads to a page of the manual in the page's language, which needs no network and no script."""
+    reader = visit(lang=lang)
+    links = []
+    for name in reader.tabs:
+        panel = reader.tab(name)
+        panel.locator("details.how summary").click()
+        found = panel.locator("details.how a")
+        assert found.count() >= 1, name
+        links += [link.get_attribute("href") for link in found.all()]
+    for link in sorted(set(links)):
+        assert link.endswith(".zh") == (lang == "zh-CN")
+        reader.open(link)
+        assert reader.page.locator("h1").count() == 1, link
+        assert reader.overflow == 0, link
+        for picture in reader.page.locator("img").all():
+            assert picture.evaluate("one => one.complete && one.naturalWidth > 0"), link
+    reader.open("manual/story/08-bert")
+    reader.page.get_by_role("link", name="中文").click()
+    assert reader.page.url.endswith("/manual/story/08-bert.zh")
+    assert reader.audit() == []
 
 
 def test_text_streams(visit: Visit) -> None:

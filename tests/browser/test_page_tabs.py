@@ -274,7 +274,7 @@ def test_runs_are_sorted_filtered_and_compared(visit: Visit, runs: list[Path]) -
     assert drawn.locator("polyline").count() == 2
     drawn.hover()
     assert ":" in drawn.locator(".readout").text_content()
-    differ = panel.locator("table").last
+    differ = panel.locator(".below table").first
     assert "model.hidden_dim" not in differ.inner_text()  # the same in both
     assert "recipe" in texts(differ.locator("tbody th"))
     panel.get_by_label("Quantity").select_option("learning_rate")
@@ -377,13 +377,17 @@ def test_labelling(visit: Visit, tmp_path: Path) -> None:
 
 
 def test_image(visit: Visit, runs: list[Path]) -> None:
-    """An image is chosen; its labels, and the class token's attention over it: rolled out, then of one head."""
+    """One of the corpus at once; then an image is chosen: its labels, and the class token's attention over it: rolled out, then
+    of one head."""
     reader = visit()
     panel = reader.tab("image")
-    panel.locator("button.main").click()
-    assert panel.locator(".error").inner_text() == "Choose a file first."
+    panel.locator("canvas.photo").wait_for()
+    assert "From the corpus of the run." in panel.locator(".answer").inner_text()
+    assert panel.locator("footer.copy").count() == 0  # there is no such file
+    assert "none chosen" in panel.inner_text()
     path = sorted((runs[0].parent.parent / "images").rglob("*.png"))[0]
     panel.locator("input[type=file]").set_input_files(path)
+    assert path.name in panel.inner_text()
     answer = reader.ask("image")
     answer.locator("canvas.photo").wait_for()
     assert shares(answer) == sorted(shares(answer), reverse=True)

@@ -128,6 +128,9 @@ def test_written_again(directory: Path, tmp_path: Path) -> None:
 
 def test_exported(directory: Path, tmp_path: Path) -> None:
     record = firth.export(directory, tmp_path / "onnx", to="onnx", verify=True)
+    card = (tmp_path / "onnx" / "README.md").read_text(encoding="utf-8")
+    assert card.startswith("# onnx\n\nA model exported to ONNX, written with Firth")
+    assert "| smallest cosine with the original |" in card
     assert record["export"]["verified"]["largest_difference"] < 1e-4
 
 

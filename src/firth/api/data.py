@@ -247,6 +247,7 @@ def new_words(
     min_count: int = 5,
     max_len: int = 4,
     column: str = "text",
+    encoding: str = "utf-8",
 ) -> list[NewWord]:
     """Proposes words that a Chinese text has and the segmenter does not know, the best first; for ``prepare(dictionary=)``.
 
@@ -255,6 +256,7 @@ def new_words(
         min_count: How often a word must occur.
         max_len: The most characters of a word.
         column: The column or key that holds the text of tables.
+        encoding: The encoding of the files.
 
     Example::
 
@@ -276,7 +278,8 @@ def new_words(
         how = Segmentation.load(corpus.folder / "tokenizer")
         texts = corpus.texts()
     else:
-        texts = (one.text for one in read_documents(find_sources(paths), ReadingConfig(column=column)))
+        reading = ReadingConfig(column=column, encoding=encoding)
+        texts = (one.text for one in read_documents(find_sources(paths), reading))
 
     def noted() -> Iterator[str]:
         nonlocal seen

@@ -57,6 +57,7 @@ class SavedEstimator(BaseEstimator):  # type: ignore[misc]
         """
         from firth.core.files import atomic_folder, checksum
         from firth.core.run import Run
+        from firth.reports.card import write_card
 
         check_is_fitted(self, "model_")
         goal = Path(folder)
@@ -65,7 +66,9 @@ class SavedEstimator(BaseEstimator):  # type: ignore[misc]
             self._write(made)
             files = [path for path in sorted(made.rglob("*")) if path.is_file()]
             record = self._record().replace(checksums={str(path.relative_to(made)): checksum(path) for path in files})
-            Run(made, record).save()
+            run = Run(made, record)
+            run.save()
+            write_card(run, goal.name)
             Run.clear(goal, overwrite)
 
     def _record(self) -> RunRecord:

@@ -205,6 +205,7 @@ def compare(
     text: str | None = None,
     second: str | None = None,
     label: str | None = None,
+    encoding: str | None = None,
     layout: str = "auto",
     column: str = "text",
     vocab_size: int = 8000,
@@ -232,6 +233,7 @@ def compare(
         seeds: The number of fine-tunings of each.
         shares: Fine-tune on these shares of the labels as well.
         text, second, label: The columns of the labelled files.
+        encoding: The encoding of all files; by default UTF-8, or what a byte order mark says.
         layout, column, vocab_size, cased: How raw text is prepared.
         skip_bad: Whether to skip answers that are not at their place in the passage.
         max_test: The largest number of examples to score.
@@ -270,8 +272,8 @@ def compare(
         seeds=seeds,
         shares=tuple(shares),
         given=frozenset(given),
-        reading=Reading(text, second, label, skip_bad),
-        raw=ReadingConfig.build({"layout": layout, "column": column}, "reading"),
+        reading=Reading(text, second, label, skip_bad, encoding=encoding),
+        raw=ReadingConfig.build({"layout": layout, "column": column, "encoding": encoding or "utf-8"}, "reading"),
         vocab_size=vocab_size,
         cased=config.task == "tag" if cased is None else cased,
         max_test=max_test,
@@ -290,6 +292,7 @@ def probe(
     senses_test: AnyPath | Sequence[AnyPath] = (),
     first_senses: AnyPath | None = None,
     texts: AnyPath | None = None,
+    encoding: str | None = None,
     similarity: AnyPath | Sequence[AnyPath] = (),
     analogies: AnyPath | Sequence[AnyPath] = (),
     language: str = "en",
@@ -308,6 +311,7 @@ def probe(
         senses, senses_test: XML with senses; the key file is in the same folder.
         first_senses: First senses for words not in training: WordNet's index.sense.
         texts: Text for perplexity and attention.
+        encoding: The encoding of the text; by default UTF-8, or what a byte order mark says.
         similarity, analogies: Files for static vectors.
         language: Of the built-in sample that replaces missing files: ``en`` or ``zh``.
         most: The largest number of words of a file that a probe reads.
@@ -333,6 +337,7 @@ def probe(
             **{name: None if path is None else str(path) for name, path in files.items()},
             **{name: tuple(as_paths(paths)) for name, paths in several.items()},
             "tag": tag,
+            "encoding": encoding or "utf-8",
             "language": language,
             "most": most,
             "num_texts": num_texts,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from firth.api.using import AnyPath, PlainData, load, optional_path
 from firth.core.errors import FirthError
 from firth.core.files import lock_folder
+from firth.reports.card import show_fact, write_card, write_static_card
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
@@ -54,18 +55,30 @@ def _export(
         from firth.exporters.onnx import export_onnx
 
         run = export_onnx(load(model), Path(model), Path(out), int8, verify, optional_path(data))
+        write_card(run)
         return run.record.model_dump(mode="json")
     if to == "ctranslate2":
         from firth.exporters.ctranslate2 import export_ctranslate2
 
         run = export_ctranslate2(Path(model), Path(out), int8, verify, optional_path(data))
+        write_card(run)
         return run.record.model_dump(mode="json")
     if to == "static":
         from firth.exporters.static import export_static
 
         if int8 or verify:
             raise FirthError("a static table is always compared with its model, and has no int8: leave these out")
-        return export_static(load(model), Path(model), Path(out), optional_path(data), dim)
+        found = export_static(load(model), Path(model), Path(out), optional_path(data), dim)
+        quality = found["quality"]
+        facts = {name.replace("_", " "): show_fact(value) for name, value in found.items() if name != "quality"}
+        write_static_card(
+            Path(out),
+            facts,
+            {name.replace("_", " "): show_fact(value) for name, value in quality.items()}
+            if isinstance(quality, dict)
+            else {},
+        )
+        return found
     if verify or data is not None:
         raise FirthError(
             "only ONNX and CTranslate2 exports are verified: add --to onnx or --to ctranslate2, or leave out --verify and --data"

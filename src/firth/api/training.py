@@ -64,7 +64,7 @@ def pretrain(
         recipe: The name of a recipe (``firth.recipes()``), or a config.
         corpus: A folder that ``firth.prepare`` made.
         out: The new run folder.
-        budget: How long to train, for example ``"20m"``.
+        budget: How long to train, for example ``"20m"``; static vectors make as many passes over the text as fit.
         steps, epochs: Instead of a budget: the number of updates, or of passes over the corpus.
         seed: The same seed gives the same result.
         device: ``"cpu"``, ``"cuda"`` and so on.
@@ -164,7 +164,15 @@ def _start(
     from firth.vectors.configs import FastTextConfig, GloveConfig, Word2VecConfig
 
     assert isinstance(config, Word2VecConfig | FastTextConfig | GloveConfig)
-    return start_vectors(name or config.kind, config.update(settings), corpus, out, base, overwrite, progress)
+    settings = dict(settings)
+    budget = settings.pop("budget", None)
+    if "steps" in settings or (budget is not None and "epochs" in settings):
+        raise FirthError(
+            f"{name or config.kind}: static vectors are trained in passes over the text; name either epochs or a budget"
+        )
+    made = config.update(settings)
+    given = None if budget is None else str(budget)
+    return start_vectors(name or config.kind, made, corpus, out, base, overwrite, progress, given)
 
 
 def _resume(folder: Path, progress: Progress | None) -> Run:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.cli.main import say
+from firth.cli.main import columns, say, wrap
 from firth.core.config import show_bytes, show_count, show_duration
 from firth.core.errors import FirthError
 from firth.core.files import check_files
@@ -157,13 +157,24 @@ def run_rows(record: RunRecord) -> Rows:
         rows.append(("parameters", show_count(record.parameters)))
     speed = show_count(record.tokens / max(record.seconds, 1e-9))
     rows += [
-        ("tokens seen", f"{show_count(record.tokens)} ({record.epochs:.2f} epochs)"),
+        ("tokens seen", show_count(record.tokens) + (f" ({record.epochs:.2f} epochs)" if record.epochs else "")),
         ("time", f"{show_duration(record.seconds)} ({speed} tokens/s)"),
     ]
+    rows += _budget_rows(record)
     part = "" if record.kind == "vectors" else "held-out "
     rows += [(f"{part}{name.replace('_', ' ')}", f"{value:.4f}") for name, value in record.metrics.items()]
     rows += [(name.replace("_", " "), value) for name, value in record.notes.items()]
     return rows + _sweep_rows(record)
+
+
+def _budget_rows(record: RunRecord) -> Rows:
+    """Of a run with a budget: what else it was spent on than on steps."""
+    training = record.config.get("training")
+    budget = training.get("budget") if isinstance(training, dict) else None
+    if not budget:
+        return []
+    vectors = f"{show_duration(record.embeddings.seconds)} for word vectors, " if record.embeddings else ""
+    return [("budget", f"{budget}: {show_duration(record.seconds)} for steps, {vectors}the rest for timing and tests")]
 
 
 def _sweep_rows(record: RunRecord) -> Rows:
@@ -389,14 +400,14 @@ def _bar(title: str) -> Iterator[Progress]:
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
-    columns = (
+    shown = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TextColumn("{task.fields[words]}"),
         TimeRemainingColumn(),
     )
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Bars(*shown, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(title, total=None, words="")
 
         def show(event: Event) -> None:
@@ -423,7 +434,8 @@ def _heldout(event: Event) -> str:
         for name, value in event.items()
         if name.startswith("heldout_")
     )
-    return f"  step {event['step']:,}  held-out {found}"
+    head, *more = wrap(f"step {event['step']:,}  held-out {found}", columns() - 4)
+    return "\n    ".join([f"  {head}", *more])
 
 
 def _note(text: str) -> None:

@@ -136,8 +136,9 @@ def evaluate(
 
 def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None:
     from firth.cli.describe import label_rows, label_warnings, word_rows
-    from firth.cli.main import say, say_json, table
+    from firth.cli.main import say, say_json, say_wrapped, table
     from firth.core.run import LabelScore
+    from firth.reports.card import show_fact
 
     if as_json:
         say_json({"run": str(run), "on": what, **found})
@@ -154,7 +155,7 @@ def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None
         return
     interval = found.get("interval")
     rows = [
-        (name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
+        (name.replace("_", " "), show_fact(value))
         for name, value in found.items()
         if name not in ("interval", "by_label", "by_confidence")
     ]
@@ -168,7 +169,7 @@ def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None
     by_label = {label: LabelScore.model_validate(one) for label, one in found.get("by_label", {}).items()}
     table(rows + label_rows(by_label))
     for warning in label_warnings(by_label):
-        say(warning)
+        say_wrapped(warning, others="  ")
 
 
 RawText = Annotated[
@@ -203,6 +204,7 @@ def compare(
     text: Text = None,
     second: Second = None,
     label: Label = None,
+    encoding: Encoding = None,
     layout: Layout = "auto",
     column: Column = "text",
     vocab_size: VocabSize = 8000,
@@ -237,6 +239,7 @@ def compare(
         text=text,
         second=second,
         label=label,
+        encoding=encoding,
         layout=layout,
         column=column,
         vocab_size=vocab_size,
@@ -294,6 +297,7 @@ def probe(
     senses_test: SensesTest = None,
     first_senses: FirstSenses = None,
     texts: ProbedTexts = None,
+    encoding: Encoding = None,
     similarity: Similarity = None,
     analogies: Analogies = None,
     language: Language = "en",
@@ -309,7 +313,7 @@ def probe(
     """
     from firth.api import evaluating
     from firth.cli.describe import progress_display
-    from firth.cli.main import say, say_json
+    from firth.cli.main import say, say_json, say_wrapped
 
     with progress_display("probing", as_json) as progress:
         found = evaluating.probe(
@@ -322,6 +326,7 @@ def probe(
             senses_test=senses_test or (),
             first_senses=first_senses,
             texts=texts,
+            encoding=encoding,
             similarity=similarity or (),
             analogies=analogies or (),
             language=language,
@@ -333,5 +338,9 @@ def probe(
     if as_json:
         say_json({"model": str(model), **found})
         return
+    notes = set(found["notes"])
     for line in found.lines():
-        say(line)
+        if line in notes:
+            say_wrapped(line, others="  ")
+        else:
+            say(line)

@@ -10,9 +10,12 @@ import io
 import json
 import math
 import os
+import re
+import shutil
 import signal
 import sys
 import threading
+import unicodedata
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -85,11 +88,52 @@ def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def columns() -> int:
+    """How many letters a line of the terminal holds; 80 where the output is no terminal."""
+    return max(40, shutil.get_terminal_size((80, 24)).columns)
+
+
+def text_width(text: str) -> int:
+    """In columns: Chinese characters take two, colours none."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in _COLOURS.sub("", text))
+
+
+def wrap(text: str, room: int) -> list[str]:
+    """Lines of at most ``room`` columns, broken at spaces and between Chinese characters; a longer word stays whole."""
+    lines = [""]
+    for piece in _PIECES.findall(text):
+        if text_width(lines[-1] + piece.rstrip()) > room and lines[-1]:
+            lines.append("")
+        lines[-1] += piece if lines[-1] else piece.lstrip()
+    return [line.rstrip() for line in lines]
+
+
+# what a line is not broken within: a word with the spaces before it, or a wide character with the marks after it
+_PIECES = re.compile(
+    r"\s*(?:[\u2e80-\u9fff\uac00-\ud7a3\uff00-\uffef][，。；：、！？）】》”’]*|[^\s\u2e80-\u9fff\uac00-\ud7a3\uff00-\uffef]+)|\s+"
+)
+
+
+def say_wrapped(text: str, first: str = "", others: str = "") -> None:
+    """Prose, in lines that fit; ``others`` stands before all lines but the first."""
+    head, *more = wrap(text, columns() - max(text_width(first), text_width(others)))
+    say(f"{first}{head}")
+    for line in more:
+        say(f"{others}{line}")
+
+
 def table(rows: Sequence[tuple[str, str]]) -> None:
-    """Two columns: names and values."""
-    width = max(len(name) for name, _ in rows)
+    """Two columns: names and values, which are wrapped."""
+    width = max(text_width(name) for name, _ in rows)
+    room = max(30, columns() - width - 4)
     for name, value in rows:
-        say(f"  {name:<{width}}  {value}")
+        first, *more = wrap(value, room)
+        say(f"  {name}{' ' * (width - text_width(name))}  {first}".rstrip())
+        for line in more:
+            say(" " * (width + 4) + line)
 
 
 def say_found(found: dict[str, list[tuple[str, float]]], as_json: bool) -> None:

@@ -178,7 +178,8 @@ def _say_corpus(info: CorpusInfo, out: Path, as_json: bool) -> None:
         say(f"next: firth pretrain word2vec --corpus {out} --out runs/word2vec")
     else:
         recipe = {"bpe": "gpt-tiny", "characters": "gpt-char"}.get(kind, "modernbert-10m")
-        say(f"next: firth pretrain {recipe} --corpus {out} --out runs/{recipe[: recipe.index('-')]} --budget 10m")
+        name = recipe.partition("-")[0].removeprefix("modern")
+        say(f"next: firth pretrain {recipe} --corpus {out} --out runs/{name} --budget 10m")
 
 
 @app.command(rich_help_panel=PREPARE)
@@ -313,6 +314,7 @@ def words(
     min_count: Annotated[int, typer.Option(min=2, help="How often a word must occur.")] = 5,
     max_len: Annotated[int, typer.Option(min=2, max=8, help="The most characters of a word.")] = 4,
     column: Column = "text",
+    encoding: Encoding = "utf-8",
     out: Annotated[Path | None, typer.Option(help="Write the words to this file, one per line.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -326,7 +328,7 @@ def words(
     from firth.cli.main import say, say_json, table
     from firth.core.files import write_text
 
-    found = new_words(source, min_count=min_count, max_len=max_len, column=column)
+    found = new_words(source, min_count=min_count, max_len=max_len, column=column, encoding=encoding)
     if out is not None:
         write_text(out, "".join(f"{one.word}\n" for one in found[:top]))
     if as_json:

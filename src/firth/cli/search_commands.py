@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -164,7 +162,7 @@ def topics(
     Example: firth topics reviews.csv --model runs/sentences --out topics.html
     """
     from firth.api import searching
-    from firth.cli.main import say, say_json
+    from firth.cli.main import say, say_json, say_wrapped
 
     found = searching.topics(
         inputs, model, min_size=min_size, words=words, column=column, layout=layout, encoding=encoding, out=out
@@ -174,7 +172,7 @@ def topics(
         return
     for topic in found.topics:
         named = ", ".join(topic.words) if topic.number >= 0 else "(no topic)"
-        say(_indented(f"{len(topic.documents):>6,}  {named}", "", "        "))
+        say_wrapped(named, f"{len(topic.documents):>6,}  ", "        ")
     if all(topic.number < 0 for topic in found.topics):
         say("no topics were found; try a smaller --min-size")
     if out is not None:
@@ -209,14 +207,14 @@ def duplicates(
 
 def _say_hit(rank: int, hit: Hit) -> None:
     """Where it stands, and its best sentence with the words of the question marked."""
-    from firth.cli.main import say
+    from firth.cli.main import say, say_wrapped
 
     scores = [f"words {hit.words:.2f}"] if hit.words is not None else []
     scores += [f"cosine {hit.cosine:.3f}"] if hit.cosine is not None else []
     say(f"{rank}. {hit.id}  ({', '.join(scores)})")
-    say(_indented(_snippet(hit)))
+    say_wrapped(_snippet(hit), "   ", "   ")
     if hit.answer is not None:
-        say(_indented(f"answer: {hit.answer['answer']}  ({hit.answer['probability']:.0%})"))
+        say_wrapped(f"answer: {hit.answer['answer']}  ({hit.answer['probability']:.0%})", "   ", "   ")
 
 
 def _snippet(hit: Hit, most: int = 300) -> str:
@@ -230,8 +228,3 @@ def _snippet(hit: Hit, most: int = 300) -> str:
             at = last
     parts.append(hit.text[at:end])
     return " ".join(f"{'… ' if start else ''}{''.join(parts)}{' …' if end < len(hit.text) else ''}".split())
-
-
-def _indented(text: str, first: str = "   ", others: str = "   ") -> str:
-    width = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
-    return textwrap.fill(text, width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)

@@ -160,9 +160,12 @@ def export(
         return
     say(f"{out}: written")
     if to == "static":
+        from firth.reports.card import show_fact
+
         quality = found.pop("quality")
         facts = {**found, **quality}
-        table([(name.replace("_", " "), str(value)) for name, value in facts.items()])
+        facts["texts"] = f"{facts['texts']:,}{' made up' if facts.pop('made_up') else ''}"
+        table([(name.replace("_", " "), show_fact(value)) for name, value in facts.items()])
     if found.get("export"):
         from firth.cli.describe import run_rows
         from firth.core.run import Run

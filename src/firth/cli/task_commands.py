@@ -223,7 +223,7 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     """Prints the result and the next command."""
     from firth.api.using import reads_images
     from firth.cli.describe import label_warnings, run_rows
-    from firth.cli.main import say, say_json, table
+    from firth.cli.main import say, say_json, say_wrapped, table
     from firth.core.run import Run
 
     record = Run.open(folder).record
@@ -235,7 +235,7 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     for warning in (
         [] if record.task is None or record.task.chosen is None else label_warnings(record.task.chosen.by_label)
     ):
-        say(warning)
+        say_wrapped(warning, others="  ")
     if (folder / "report.html").is_file():
         say(f"report: {folder}/report.html")
     judged = record.task is not None and record.task.chosen is not None and record.task.chosen.candidates
@@ -245,7 +245,8 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
         say(f"next: firth {record.uses[0].format(name=shlex.quote(str(folder)))}")
         return
     asked = "photo.jpg" if reads_images(folder) else "texts.txt"
-    say(f"next: firth predict {folder} {asked}, or try it in a browser: firth serve {folder}")
+    say(f"next: firth predict {folder} {asked}")
+    say(f"or in a browser: firth serve {folder}")
 
 
 @app.command(rich_help_panel=USE)
@@ -320,7 +321,7 @@ def _write_table(
     address: str | None,
 ) -> None:
     from firth.api import tasks
-    from firth.cli.main import say, say_json
+    from firth.cli.main import say_json, say_wrapped
 
     text, second, encoding = reading
     found = tasks.predict(
@@ -337,7 +338,7 @@ def _write_table(
     if as_json:
         say_json({"out": str(out), "rows": found.rows, "columns": list(found.columns)})
     else:
-        say(f"{out}: {found.rows:,} rows, new columns {', '.join(found.columns)}")
+        say_wrapped(f"{out}: {found.rows:,} rows, new columns {', '.join(found.columns)}", others="  ")
 
 
 def _write_names(run: Path, file: str, text: str | None, out: Path, as_json: bool) -> None:
@@ -376,7 +377,7 @@ def suggest(
     from dataclasses import asdict
 
     from firth.api import tasks
-    from firth.cli.main import say, say_json
+    from firth.cli.main import say, say_json, say_wrapped
 
     found = tasks.suggest(run, pool, num=num, out=out, text=text, second=second, encoding=encoding)
     if as_json:
@@ -386,4 +387,4 @@ def suggest(
     else:
         for one in found:
             guessed = one.predicted if isinstance(one.predicted, str) else ", ".join(one.predicted) or "none"
-            say(f"{one.uncertainty:.2f}  {guessed} ({one.probability:.2f})  {one.text[:120]}")
+            say_wrapped(one.text[:240], f"{one.uncertainty:.2f}  {guessed} ({one.probability:.2f})  ", "      ")

@@ -4,7 +4,6 @@ import ast
 import inspect
 import json
 import shlex
-import shutil
 import textwrap
 import tokenize
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ import typer
 from firth.cli.main import TRAIN, Corpus, Json, Out, Overwrite, Settings, Tensorboard, app
 from firth.core.config import Config
 
+_SETTING = 38  # columns for a setting; the comment of a longer one begins in the next line
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -30,7 +31,11 @@ class Setting:
     @property
     def text(self) -> str:
         """The setting as on the command line."""
-        value = self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
+        value = (
+            self.value
+            if isinstance(self.value, str)
+            else json.dumps(self.value, ensure_ascii=False, separators=(",", ":"))
+        )
         return f"{self.name}={value}"
 
 
@@ -128,11 +133,7 @@ def recipes(as_json: Json = False) -> None:
     for spec in specs().values():
         if spec.recipes:
             say(spec.name)
-            width = max(len(name) for name in spec.recipes)
-            room = max(30, shutil.get_terminal_size((80, 24)).columns - width - 4)
-            for name in spec.recipes:
-                first, *more = textwrap.wrap(described[name], room)
-                table([(name.ljust(width), first), *((" " * width, line) for line in more)])
+            table([(name, described[name]) for name in spec.recipes])
 
 
 @app.command(rich_help_panel=TRAIN)
@@ -144,15 +145,21 @@ def settings(
 
     Example: firth settings bert-tiny
     """
-    from firth.cli.main import say, say_json
+    from firth.cli.main import columns, say, say_json, wrap
 
     rows = list_settings(name)
     if as_json:
         say_json({row.name: {"value": row.value, "about": row.about} for row in rows})
         return
-    width = max(len(row.text) for row in rows)
+    width = min(_SETTING, max(len(row.text) for row in rows))
     for row in rows:
-        say(f"{row.text:<{width}}  {f'# {row.about}' if row.about else ''}".rstrip())
+        room = columns() - width - 4
+        first, *more = wrap(row.about, room) if row.about else [""]
+        if len(row.text) > width and first:
+            first, more = "", [first, *more]
+        say(f"{row.text:<{width}}  {f'# {first}' if first else ''}".rstrip())
+        for line in more:
+            say(f"{'':<{width}}  # {line}")
 
 
 @app.command(rich_help_panel=TRAIN)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from firth.cli.main import USE, Address, AnyModel, Engine, Json, Layer, Top, app
+from firth.cli.main import USE, Address, AnyModel, Encoding, Engine, Json, Layer, Top, app
 from firth.core.errors import FirthError
 from firth.core.files import stdin_lines
 
@@ -73,6 +73,7 @@ def encode(
         str | None, typer.Option(help="Written before each text: a prompt of the model by name, or any words.")
     ] = None,
     column: Annotated[str, typer.Option(help="The column or key that holds the text.")] = "text",
+    encoding: Encoding = None,
     engine: Engine = "local",
     address: Address = None,
     as_json: Json = False,
@@ -81,17 +82,18 @@ def encode(
 
     Example: firth encode runs/bert texts.txt --out vectors.npy
     """
-    from firth.api import encoding, using
+    from firth.api import encoding as encoders
+    from firth.api import using
     from firth.cli.main import say, say_json
 
-    lines = _encoded(run, file, column)
+    lines = _encoded(run, file, column, encoding)
     model = using.load(run) if engine == "local" else run
     if out is None and engine == "local":
         for text in lines:
-            vectors = encoding.encode(model, text, layer=layer, all_layers=all_layers, pool=pool, prompt=prompt)
+            vectors = encoders.encode(model, text, layer=layer, all_layers=all_layers, pool=pool, prompt=prompt)
             say_json({"text": text, "layers" if all_layers else "vector": vectors[0].tolist()}, indent=None)
         return
-    shape = encoding.encode(
+    shape = encoders.encode(
         model,
         lines,
         layer=layer,
@@ -222,7 +224,7 @@ def occurrences(
     Example: firth occurrences runs/elmo corpora/words "She sat on the bank of the river." --word bank
     """
     from firth.api import using
-    from firth.cli.main import say, say_json
+    from firth.cli.main import say_json, say_wrapped
 
     found = using.occurrences(
         model, corpus, sentence, word, top=top, layer=layer, num_sentences=num_sentences, same_word=same_word
@@ -232,7 +234,7 @@ def occurrences(
         return
     for one in found:
         marked = f"{one.sentence[: one.start]}[{one.word}]{one.sentence[one.end :]}"
-        say(f"  {one.score:.4f}  {' '.join(marked.split())}")
+        say_wrapped(" ".join(marked.split()), f"  {one.score:.4f}  ", "          ")
 
 
 def full_stdin_lines() -> list[str]:
@@ -240,7 +242,7 @@ def full_stdin_lines() -> list[str]:
     return [line for _, line in stdin_lines() if line.strip()]
 
 
-def _encoded(run: Path, file: str, column: str) -> Iterator[str]:
+def _encoded(run: Path, file: str, column: str, encoding: str | None) -> Iterator[str]:
     """The texts to encode, or for a model of images the paths of these."""
     from firth.api.using import reads_images
     from firth.cli.main import is_text
@@ -248,14 +250,14 @@ def _encoded(run: Path, file: str, column: str) -> Iterator[str]:
 
     if reads_images(run):
         return (str(example.path) for example in find_images(Path(file)) if example.path is not None)
-    return iter([file]) if is_text(file) else stream_lines(file, column)
+    return iter([file]) if is_text(file) else stream_lines(file, column, encoding)
 
 
-def stream_lines(source: str, column: str) -> Iterator[str]:
+def stream_lines(source: str, column: str, encoding: str | None = None) -> Iterator[str]:
     """As ``read_lines``, as they are needed; a source without any text is refused before the first one is used."""
     from firth.data.readers import read_texts
 
-    texts = (line for _, line in stdin_lines()) if source == "-" else read_texts(source, column)
+    texts = (line for _, line in stdin_lines()) if source == "-" else read_texts(source, column, encoding or "utf-8")
     blank: list[str] = []
     for text in texts:
         if text.strip():
@@ -368,6 +370,7 @@ def translate(
         bool, typer.Option("--copy-unknown", help="Replace unknown target words by their source words.")
     ] = False,
     prefix: Annotated[str, typer.Option(help="The beginning of every translation.")] = "",
+    encoding: Encoding = None,
     as_json: Json = False,
 ) -> None:
     """Translate sentences, a file or standard input, in constant memory.
@@ -377,7 +380,7 @@ def translate(
     from firth.api import using
     from firth.cli.main import say, say_json
 
-    lines = _lines(texts)
+    lines = _lines(texts, encoding)
     model = using.load(run)
     for block in _blocks(lines, 1 if texts == ["-"] and sys.stdin.isatty() else _BLOCK):
         found = model.translations(
@@ -401,14 +404,14 @@ def translate(
         sys.stdout.flush()
 
 
-def _lines(texts: list[str]) -> Iterable[str]:
+def _lines(texts: list[str], encoding: str | None) -> Iterable[str]:
     """The given sentences, or the lines of a file or of standard input."""
     from firth.data.readers import read_texts
 
     if texts == ["-"]:
         return (line for _, line in stdin_lines())
     if len(texts) == 1 and os.path.isfile(texts[0]):  # also False for a sentence that is too long for a file name
-        return read_texts(texts[0])
+        return read_texts(texts[0], encoding=encoding or "utf-8")
     return texts
 
 

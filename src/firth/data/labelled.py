@@ -13,11 +13,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NamedTuple
 
 from firth.core.errors import FirthError, nearest
 from firth.data.sources import Source, find_sources, numbered_lines
-from firth.data.tables import Table, open_table
+from firth.data.tables import Table, find_delimiter, open_table
 from firth.tokenizers.words import whole_characters
 
 
@@ -212,6 +213,16 @@ def _without_header(table: Table, columns: Columns, labelled: bool) -> Chosen:
     return _shape(table, rows, labelled)
 
 
+def _separate(table: Table, rows: list[list[str]]) -> str:
+    """What to do about a file whose columns are not found: perhaps it is a csv by another name."""
+    path, lines = Path(table.source.name), [row[0] for row in rows]
+    mark = find_delimiter(lines)
+    if path.suffix != ".csv" and lines and mark in lines[0]:
+        name = {",": "commas", ";": "semicolons", "|": "vertical bars"}[mark]
+        return f"{name} seem to separate its columns: rename it to {path.stem}.csv, where they do"
+    return "separate label and text by a tab, or by commas or semicolons in a .csv file"
+
+
 def _shape(table: Table, rows: list[list[str]], labelled: bool) -> Chosen:
     """Chooses by the shape of a table without header. One column: texts. CoLA and the STS benchmark are recognised
     by their content. Two columns: label and text. Three: two texts, the label first or last. The label is the
@@ -221,9 +232,7 @@ def _shape(table: Table, rows: list[list[str]], labelled: bool) -> Chosen:
     columns = [[row[place] for row in full] for place in range(num)]
     if num == 1:
         if labelled:
-            raise FirthError(
-                f"{table.where(1)}: only one column, so there are no labels; separate label and text by a tab, or by commas or semicolons in a .csv file"
-            )
+            raise FirthError(f"{table.where(1)}: only one column, so there are no labels; {_separate(table, rows)}")
         return Chosen(0, None, None, False, 1)
     if num == 4 and set(columns[1]) <= {"0", "1"} and max(map(len, columns[2])) <= 3:
         return Chosen(3, None, 1, False, 4)

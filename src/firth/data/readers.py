@@ -268,14 +268,15 @@ def read_source(source: Source, config: ReadingConfig, num_texts: int, fields: b
             yield document
 
 
-def read_texts(path: str, column: str = "text") -> Iterator[str]:
+def read_texts(path: str, column: str = "text", encoding: str = "utf-8") -> Iterator[str]:
     """Every line of a text file, also an empty one, so that results stay beside their lines; of a table or jsonl, the
     rows of the column that hold something."""
     for source in find_sources([path]):
         if source.format == "txt":
-            yield from (line for _, line in numbered_lines(source, "utf-8"))
+            yield from (line for _, line in numbered_lines(source, encoding))
         else:
-            yield from (document.text for document in read_documents([source], ReadingConfig(column=column)))
+            reading = ReadingConfig(column=column, encoding=encoding)
+            yield from (document.text for document in read_documents([source], reading))
 
 
 def read_dictionary(path: Path) -> list[str]:

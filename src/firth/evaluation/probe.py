@@ -47,6 +47,7 @@ class ProbeConfig(Config):
     senses_test: tuple[str, ...] = ()
     first_senses: str | None = None
     texts: str | None = None
+    encoding: str = "utf-8"  # of the texts
     similarity: tuple[str, ...] = ()
     analogies: tuple[str, ...] = ()
     language: Literal["en", "zh"] = "en"  # of the built-in sample that replaces missing files
@@ -233,7 +234,7 @@ def _sentences(config: ProbeConfig) -> list[str]:
     if config.texts is None:
         return sample_texts(config.language)
     texts: list[str] = []
-    for document in read_documents(find_sources([config.texts]), ReadingConfig()):
+    for document in read_documents(find_sources([config.texts]), ReadingConfig(encoding=config.encoding)):
         texts += [document.text[start:end] for start, end in split_sentences(document.text)]
         if len(texts) >= config.num_texts:
             break

@@ -303,10 +303,14 @@ def start_vectors(
     base: Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    budget: str | None = None,
 ) -> Run:
-    """A new run; with ``base`` it goes on from an older run of the same kind, with a grown vocabulary."""
-    kept = _recorded(out, progress)
-    train_vectors(Corpus.open(corpus), config, out, kept, start=base, recipe=name, overwrite=overwrite)
+    """A new run; with ``base`` it goes on from an older run of the same kind, with a grown vocabulary. With a budget as many
+    epochs as fit."""
+    kept, seconds = _recorded(out, progress), None if budget is None else parse_duration(budget)
+    train_vectors(
+        Corpus.open(corpus), config, out, kept, start=base, recipe=name, overwrite=overwrite, budget_s=seconds
+    )
     with going_on(resume_advice(out)):
         return _finish_vectors(out)
 

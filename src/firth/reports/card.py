@@ -1,4 +1,4 @@
-"""``README.md`` of a run, its model card: what it is, from what text, what it reaches, and how to use it."""
+"""``README.md`` of a run or an export, its model card: what it is, from what text, what it reaches, and how to use it."""
 
 import html
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
-from firth.core.run import Run, RunRecord
+from firth.core.run import Run, RunRecord, TranslationCheck
 
 CARD = "README.md"
 _KINDS = {
@@ -15,35 +15,85 @@ _KINDS = {
     "vectors": "static word vectors",
     "task": "a model for a task",
     "embed": "a model for sentence vectors",
+    "onnx": "a model exported to ONNX",
+    "ctranslate2": "a translator exported to CTranslate2",
 }
 _LIBRARY = {
     "pretrain": "transformers.AutoModel.from_pretrained({folder!r})  # where transformers knows this model",
     "embed": "sentence_transformers.SentenceTransformer({folder!r})",
     "vectors": 'gensim.models.KeyedVectors.load_word2vec_format({folder!r} + "/vectors.bin", binary=True)',
+    "onnx": 'onnxruntime.InferenceSession({folder!r} + "/model.onnx")',
+    "ctranslate2": "ctranslate2.Translator({folder!r})",
+    "static": "sentence_transformers.SentenceTransformer({folder!r})",
 }
+_LIMITS = (
+    "Limits: it knows what its text says, with the errors and prejudices of that text. Scores are measured on held-out "
+    "examples of the same source and may be lower on other text."
+)
+_FILES = {"firth.json": "settings", "metrics.jsonl": "curves", "report.html": "the report"}
 
 
-def write_card(run: Run) -> None:
-    """Writes the card of a run; paths of this machine are named by their last part only."""
-    record, name = run.record, run.folder.name
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def show_fact(value: object) -> str:
+    """A fact as people write it: 1,000; 0.6880; yes."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def write_card(run: Run, name: str | None = None) -> None:
+    """Writes the card of a run or an export; ``name`` is that of its folder, where it is not there yet. Paths of this machine
+    are named by their last part only."""
+    record, name = run.record, name or run.folder.name
+    kind = _sentence(_KINDS.get(record.kind, record.kind))
+    made = "trained" if record.export is None else "written"
+    version = f" {record.versions['firth']}" if "firth" in record.versions else ""
+    facts = [("What it is", _facts(record)), ("Scores", _scores(record))]
+    _write(
+        run.folder,
+        name,
+        f"{kind}, {made} with Firth{version} (recipe {_inert(record.recipe)}).",
+        facts,
+        _uses(record, name),
+        record.kind,
+    )
+
+
+def write_static_card(folder: Path, facts: dict[str, str], scores: dict[str, str]) -> None:
+    """The card of a table of token vectors that was distilled from an encoder."""
+    shown = shlex.quote(" ".join(folder.name.split()))
+    uses = [f"firth encode {shown} texts.txt --out vectors.npy", f"firth serve {shown}"]
+    about = "Static token vectors, distilled from an encoder with Firth."
+    _write(folder, folder.name, about, [("What it is", facts), ("Scores", scores)], uses, "static")
+
+
+def _write(
+    folder: Path, name: str, about: str, facts: list[tuple[str, dict[str, str]]], uses: list[str], kind: str
+) -> None:
+    there = [f"{what} in `{file}`" for file, what in _FILES.items() if (folder / file).is_file()]
     parts = [
         f"# {_inert(name)}",
-        f"{_KINDS.get(record.kind, record.kind).capitalize()}, trained with Firth "
-        f"{record.versions.get('firth', '')} (recipe {_inert(record.recipe)}).".replace("  ", " "),
-        _table("What it is", _facts(record)),
-        _table("Scores", _scores(record)),
-        "## Use\n\n```bash\n" + "\n".join(_uses(run)) + "\n```",
+        about,
+        *(_table(title, values) for title, values in facts),
+        "## Use\n\n```bash\n" + "\n".join(uses) + "\n```",
         "```python\nimport firth\n\n" + f"model = firth.load({name!r})\nprint(model)\n```",
-        *_elsewhere(record, name),
-        "Limits: it knows what its text says, with the errors and prejudices of that text. Scores are measured on held-out "
-        "examples of the same source and may be lower on other text.",
-        "Settings are in `firth.json`, curves in `metrics.jsonl`, the report is `report.html`.",
+        *_elsewhere(kind, name),
+        _LIMITS,
+        f"{_sentence(', '.join(there))}." if there else "",
     ]
-    write_text(run.folder / CARD, "\n\n".join(part for part in parts if part) + "\n")
+    write_text(folder / CARD, "\n\n".join(part for part in parts if part) + "\n")
 
 
 def _facts(record: RunRecord) -> dict[str, str]:
     found = {"kind": record.kind, "model": record.model}
+    if record.export is not None:
+        found |= {
+            "exported from": Path(record.export.source).name,
+            "weights": "int8" if record.export.int8 else "float32",
+        }
     if record.base is not None:
         found["made from"] = Path(record.base).name
     if record.corpus is not None:
@@ -64,22 +114,33 @@ def _scores(record: RunRecord) -> dict[str, str]:
     interval = None if record.task is None else record.task.interval
     if interval is not None:
         found[f"{interval.metric}, 95 % interval"] = f"{interval.low:.3f} to {interval.high:.3f}"
+    checked = None if record.export is None else record.export.verified
+    if isinstance(checked, TranslationCheck):
+        found["the same translations as the original"] = f"{checked.equal:,} of {checked.translations:,}"
+    elif checked is not None:
+        found["largest difference from the original"] = f"{checked.largest_difference:.3g}"
+        found["smallest cosine with the original"] = f"{checked.smallest_cosine:.6f}"
+        for part, scores in (("original", checked.before), ("export", checked.after)):
+            found |= {f"{name.replace('_', ' ')}, {part}": f"{value:.4g}" for name, value in scores.items()}
     return found
 
 
-def _uses(run: Run) -> list[str]:
-    record, name = run.record, run.folder.name
+def _uses(record: RunRecord, name: str) -> list[str]:
     shown = shlex.quote(" ".join(name.split()))
     if record.uses:
         return [f"firth {use.replace('{name}', shown)}" for use in record.uses]
     if record.kind == "vectors":
         return [f"firth nearest {shown} WORD"]
+    if record.kind == "ctranslate2":
+        return [f'firth translate {shown} "A sentence."']
+    if record.export is not None and record.export.task is None:
+        return [f"firth encode {shown} texts.txt --out vectors.npy", f"firth serve {shown}"]
     return [f"firth predict {shown} texts.txt", f"firth serve {shown}"]
 
 
-def _elsewhere(record: RunRecord, name: str) -> list[str]:
+def _elsewhere(kind: str, name: str) -> list[str]:
     """The same in the library of its ecosystem."""
-    line = _LIBRARY.get(record.kind)
+    line = _LIBRARY.get(kind)
     if line is None:
         return []
     package = line.split(".")[0]

@@ -473,7 +473,7 @@ def write_report(run: Run, parts: Sequence[str] = ()) -> None:
         "parameters": show_count(record.parameters),
         "steps": f"{record.steps or 0:,}",
         "tokens seen": show_count(record.tokens),
-        "epochs": f"{record.epochs:.2f}",
+        **({"epochs": f"{record.epochs:.2f}"} if record.epochs else {}),  # pairs of sentences are not counted in epochs
         "time": show_duration(record.seconds),
         "tokens/s": show_count(record.tokens / max(record.seconds, 1e-9)),
     }

@@ -28,6 +28,7 @@ _METRICS = {
     "rouge l": "ROUGE-L",
     "v measure": "V 值",
 }
+_TASKS = {"classify": "分类", "score": "打分", "tag": "标注", "answer": "问答", "write": "写作", "embed": "句向量"}
 _WORDS = {
     **_METRICS,
     "firth run": "Firth 训练",
@@ -124,8 +125,30 @@ _WORDS = {
     "seconds of pre-training and one fine-tuning on this machine; bars are 95 % intervals.": "本机上预训练加一次微调的秒数；竖线为 95 % 区间。",
     "the colour is the root of the attention weight, from 0 to 1.": "颜色是注意力权重的平方根，从 0 到 1。",
     "a few examples only: the interval is wide.": "样本很少：区间很宽。",
+    "exact match": "完全匹配",
+    "text loss": "文本损失",
+    "text accuracy": "文本准确率",
+    "rouge 1": "ROUGE-1",
+    "rouge 2": "ROUGE-2",
+    "would more labels help?": "更多标注有帮助吗？",
+    "cross-validation": "交叉验证",
+    "predicted": "预测",
+    "chosen": "选中",
+    "counts": "词频",
+    "linear": "线性模型",
+    "contrastive": "对比学习",
+    "tuned": "微调",
+    "missed": "漏掉",
+    "an entity that was not found": "没有找到的实体",
+    "invented": "多出",
+    "none there, but one was found": "本来没有，却找到了",
+    "type": "类型错误",
+    "the right stretch with another type": "位置对，类型错",
+    "border": "边界错误",
+    "the right type, but it begins or ends elsewhere": "类型对，起止位置不对",
+    **_TASKS,
 }
-_TASKS = {"classify": "分类", "score": "打分", "tag": "标注", "answer": "问答", "write": "写作", "embed": "句向量"}
+_HELPS = {"help": "有帮助", "help a little": "略有帮助", "hardly help": "几乎没有帮助"}
 _Words = str | Callable[[re.Match[str]], str | None]
 _PATTERNS: list[tuple[str, _Words]] = [
     (r"recipe (.+)", r"配方 \1"),
@@ -152,8 +175,36 @@ _PATTERNS: list[tuple[str, _Words]] = [
     (r"(.+); layer 0 is the token layer", r"\1；第 0 层是词元层"),
     (r"base on the task's text, (.+) epochs \(held-out part\)", r"基础模型读任务文本 \1 轮（留出部分）"),
     (r"(.+) is never predicted\.", r"从未预测出 \1。"),
+    (r"\(step ([\d,]+)\)", r"（第 \1 步）"),
+    (r"(\d+) of (\d+) epochs", r"共 \2 轮，取第 \1 轮"),
+    (r"weights ([\d.]+) and ([\d.]+), gain (-?[\d.]+)", r"权重 \1 和 \2，提高 \3"),
+    (r"not tuned: an epoch takes ([\d.a-z]+), too long for a budget of ([\d.a-z]+)", r"未微调：一轮需 \1，超出预算 \2"),
+    (
+        r"more labels would (help|help a little|hardly help): with ([\d,]+) about (.+) ([\d.]+) where it is ([\d.]+) now \((\w+)\)\.",
+        lambda found: (
+            f"更多标注{_HELPS[found.group(1).lower()]}：有 {found.group(2)} 条时{_name(found.group(3))}约为 {found.group(4)}，"
+            f"现在为 {found.group(5)}（{_name(found.group(6))}）。"
+        ),
+    ),
+    (r"[a-z][a-z/ -]* -?[\d.e+,-]+(?:, [a-z][a-z/ -]* -?[\d.e+,-]+)*", lambda found: _measured(found.group())),
+    (r"(\w+) \+ (\w+)", lambda found: _both(found.group(1), found.group(2))),
 ]
-_HOLDERS = r"h1|h2|h3|th|summary|caption|text|p|div|b|span|li"
+
+
+def _measured(said: str) -> str | None:
+    """Names with a number each, if all names are known: "training 1.763, held-out 7.327"."""
+    parts = [part.rpartition(" ") for part in said.split(", ")]
+    names = [chinese(name) for name, _, _ in parts]
+    if any(name is None for name in names):
+        return None
+    return "，".join(f"{name} {number}" for name, (_, _, number) in zip(names, parts, strict=True))
+
+
+def _both(one: str, other: str) -> str | None:
+    return None if chinese(one) is None or chinese(other) is None else f"{chinese(one)} + {chinese(other)}"
+
+
+_HOLDERS = r"h2|h3|th|td|summary|caption|text|p|div|b|span|li"
 _NODE = re.compile(rf"(<(?P<tag>{_HOLDERS})(?P<rest>(?:\s[^<>]*)?)>)(?P<said>[^<>]+)(?=<)")
 
 
@@ -187,7 +238,7 @@ def in_both_languages(body: str) -> str:
             f'<{tag} class="zh" lang="zh">{html.escape(other)}</{tag}>'
         )
 
-    parts = re.split(r"(<pre>.*?</pre>|<td[^>]*>.*?</td>|<code>.*?</code>)", body, flags=re.DOTALL)
+    parts = re.split(r'(<pre>.*?</pre>|<td(?! class="said")[^>]*>.*?</td>|<code>.*?</code>)', body, flags=re.DOTALL)
     return "".join(part if number % 2 else _NODE.sub(both, part) for number, part in enumerate(parts))
 
 

@@ -222,6 +222,7 @@ class ModelFacts(BaseModel):
     examples: dict[str, str] = {}  # for the page's forms, from what the model was trained on
     layers: int = 0
     dev: int = 0  # dev examples with predictions
+    score: float | None = None  # of a task on its dev examples
     documents: int | None = None  # of a search index
     passages: int | None = None
     vectors: bool | None = None

@@ -28,8 +28,9 @@ from firth.serve import answers
 from firth.serve import schemas as bodies
 from firth.serve.answers import Failure
 from firth.serve.endpoints import ENDPOINTS, AnyEndpoint, encode_jobs, spelling, stack
-from firth.serve.guard import STILL_POLICY, Guard, Metrics, Problem, ServeSettings, send_problem
+from firth.serve.guard import MANUAL_POLICY, STILL_POLICY, Guard, Metrics, Problem, ServeSettings, send_problem
 from firth.serve.inspection import INSPECTION
+from firth.serve.manual import Manual, manual_folder
 from firth.serve.models import Served, ServedModels, read_page
 from firth.serve.worker import RequestHandler, Worker
 
@@ -286,9 +287,10 @@ class Server:
         self._get("/metrics", None, "Counts and times for Prometheus.", metrics)
 
     def _add_page(self) -> None:
+        manual = Manual(manual_folder())
         page = {
             name: (data, kind, f'"{hashlib.sha256(data).hexdigest()[:16]}"')
-            for name, (data, kind) in read_page().items()
+            for name, (data, kind) in read_page(bool(manual)).items()
         }
         still = {"content-security-policy": STILL_POLICY}
 
@@ -312,6 +314,12 @@ class Server:
                 return Response(status_code=304, headers=headers)
             return Response(data, media_type=kind, headers=headers)
 
+        async def guide(request: Request) -> Response:
+            found = manual.read(request.path_params["name"])
+            if found is None:
+                raise Problem(404, "the manual has no such page")
+            return Response(found[0], media_type=found[1], headers={"content-security-policy": MANUAL_POLICY})
+
         async def openapi(request: Request) -> Response:
             return await self.handler.write(schema())
 
@@ -321,6 +329,7 @@ class Server:
         for path, handler in {
             "/": static,
             "/static/{name:path}": static,
+            "/manual/{name:path}": guide,
             "/openapi.json": openapi,
             "/docs": docs,
         }.items():

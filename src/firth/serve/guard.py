@@ -126,6 +126,7 @@ PAGE_POLICY = (
 )
 STILL_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 """For pages without any script: reports, documentation."""
+MANUAL_POLICY = STILL_POLICY.replace("img-src data:", "img-src 'self'")
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -133,7 +134,8 @@ _HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"x-frame-options", b"SAMEORIGIN"),
 ]
-_OPEN = ("/", "/health", "/favicon.ico")  # answered without a token, like the page's own files, which contain no data
+# answered without a token, like the page's own files and the manual, which contain no data
+_OPEN = ("/", "/health", "/favicon.ico")
 
 
 class Guard:
@@ -198,7 +200,7 @@ class Guard:
             raise Problem(503, "too many requests at once: ask again in a moment", 1, close=True)
 
     def _check_token(self, path: str, given: bytes) -> None:
-        if self.settings.token is None or path in _OPEN or path.startswith("/static/"):
+        if self.settings.token is None or path in _OPEN or path.startswith(("/static/", "/manual/")):
             return
         kind, _, token = given.partition(b" ")
         if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self.settings.token.encode()):

@@ -15,7 +15,7 @@ from firth.serve.models import Served
 from firth.tasks.model import TaskModel
 from firth.tasks.suspects import suggest_texts
 
-_NUM_SENTENCES = 120  # of a corpus that are compared in every layer
+_NUM_SENTENCES = 80  # of a corpus that are compared in every layer
 
 
 def _explain(served: Served, body: bodies.Explain) -> Json:

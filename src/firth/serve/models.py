@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import mimetypes
+import struct
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -12,9 +15,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from firth.api.data import tokens_of
 from firth.api.using import load
 from firth.core.errors import FirthError, nearest
+from firth.core.run import Run
+from firth.corpus.images import ImageCorpus
 from firth.corpus.pairs import corpus_info
 from firth.evaluation.occurrences import read_sentences
 from firth.retrieval.search import IndexModel
@@ -193,11 +201,54 @@ def _serve(path: Path, taken: Sequence[str]) -> Served:
         "abilities": abilities,
         "recipe": summary["recipe"],
         "reads": None if model.languages else language_of(texts) if texts else language_by_tokens(model),
-        "examples": _examples(facts["task"], dev) if dev else _index_example(texts) if "search" in abilities else {},
+        "examples": _first_examples(facts, abilities, dev, texts, summary["corpus"]),
         "dev": len(dev),
         "layers": model.num_layers,
+        "score": _score(path),
     }
     return Served(name, model, abilities, facts, summary, path, corpus, dev)
+
+
+def _score(path: Path) -> float | None:
+    """What a task reached on its dev examples, by which the page chooses between runs for one task."""
+    run = Run.find(path)
+    task = None if run is None else run.record.task
+    return None if run is None or task is None else run.record.metrics.get(task.metric)
+
+
+def _first_examples(
+    facts: Mapping[str, object],
+    abilities: Sequence[str],
+    dev: list[dict[str, object]],
+    texts: list[str],
+    corpus: str | None,
+) -> dict[str, str]:
+    """What the page's forms begin with, from what the model was made from."""
+    if facts["images"]:
+        return _image_example(corpus)
+    if dev:
+        return _examples(facts["task"], dev)
+    return _index_example(texts) if "search" in abilities else {}
+
+
+def _image_example(corpus: str | None) -> dict[str, str]:
+    """A held-out image of the corpus as a PNG file in base64."""
+    with contextlib.suppress(FirthError, OSError, IndexError):
+        if corpus:
+            return {"image": base64.b64encode(_png(ImageCorpus.open(corpus, verify=False).heldout.pixels[0])).decode()}
+    return {}
+
+
+def _png(pixels_CHW: NDArray[np.uint8]) -> bytes:
+    """A PNG file (W3C recommendation, 2003): one filter byte per line, 8 bits per channel, grey or RGB."""
+    channels, height, width = pixels_CHW.shape
+    lines = b"".join(b"\0" + line.tobytes() for line in pixels_CHW.transpose(1, 2, 0))
+    head = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(lines)), (b"IEND", b""))
+    whole = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(whole)
 
 
 def _texts(model: Model, corpus: Path | None, dev: list[dict[str, object]]) -> list[str]:
@@ -260,12 +311,23 @@ def free_name(wanted: str, taken: Sequence[str]) -> str:
     return name
 
 
-def read_page() -> dict[str, tuple[bytes, str]]:
+def read_page(manual: bool = False) -> dict[str, tuple[bytes, str]]:
     """Every file of the web page with its MIME type, by path below ``page/``; its design is that of the reports. Read once: no
-    request opens a file."""
+    request opens a file. With ``manual`` it links to the manual's pages."""
     parts = dict(_walk(files("firth.serve") / "page", ""))
     parts["styles/design.css"] = files("firth.reports") / "design.css"
-    return {name: (part.read_bytes(), _type(name)) for name, part in parts.items()}
+    read = {name: part.read_bytes() for name, part in parts.items()}
+    # Named in advance, all modules are asked for at once, not one import after the other.
+    modules = "".join(f'  <link rel="modulepreload" href="static/{name}">\n' for name in read if _is_module(name))
+    if "index.html" in read:
+        read["index.html"] = read["index.html"].replace(b"</head>", f"{modules}</head>".encode(), 1)
+        if manual:
+            read["index.html"] = read["index.html"].replace(b"<html", b"<html data-manual", 1)
+    return {name: (data, _type(name)) for name, data in read.items()}
+
+
+def _is_module(name: str) -> bool:
+    return name.endswith(".js") and name != "theme.js"  # which is a plain script, run before the page is drawn
 
 
 def _walk(folder: Traversable, before: str) -> Iterator[tuple[str, Traversable]]:

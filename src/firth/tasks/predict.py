@@ -46,6 +46,7 @@ from firth.tasks.training import CHUNK, OneExample
 from firth.tasks.write.data import WritingExample, read_writing
 from firth.tasks.write.model import SETTINGS as WRITING
 from firth.tasks.write.model import WritingModel
+from firth.tokenizers.pieces import READ
 
 _PRETRAINED = ("Model", "ForPreTraining", "ForMaskedLM", "ForNextSentencePrediction")  # classes without a task
 
@@ -136,6 +137,7 @@ def evaluate_task(
         check_labels(model.config.labels, all_of(TextExample, examples), data)
     predictions = model.predict_examples(examples)
     items = [model.task.item(example, number) for number, example in enumerate(examples)]
+    READ.limit = max(READ.limit, model.unknown_limit)
     name, (low, high) = model.task.interval(examples, predictions)
     scores = model.task.score(examples, items, predictions)
     by_label = model.task.by_label(examples, predictions)

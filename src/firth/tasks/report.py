@@ -3,7 +3,7 @@
 import html
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -102,9 +102,14 @@ def _curves(folder: Path, metric: str) -> str:
     return f"{drawn}<h2>Dev {html.escape(metric)}</h2>{line_figure({metric: dev}, 'step', metric)}" if dev else drawn
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], said: Collection[int] = ()) -> str:
+    """The columns in ``said`` are the report's own words, in both languages; the others are the user's."""
     top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
-    lines = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    kinds = ['<td class="said">' if place in said else "<td>" for place in range(len(head))]
+    lines = "".join(
+        "<tr>" + "".join(f"{kind}{html.escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
+        for row in rows
+    )
     return f'<div class="wide"><table><tr>{top}</tr>{lines}</table></div>'
 
 
@@ -121,7 +126,7 @@ def _candidates(task: TaskRecord) -> str:
         ]
         for one in tried
     ]
-    return "<h2>Tried</h2>" + _table(["", task.metric, "time", "", ""], rows) if rows else ""
+    return "<h2>Tried</h2>" + _table(["", task.metric, "time", "", ""], rows, (0, 3, 4)) if rows else ""
 
 
 def _labels(task: TaskRecord) -> str:
@@ -275,7 +280,7 @@ def _error_kinds(config: TaskConfig, data: TaskData, predictions: Sequence[Predi
             counts[kind] += 1
             shown.setdefault(kind, text)
     rows = [[kind, str(counts[kind]), said, _short(shown[kind])] for kind, said in _KINDS.items() if counts[kind]]
-    return "<h2>Errors by kind</h2>" + _table(["kind", "count", "", "example"], rows) if rows else ""
+    return "<h2>Errors by kind</h2>" + _table(["kind", "count", "", "example"], rows, (0, 2)) if rows else ""
 
 
 def entity_errors(words: Sequence[str], true: Sequence[str], guessed: Sequence[str]) -> list[tuple[str, str]]:

@@ -7,7 +7,8 @@ from pydantic import Field, model_validator
 from firth.core.config import Config
 
 Positive = Annotated[int, Field(gt=0)]
-Epochs = Annotated[int, Field(gt=0, le=100_000)]
+MAX_EPOCHS = 100_000
+Epochs = Annotated[int, Field(gt=0, le=MAX_EPOCHS)]
 Rate = Annotated[float, Field(gt=0)]
 
 

@@ -26,6 +26,7 @@ noise), subsampling uses the counts of the new text alone.
 import contextlib
 import shutil
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -44,7 +45,7 @@ from firth.corpus.format import Corpus
 from firth.tokenizers.segmentation import Segmentation
 from firth.training.checkpoints import learning, list_checkpoints, prune, read_state, write_checkpoint
 from firth.vectors.binary_formats import map_arrays, save_arrays, write_fasttext, write_word2vec
-from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
+from firth.vectors.configs import MAX_EPOCHS, AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
 from firth.vectors.formats import load_vectors
 from firth.vectors.glove import GloveLearner
 from firth.vectors.learners import Learner, WordLearner
@@ -52,6 +53,7 @@ from firth.vectors.vocabulary import Vocabulary, grow_vocabulary, number_types, 
 from firth.vectors.word_vectors import WordVectors
 
 _REPORT_S = 0.5
+_MEASURED = 0.1  # of a budget
 _STATE = "state.safetensors"
 
 
@@ -64,10 +66,15 @@ def train_vectors(
     start: Path | None = None,
     recipe: str | None = None,
     overwrite: bool = False,
+    budget_s: float | None = None,
 ) -> WordVectors:
-    """Trains and writes the run ``out``; ``progress`` gets a ``train`` event twice a second."""
+    """Trains and writes the run ``out``; ``progress`` gets a ``train`` event twice a second. With ``budget_s`` the number of
+    epochs is what fits into that time, measured on the first steps."""
     threads = config.threads or usable_cores()
     config = config.replace(threads=threads)
+    if budget_s is not None:
+        Run.keep_apart(out, (corpus.folder, *([start] if start else [])), overwrite)
+        config = config.replace(epochs=_fitting_epochs(corpus, config, start, out, budget_s))
     record = RunRecord(
         kind="vectors",
         model=config.kind,
@@ -140,6 +147,34 @@ def _begin(
     learner = WordLearner(corpus.train, vocabulary, config, threads, remap)
     learner.inherit(words, arrays)
     return vocabulary, learner
+
+
+def _fitting_epochs(corpus: Corpus, config: AnyVectorsConfig, start: Path | None, out: Path, budget_s: float) -> int:
+    """As many as fit into a budget, measured with a learner that is thrown away."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as folder:
+        began = time.perf_counter()
+        learner = _begin(corpus, config, config.threads or 1, start, Path(folder))[1]
+        again_s = time.perf_counter() - began  # the real one takes as long to begin
+        return epochs_within(budget_s - 2 * again_s, learner, config)
+
+
+def epochs_within(budget_s: float, learner: Learner, config: AnyVectorsConfig) -> int:
+    """How many epochs fit into a time, at least one. The first step compiles the kernels and is not counted as usual."""
+    begun = time.perf_counter()
+    step = 1
+    with ThreadPoolExecutor(config.threads) as pool:
+        learner.run_step(0, pool)
+        started = time.perf_counter()
+        while step < learner.num_steps and time.perf_counter() - started < _MEASURED * budget_s:
+            learner.run_step(step, pool)
+            step += 1
+    now = time.perf_counter()
+    first, since = (0, begun) if step == 1 else (1, started)
+    tokens_per_s = (learner.tokens_before(step) - learner.tokens_before(first)) / max(now - since, 1e-9)
+    again_s = started - begun if isinstance(config, GloveConfig) else 0.0  # GloVe counts once more
+    fitting = (budget_s - (now - begun) - again_s) * tokens_per_s * config.epochs / max(learner.num_tokens, 1)
+    return max(1, min(int(fitting), MAX_EPOCHS))
 
 
 def _reopen(out: Path, wanted: RunRecord) -> Run:

@@ -175,6 +175,7 @@ def unpickled(model: Any) -> Any:
 
 def test_saved_and_loaded(fitted: firth.Classifier, tmp_path: Path) -> None:
     fitted.save(tmp_path / "run")
+    assert (tmp_path / "run" / "README.md").read_text(encoding="utf-8").startswith("# run\n")
     again = firth.Classifier.load(tmp_path / "run")
     assert again.get_params() == fitted.get_params()
     assert again.classes_.tolist() == ["en", "zh"]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import firth
-from firth.cli.main import EVALUATE, PREPARE, SERVE, START, TRAIN, USE, application, main, say_json
+from firth.cli.main import EVALUATE, PREPARE, SERVE, START, TRAIN, USE, application, main, say_json, text_width, wrap
 from firth.core.registry import find_run_recipe
 from sample_text import write_documents
 
@@ -170,8 +170,57 @@ def test_settings(capsys: Capture) -> None:
 
 
 def test_every_setting_that_is_shown_can_be_given(capsys: Capture) -> None:
-    words = [line.partition("  #")[0] for line in said(["settings", "gpt-tiny"], capsys).splitlines()]
+    lines = said(["settings", "gpt-tiny"], capsys).splitlines()
+    words = [line.partition("  #")[0] for line in lines if not line.startswith(" ")]  # the rest of a comment
     assert find_run_recipe("gpt-tiny").override(words) == find_run_recipe("gpt-tiny")
+
+
+@pytest.mark.parametrize("name", ["elmo-small", "modernbert-1m", "word2vec", "classify", "embed"])
+def test_settings_fit_the_terminal(name: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = said(["settings", name], capsys).splitlines()
+    assert max(map(text_width, lines)) <= 80
+    about = [row["about"] for row in said_json(["settings", name], capsys).values() if row["about"]]
+    told = " ".join(" ".join(line.partition("  # ")[2] for line in lines).split())
+    assert all(" ".join(one.split()) in told for one in about)  # nothing is cut off
+
+
+def test_lines_are_broken_between_words_and_chinese_characters() -> None:
+    assert wrap("a film about war", 8) == ["a film", "about", "war"]
+    assert wrap("价格问题直接关系到经济发展。", 10) == ["价格问题直", "接关系到经", "济发展。"]
+    assert wrap("x" * 20, 8) == ["x" * 20]  # a path is not cut
+    assert text_width("\x1b[1m经济\x1b[0m ok") == 7
+
+
+def test_files_in_another_encoding(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an error advises exists: every command that reads text has --encoding."""
+    monkeypatch.chdir(tmp_path)
+    Path("zh.txt").write_text("我们去公园散步。\n今天的天气很好。\n" * 20, encoding="gb18030")
+    for command in (
+        ["words", "zh.txt"],
+        ["duplicates", "zh.txt", "--model", "none"],
+        ["prepare", "zh.txt", "--out", "c"],
+    ):
+        with pytest.raises(SystemExit):
+            main(command)
+        assert "name its --encoding" in capsys.readouterr().err or command[0] == "duplicates"
+    assert said(["words", "zh.txt", "--encoding", "gb18030"], capsys)
+    reading = {
+        "compare",
+        "encode",
+        "probe",
+        "words",
+        "translate",
+        "finetune",
+        "predict",
+        "suggest",
+        "evaluate",
+        "index",
+    }
+    for command in application().registered_commands:
+        assert command.callback is not None
+        if command.callback.__name__ in reading | {"topics", "duplicates", "prepare", "prepare_pairs"}:
+            assert "encoding" in inspect.signature(command.callback).parameters, command.callback.__name__
 
 
 def test_the_words_are_those_of_python() -> None:
@@ -182,7 +231,7 @@ def test_the_words_are_those_of_python() -> None:
         function = getattr(firth, command.callback.__name__, None)
         if inspect.isfunction(function):
             known = set(inspect.signature(function).parameters)
-            assert set(inspect.signature(command.callback).parameters) - own <= known | {"file"}
+            assert set(inspect.signature(command.callback).parameters) - own <= known | {"file", "encoding"}
 
 
 def test_ctrl_c_is_not_success(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,6 +98,8 @@ class TestColumns:
             read(tmp_path / "a.tsv", "text\tmood\nx\t1\n")
         with pytest.raises(FirthError, match="only one column, so there are no labels"):
             read(tmp_path / "a.txt", "x\ny\n")
+        with pytest.raises(FirthError, match=r"semicolons seem to separate its columns: rename it to a\.csv"):
+            read(tmp_path / "a.tsv", "text;label\nA fine film, really;good\nNo;bad\n")
         with pytest.raises(FirthError, match="no column 9: there are 2"):
             read(tmp_path / "a.tsv", "x\t1\ny\t0\n", columns=Columns("1", None, "9"))
 

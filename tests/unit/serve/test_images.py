@@ -159,3 +159,14 @@ def test_bodies(client: TestClient) -> None:
     assert client.post("/fill", content=png(0), headers=PNG).status_code == 415
     content = client.get("/openapi.json").json()["paths"]["/predict"]["post"]["requestBody"]["content"]
     assert set(content) == {"application/json", "image/png", "image/jpeg", "image/webp"}
+
+
+def test_the_page_begins_with_an_image_of_the_corpus(client: TestClient, folder: Path) -> None:
+    """As a PNG file that others read, with the same pixels."""
+    from firth.corpus.images import ImageCorpus
+
+    models = {one["name"]: one for one in client.get("/models").json()["models"]}
+    coded = models["vit"]["examples"]["image"]
+    with Image.open(io.BytesIO(base64.b64decode(coded))) as found:
+        pixels = np.asarray(found.convert("RGB"))
+    assert np.array_equal(pixels, ImageCorpus.open(folder / "corpus").heldout.pixels[0].transpose(1, 2, 0))

@@ -1,6 +1,7 @@
 """Every route answers what the library answers."""
 
 import base64
+import re
 from typing import Any
 
 import numpy as np
@@ -142,3 +143,29 @@ def test_documentation_and_metrics(client: TestClient) -> None:
     text = client.get("/metrics").text
     assert 'firth_requests_total{route="/encode",status="200"} 1.0' in text
     assert "firth_batch_requests_bucket" in text
+
+
+def test_the_manual(client: TestClient) -> None:
+    """Pages of docs/ as HTML without a script; links stay within it, what is not in it is no link, nothing else is read."""
+    found = client.get("/manual/story/05-elmo")
+    assert found.status_code == 200
+    assert "script" not in found.headers["content-security-policy"]
+    assert "<!--" not in found.text
+    assert '<img src="/manual/pictures/05-elmo.svg"' in found.text
+    assert client.get("/manual/pictures/05-elmo.svg").headers["content-type"] == "image/svg+xml"
+    links = set(re.findall(r'href="(/[^"#]*)', found.text))
+    assert any(link.startswith("/manual/story/") for link in links)
+    assert all(client.get(link).status_code == 200 for link in links)
+    results = client.get("/manual/compare").text
+    assert "benchmarks/RESULTS.md" not in re.findall(r'href="([^"]*)"', results)
+    for name in ("../README", "story/../../pyproject.toml", "nothing", "build_site.py", ""):
+        assert client.get(f"/manual/{name}").status_code == 404, name
+    assert "data-manual" in client.get("/").text
+
+
+def test_modules_are_named_in_advance(client: TestClient) -> None:
+    page = client.get("/").text
+    named = re.findall(r'<link rel="modulepreload" href="(static/[^"]+)">', page)
+    assert "static/main.js" in named
+    assert len(named) > 40
+    assert all(client.get(f"/{name}").headers["content-type"].startswith("text/javascript") for name in named)

@@ -17,7 +17,7 @@ from firth.core.errors import FirthError, Interrupted
 from firth.corpus.format import Corpus
 from firth.training.checkpoints import list_checkpoints, read_state
 from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
-from firth.vectors.trainer import load_run, train_vectors
+from firth.vectors.trainer import epochs_within, load_run, train_vectors
 
 SMALL: dict[str, Any] = {"dim": 16, "min_count": 2, "seed": 3, "threads": 1}
 KINDS = {
@@ -161,6 +161,56 @@ def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(how: signal.Signals,
     if how == signal.SIGTERM:
         assert Interrupted.__name__ in error
         assert "resume" in error
+
+
+class Clocked:
+    """A learner whose steps take a second and read 100 tokens each; the first takes five."""
+
+    num_steps, num_tokens, now = 50, 5000, 0.0
+
+    def tokens_before(self, step: int) -> int:
+        return 100 * step
+
+    def learning_rate(self, step: int) -> float:
+        return 0.1
+
+    def run_step(self, number: int, pool: object) -> tuple[float, int]:
+        self.now += 1.0 if number else 5.0
+        return 0.0, 0
+
+    def arrays(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, arrays: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "budget", "epochs"),
+    [  # 100 tokens/s, 1,000 tokens an epoch; five seconds for the first step, a tenth of the budget to measure
+        ("cbow", 100.0, 8),  # (100 - 15) * 100 / 1000
+        ("glove", 100.0, 8),  # (100 - 15 - 5) * 100 / 1000: it counts again
+        ("cbow", 1000.0, 94),  # all 49 steps that there are: (1000 - 54) * 100 / 1000
+        ("cbow", 2.0, 1),  # at least one
+    ],
+)
+def test_epochs_within_a_budget(kind: str, budget: float, epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = Clocked()
+    monkeypatch.setattr("firth.vectors.trainer.time.perf_counter", lambda: learner.now)
+    assert epochs_within(budget, learner, KINDS[kind].replace(epochs=5, threads=1)) == epochs
+
+
+@pytest.mark.parametrize("kind", ["cbow", "glove"])
+def test_a_budget_is_written_as_epochs(kind: str, words: Corpus, tmp_path: Path) -> None:
+    """The run says how many epochs it had, so that it can be repeated; nothing of the measuring stays."""
+    train_vectors(words, KINDS[kind], tmp_path / "run", budget_s=0.5)
+    record = json.loads((tmp_path / "run" / "firth.json").read_text(encoding="utf-8"))
+    assert record["config"]["epochs"] == record["epochs"] >= 1
+    assert [path.name for path in tmp_path.iterdir() if "run" in path.name] == ["run"]
+    again = KINDS[kind].replace(epochs=record["config"]["epochs"])
+    train_vectors(words, again, tmp_path / "again")
+    first, second = (load_run(tmp_path / name) for name in ("run", "again"))
+    assert np.array_equal(first.vectors(list(first.words)), second.vectors(list(first.words)))
 
 
 def test_a_run_is_not_resumed_with_other_settings_or_text(words: Corpus, tmp_path: Path) -> None:

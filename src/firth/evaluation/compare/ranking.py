@@ -133,12 +133,13 @@ def table_lines(rows: Sequence[Row], metric: str, names: dict[str, str] | None =
     """The table for a terminal, the best score first. ``names`` translate the heads and words."""
     words = names or {}
     marks = mark(rows)
+    several = any(len(row.scores) > 1 for row in rows)
     lines = [_line([words.get(cell, cell) for cell in ("", metric, *_HEAD)])]
     for row in sorted(rows, key=lambda row: -row.score):
-        spread = f"±{row.deviation:.3f}" if len(row.scores) > 1 else ""
+        spread = f"±{row.deviation:.3f}" if len(row.scores) > 1 else " " * 6 if several else ""
         cells = [
             f"{_flag(row, marks)} {row.name}",
-            f"{row.score:.3f}{spread:6}",
+            f"{row.score:.3f}{spread}",
             f"{row.low:.3f}–{row.high:.3f}",
             show_count(row.parameters) if row.parameters else "–",
             _seconds(row.pretrain_s),

@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.models.shared.model import Model
-from firth.tokenizers.pieces import UNKNOWN_WORDS, sample_texts, word_share
+from firth.tokenizers.pieces import sample_texts, word_share
 from firth.tokenizers.words import has_han, split_words
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 
+_UNKNOWN = 0.9  # only words that several examples have are counted, so that most words of a text may be missing
 _SEEN_CHARS = 500  # of a text, by which it is known whether its words are
 SPACED = (2, 5)  # characters in an n-gram, from and to
 CHINESE = (1, 2)
@@ -116,7 +117,7 @@ class Block:
 class CountsModel(Model):
     """The n-grams of a task's own texts; nothing is learned before the task."""
 
-    unknown_limit = UNKNOWN_WORDS
+    unknown_limit = _UNKNOWN
     kind = "counts"
     spec_name = "counts"
 
@@ -283,7 +284,7 @@ def word_features(words: Sequence[str]) -> list[list[str]]:
 class WordCounts(Model):
     """The features of the words of a task's own sentences, as their CRC-32; nothing is learned before the task."""
 
-    unknown_limit = UNKNOWN_WORDS
+    unknown_limit = _UNKNOWN
     kind = "counts"
     spec_name = "counts"
 

@@ -75,3 +75,12 @@ const languageOf = (model) =>
 /** An example for this model, from what it was trained on where that is known; {mask} is written as it reads it. */
 export const example = (name, model) =>
   (model?.examples?.[name] ?? languageOf(model)[name]).replaceAll("{mask}", model?.mask ?? "[MASK]");
+
+/** An image for this model; null where the server has none. */
+export function exampleFile(name, model) {
+  const coded = model?.examples?.[name];
+  if (!coded) return null;
+  const file = new File([Uint8Array.from(atob(coded), (letter) => letter.charCodeAt(0))], "example.png", { type: "image/png" });
+  file.isExample = true;
+  return file;
+}

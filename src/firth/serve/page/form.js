@@ -3,7 +3,8 @@
  *  `example` names an entry of examples.js, `more` puts a field among the folded settings. */
 
 import { freshId, make } from "./dom.js";
-import { example } from "./examples.js";
+import { example, exampleFile } from "./examples.js";
+import { say } from "./i18n.js";
 
 export class Form {
   constructor(fields, button, model, { onsubmit, onedit }) {
@@ -37,10 +38,8 @@ export class Form {
     const input = INPUTS[field.kind](field, id);
     const label = make("label", { for: id, say: field.label });
     const built = { ...field, input, touched: false };
-    built.box =
-      field.kind === "check"
-        ? make("div", { class: "field check" }, input, label)
-        : make("div", { class: `field ${field.kind}` }, label, input);
+    const shown = field.kind === "file" ? fileBox(input) : input;
+    built.box = make("div", { class: `field ${field.kind}` }, field.kind === "check" ? [input, label] : [label, shown]);
     input.addEventListener("input", () => {
       built.touched = true;
       this.onedit();
@@ -60,6 +59,10 @@ export class Form {
     let changed = false;
     for (const field of this.fields) {
       if (!field.example || field.touched) continue;
+      if (field.kind === "file") {
+        field.given = exampleFile(field.example, this.model);
+        continue;
+      }
       const text = example(field.example, this.model);
       changed ||= text !== field.input.value;
       field.input.value = text;
@@ -93,6 +96,17 @@ export class Form {
   }
 }
 
+/** A file input in the page's own words: browsers write theirs in their own language. */
+export function fileBox(input) {
+  const name = make("span", { class: "file-name", say: "form.none" });
+  input.addEventListener("change", () => {
+    const file = input.files[0];
+    if (file) say(name, "form.file", { name: file.name });
+    else say(name, "form.none");
+  });
+  return make("div", { class: "file-box" }, input, make("span", { class: "file-button", "aria-hidden": "true", say: "form.choose" }), name);
+}
+
 const folded = (boxes) =>
   make(
     "details",
@@ -101,9 +115,9 @@ const folded = (boxes) =>
     make("div", { class: "fields small" }, boxes),
   );
 
-function valueOf({ kind, input, value }) {
+function valueOf({ kind, input, value, given }) {
   if (kind === "check") return input.checked;
-  if (kind === "file") return input.files[0] ?? null;
+  if (kind === "file") return input.files[0] ?? given ?? null;
   if (kind !== "number") return input.value;
   return input.value.trim() === "" ? value : Number(input.value);
 }

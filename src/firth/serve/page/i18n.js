@@ -19,7 +19,8 @@ export function t(key, values = {}) {
   const sentence = WORDS[current][key];
   if (sentence === undefined) throw new Error(`no words for '${key}' in '${current}'`);
   return sentence.replace(/\{(\w+)\}/g, (_, name) => {
-    const value = String(values[name]);
+    const given = values[name];
+    const value = String(typeof given === "function" ? given() : given); // numbers are written anew in another language
     return value.startsWith("@") && knows(value.slice(1)) ? t(value.slice(1)) : value;
   });
 }

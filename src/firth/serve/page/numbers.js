@@ -1,5 +1,7 @@
 /** How numbers are written. */
 
+import { language } from "./i18n.js";
+
 const SMALL = 0.0005;
 
 /** A probability: 12.3 %. */
@@ -8,17 +10,22 @@ export const percent = (share) => (share > 0 && share < SMALL ? "<0.1 %" : `${(1
 /** A cosine or a log probability; a true minus sign. */
 export const decimal = (value, digits = 3) => value.toFixed(digits).replace("-", "−");
 
-/** 1234567 as 1.2M. */
-export function count(number) {
-  if (number < 1e4) return String(number);
-  for (const [size, unit] of [
+const COUNTS = {
+  en: [
     [1e9, "G"],
     [1e6, "M"],
     [1e3, "k"],
-  ]) {
-    if (number >= size) return `${+(number / size).toPrecision(3)}${unit}`;
-  }
-  return String(number);
+  ],
+  zh: [
+    [1e8, " 亿"],
+    [1e4, " 万"],
+  ],
+};
+
+/** 1234567 as 1.23M, in Chinese as 123 万. */
+export function count(number) {
+  const [size, unit] = COUNTS[language()].find(([least]) => number >= Math.max(least, 1e4)) ?? [1, ""];
+  return size === 1 ? String(number) : `${+(number / size).toPrecision(3)}${unit}`;
 }
 
 /** 1234567 bytes as 1.2 MB. */
@@ -33,14 +40,17 @@ export function bytes(number) {
   return `${number} B`;
 }
 
+const TIMES = { en: ["h", "min", "s"], zh: ["小时", "分", "秒"] };
+
 /** Seconds as people write them: 42 s, 3 min 5 s, 2 h 10 min. */
 export function duration(seconds) {
-  if (seconds < 10) return `${+seconds.toFixed(1)} s`;
+  const [hour, minute, second] = TIMES[language()];
+  if (seconds < 10) return `${+seconds.toFixed(1)} ${second}`;
   const whole = Math.round(seconds);
-  if (whole < 60) return `${whole} s`;
+  if (whole < 60) return `${whole} ${second}`;
   const [minutes, rest] = [Math.floor(whole / 60), whole % 60];
-  if (minutes < 60) return rest ? `${minutes} min ${rest} s` : `${minutes} min`;
-  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  if (minutes < 60) return rest ? `${minutes} ${minute} ${rest} ${second}` : `${minutes} ${minute}`;
+  return `${Math.floor(minutes / 60)} ${hour} ${minutes % 60} ${minute}`;
 }
 
 /** Any measured number in few characters. */

@@ -69,7 +69,7 @@ export class Tool {
     const values = this.form.values();
     if (this.spec.ready) return this.spec.ready(values, this.model);
     const needed = this.form.fields.filter((field) => field.example && !field.box.hidden);
-    return needed.every(({ name }) => String(values[name]).trim() !== "") && this.spec.body(values, this.model) !== null;
+    return needed.every(({ name }) => values[name] !== null && String(values[name]).trim() !== "") && this.spec.body(values, this.model) !== null;
   }
 
   #edited() {
@@ -105,7 +105,8 @@ export class Tool {
       const warning = answer.warning && make("p", { class: "note warning" }, inLanguage(answer.warning));
       this.output.replaceChildren(...(warning ? [warning] : []));
       const part = this.spec.show(answer, values, this);
-      this.output.append(copyBar(route, body, this.spec.library?.(values, this.model)));
+      // An example is no file that a copied command could read.
+      if (!body.isExample) this.output.append(copyBar(route, body, this.spec.library?.(values, this.model)));
       if (part) this.output.append(part);
       if (!quiet) this.#bringIntoView();
     } catch (error) {

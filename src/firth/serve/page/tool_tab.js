@@ -14,7 +14,9 @@ export function buildToolTab(tab, panel, models, remember) {
   const reads = (model) => model.languages?.[0] ?? model.reads;
   const foreign = (model) => (reads(model) === language() ? 0 : reads(model) ? 2 : 1);
   const rank = (model) => 3 * suit(model) + foreign(model);
-  const suited = models.filter(tab.suits).sort((one, other) => rank(one) - rank(other));
+  // Of equals the one with the better score comes first.
+  const order = (one, other) => rank(one) - rank(other) || (other.score ?? 0) - (one.score ?? 0);
+  const suited = models.filter(tab.suits).sort(order);
   let model = suited[0];
   const tools = tab.tools.map((spec) => new Tool(spec, model, (id, values) => remember(model.name, id, values)));
   const facts = make("p", { class: "facts" });
@@ -75,7 +77,7 @@ function factsOf(model) {
     make("span", { say: kindName(model.kind) }),
     model.languages?.length === 2 && make("span", {}, model.languages.join(" → ")),
     model.dim && make("span", { say: ["model.dim", { dim: model.dim }] }),
-    model.parameters && make("span", { say: ["model.parameters", { count: count(model.parameters) }] }),
+    model.parameters && make("span", { say: ["model.parameters", { count: () => count(model.parameters) }] }),
   ];
   return known.filter(Boolean);
 }

@@ -60,14 +60,13 @@ export function heatMap(weights, rows, columns, { label, share = strength(1), nu
     const left = Math.min(MOST_NAME, Math.max(...rows.map((name) => textWidth(name)))) + GAP;
     const widest = Math.max(...columns.map((name) => textWidth(name)));
     const size = Math.max(9, Math.min(biggest, (width - left - 4) / columns.length));
-    const upright = widest < size - 4; // short names need not be turned
-    const top = upright ? 22 : Math.min(MOST_NAME, widest) + GAP;
+    const top = fits(widest, size) ? 22 : Math.min(MOST_NAME, widest) + GAP;
     const [wide, high] = [left + size * columns.length + 4, top + size * rows.length + 4];
     const box = pixels({ left, top, width: size * columns.length, height: size * rows.length });
     const canvas = make("canvas", { class: "cells", "aria-hidden": "true", variables: box });
     paintCells(canvas, weights, size, share, 1);
     const over = picture(wide, high, label);
-    const names = drawNames(rows, columns, left, top, size, upright);
+    const names = drawNames(rows, columns, left, top, size);
     const frame = draw("rect", { class: "frame", width: size - 1, height: size - 1, visibility: "hidden" });
     over.append(...names.rows, ...names.columns, frame);
     if (numbers && size >= 30) over.append(...drawNumbers(weights, left, top, size, share));
@@ -87,7 +86,10 @@ export function heatMap(weights, rows, columns, { label, share = strength(1), nu
 
 const pixels = (sizes) => Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, `${size}px`]));
 
-function drawNames(rows, columns, left, top, size, upright) {
+/** Short names, such as single Chinese characters, need not be turned. */
+const fits = (width, size) => width < size - 1;
+
+function drawNames(rows, columns, left, top, size) {
   const letters = { "font-size": `${Math.min(13, size)}px` };
   return {
     rows: rows.map((name, row) => {
@@ -96,7 +98,7 @@ function drawNames(rows, columns, left, top, size, upright) {
     }),
     columns: columns.map((name, column) => {
       const x = left + size * (column + 0.5);
-      if (upright) return draw("text", { x, y: top - 7, "text-anchor": "middle" }, name);
+      if (fits(textWidth(name, Math.min(13, size)), size)) return draw("text", { x, y: top - 7, "text-anchor": "middle", variables: letters }, name);
       const turned = { x: x + 4, y: top - 6, transform: `rotate(-90 ${x + 4} ${top - 6})`, variables: letters };
       return draw("text", turned, clipped(name, MOST_NAME));
     }),

@@ -46,6 +46,7 @@ export const answer = {
   title: "tab.answer",
   lead: "answer.lead",
   how: "answer.how",
+  guide: "tasks",
   story: "08-bert",
   task: true,
   tools: [go],

@@ -47,7 +47,7 @@ function showExplanation({ label, words, agreement }, { text, second }, into) {
     read(text, words.filter((word) => !word.second)),
     ...(second && words.some((word) => word.second) ? [read(second, words.filter((word) => word.second))] : []),
     make("p", { class: "note" }, rows.map((word) => `${word.text} ${value(word) < 0 ? "" : "+"}${decimal(value(word), 3)}`).join(" · ")),
-    make("p", { class: "note", say: "explain.how" }),
+    make("p", { class: "note", say: ["explain.how", { most: decimal(most, 3) }] }),
     ...(agreement !== null && agreement < 0.3 ? [make("p", { class: "note", say: "explain.doubt" })] : []),
   );
 }
@@ -83,6 +83,7 @@ export const classify = {
   title: "tab.classify",
   lead: "classify.lead",
   how: "classify.how",
+  guide: "tasks",
   story: "08-bert",
   task: true,
   tools: [go],

@@ -50,6 +50,9 @@ function texts(some, onpick) {
   return make("ol", { class: "occurrences" }, [...some].sort((one, other) => sure(other) - sure(one)).slice(0, MOST_SHOWN).map(line));
 }
 
+/** How many there are, and that not all are listed. */
+const shownOf = (some) => ["confusion.click", { shown: Math.min(some.length, MOST_SHOWN), count: some.length }];
+
 function show(examples, place, onpick) {
   const labels = labelsOf(examples);
   const right = examples.filter((one) => String(one.true) === String(one.label)).length / examples.length;
@@ -57,7 +60,7 @@ function show(examples, place, onpick) {
   const pick = (truth, guess, some) =>
     listed.replaceChildren(
       make("h3", { say: [truth === guess ? "confusion.rights" : "confusion.errors", { truth, guess }] }),
-      make("p", { class: "note", say: "confusion.click" }),
+      make("p", { class: "note", say: shownOf(some) }),
       texts(some, onpick),
     );
   const facts = { right: percent(right), margin: percent(margin(right, examples.length)), count: examples.length };
@@ -69,7 +72,7 @@ function show(examples, place, onpick) {
   );
   const wrong = examples.filter((one) => String(one.true) !== String(one.label));
   if (wrong.length > 0) {
-    listed.replaceChildren(make("h3", { say: "confusion.all" }), make("p", { class: "note", say: "confusion.click" }), texts(wrong, onpick));
+    listed.replaceChildren(make("h3", { say: "confusion.all" }), make("p", { class: "note", say: shownOf(wrong) }), texts(wrong, onpick));
   }
 }
 

@@ -23,6 +23,7 @@ function showTexts(continuations, prompt) {
         "li",
         {},
         make("p", {}, make("span", { class: "given" }, given), make("span", { class: "added" }, added)),
+        added.trim() === "" && make("p", { class: "note", say: "generate.nothing" }),
         make("span", { class: "note", say: ["generate.score", { score: decimal(score, 2) }] }),
       );
     }),

@@ -61,7 +61,7 @@ function showLook(answer, bitmap, place) {
     make(
       "div",
       { class: "side-by-side" },
-      make("div", {}, title, canvas, make("p", { class: "note", say: "image.how" })),
+      make("div", {}, title, canvas, make("p", { class: "note", say: "image.note" })),
       make("div", {}, rolled, make("div", { class: "scrolls" }, grid)),
     ),
   );
@@ -70,6 +70,7 @@ function showLook(answer, bitmap, place) {
 
 /** What the image adds stands below the labels. */
 function showImage(answer, { image: file }, tool) {
+  if (file.isExample) tool.output.append(make("p", { class: "note", say: "image.example" }));
   if (answer.predictions) showPrediction(answer, {}, tool);
   const below = make("div", { class: "part" }, make("p", { class: "note waiting", say: "page.waiting" }));
   const show = (bitmap) => {
@@ -94,7 +95,7 @@ const look = {
   route: (model) => (model.abilities.includes("predict") ? "/predict" : "/look"),
   button: "image.go",
   hint: "image.hint",
-  fields: [{ name: "image", kind: "file", label: "image.file", accept: "image/png,image/jpeg,image/webp" }],
+  fields: [{ name: "image", kind: "file", label: "image.file", example: "image", accept: "image/png,image/jpeg,image/webp" }],
   body: ({ image }) => image,
   library: ({ image }, model) =>
     model.abilities.includes("predict")

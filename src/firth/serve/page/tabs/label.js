@@ -5,6 +5,7 @@ import { ask } from "../api.js";
 import { bars } from "../charts/bars.js";
 import { findTexts, parseTable, saveText, writeTable } from "../csv.js";
 import { freshId, make } from "../dom.js";
+import { fileBox } from "../form.js";
 import { percent } from "../numbers.js";
 import { keep, recall } from "../storage.js";
 import { errorNote } from "../tool.js";
@@ -170,7 +171,7 @@ function labelling(model) {
       .then(({ examples }) => begin(examples.slice(0, SHOWN).map(({ text }) => text)))
       .catch((error) => output.replaceChildren(errorNote(error)));
   }
-  const field = make("div", { class: "field file" }, make("label", { for: id, say: "label.file" }), input);
+  const field = make("div", { class: "field file" }, make("label", { for: id, say: "label.file" }), fileBox(input));
   const keys = make("p", { class: "note", say: "label.keys" });
   const asks = make("div", { class: "ask" }, make("h2", { class: "unseen", say: "tab.label" }), make("div", { class: "question" }, field, keys));
   return make("section", { class: "tool", id: "tool-label" }, asks, output);
@@ -181,6 +182,7 @@ export const label = {
   title: "tab.label",
   lead: "label.lead",
   how: "label.how",
+  guide: "guides/tickets",
   task: true,
   tools: [],
   suits: ({ abilities, task, images, pair, several }) =>

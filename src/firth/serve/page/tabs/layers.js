@@ -5,6 +5,7 @@ import { bars } from "../charts/bars.js";
 import { markOne } from "../charts/marked_text.js";
 import { make } from "../dom.js";
 import { heading } from "../heading.js";
+import { knows } from "../i18n.js";
 import { kindName } from "../names.js";
 import { decimal, percent } from "../numbers.js";
 import { python } from "../snippets.js";
@@ -56,7 +57,7 @@ const mixesOf = ({ mixes, layer_weights: only }) => mixes ?? (only ? [only] : []
 
 function showMix({ place, weights, scale }) {
   const rows = weights.map((value, layer) => ({ say: nameOf(layer), value, shown: percent(value) }));
-  const facts = [make("span", { say: ["layers.place", { place }] }), make("span", {}, `γ ${decimal(scale)}`)];
+  const facts = [make("span", { say: ["layers.place", { place: knows(`layers.place.${place}`) ? `@layers.place.${place}` : place }] }), make("span", {}, `γ ${decimal(scale)}`)];
   return [make("p", { class: "facts" }, facts), bars(rows, { label: "layers.bars", even: true })];
 }
 
@@ -76,6 +77,7 @@ export const layers = {
   title: "tab.layers",
   lead: "layers.lead",
   how: "layers.how",
+  guide: "probing",
   story: "05-elmo",
   tools: [near],
   suits: (model) => reads(model) || mixesOf(model).length > 0,

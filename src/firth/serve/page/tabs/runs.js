@@ -5,21 +5,24 @@ import { ask, hasToken, addressOf } from "../api.js";
 import { curves } from "../charts/curves.js";
 import { freshId, make } from "../dom.js";
 import { heading } from "../heading.js";
-import { language, say, t } from "../i18n.js";
+import { knows, language, t } from "../i18n.js";
 import { metricName } from "../names.js";
-import { bytes, count, duration, short } from "../numbers.js";
+import { bytes, count, decimal, duration, short } from "../numbers.js";
 import { saveReport } from "../save_report.js";
 import { copyBar } from "../snippets.js";
 import { errorNote } from "../tool.js";
 
 const [WATCH_MS, MOST_CURVES] = [2000, 8];
-const SCORES = ["accuracy", "f1", "macro_f1", "exact", "bleu", "spearman", "masked_accuracy", "perplexity", "loss"];
+const SCORES = ["bleu", "masked_accuracy", "perplexity", "accuracy", "f1", "macro_f1", "exact", "spearman", "loss"];
 
 /** The score that a run is judged by. */
 function scoreOf({ metric, scores }) {
   const name = metric && metric in scores ? metric : (SCORES.find((one) => one in scores) ?? Object.keys(scores)[0]);
   return name === undefined ? null : { name, value: scores[name] };
 }
+
+/** Shares with three decimals, so that they stand below one another and agree with their interval. */
+const scoreText = (value) => (Math.abs(value) <= 1 ? decimal(value) : short(value));
 
 const COLUMNS = [
   { id: "name", sort: (run) => run.name },
@@ -46,18 +49,19 @@ function reportLink({ name }) {
 
 function cellOf(run, { id, number }) {
   const score = scoreOf(run);
-  const range = run.interval && run.metric === score?.name ? ` (${run.interval.map((end) => short(end)).join("–")})` : "";
+  const range = run.interval && run.metric === score?.name ? ` (${run.interval.map(scoreText).join("–")})` : "";
   const content = {
     name: () => [make("strong", {}, run.name), run.report && run.served && reportLink(run)],
-    recipe: () => [run.recipe ?? "–"],
+    recipe: () => [knows(`task.${run.recipe}`) ? t(`task.${run.recipe}`) : (run.recipe ?? "–")],
     base: () => [run.base ?? run.corpus ?? "–"],
-    score: () => [score ? `${metricName(score.name)} ${short(score.value)}${range}` : "–"],
+    score: () => [score ? `${metricName(score.name)} ${scoreText(score.value)}${range}` : "–"],
     parameters: () => [run.parameters ? count(run.parameters) : "–"],
     seconds: () => [run.seconds ? duration(run.seconds) : "–"],
     bytes: () => [run.bytes ? bytes(run.bytes) : "–"],
     status: () => [make("span", { class: `status ${run.status}`, say: `runs.${run.status}` })],
   }[id]();
-  return make("td", { class: number ? "number" : undefined, "data-label": t(`runs.column.${id}`) }, make("span", {}, content));
+  const empty = content[0] === "–";
+  return make("td", { class: number ? "number" : undefined, "data-empty": empty, "data-label": t(`runs.column.${id}`) }, make("span", {}, content));
 }
 
 /** The lines of a quantity, one for each run that has measured it. */
@@ -93,21 +97,26 @@ function curvePart(runs, state, redraw) {
   return [choice, curves(linesOf(runs, state.quantity), { xName: "runs.step", label, height: 280 })];
 }
 
-/** What differs in the settings of some runs. */
+/** What differs in the settings of some runs; those that only some of them have are folded. */
 function differences(runs) {
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.settings)))];
+  const shared = (name) => runs.every(({ settings }) => name in settings);
   const shown = ({ settings }, name) => {
     const value = settings[name] ?? "–";
     return typeof value === "boolean" ? t(value ? "runs.on" : "runs.off") : typeof value === "object" ? JSON.stringify(value) : String(value);
   };
   const rows = names.filter((name) => new Set(runs.map((run) => shown(run, name))).size > 1).sort();
-  const head = make("tr", {}, make("th", { scope: "col", say: "runs.setting" }), runs.map((run) => make("th", { scope: "col" }, run.name)));
+  const head = () => make("tr", {}, make("th", { scope: "col", say: "runs.setting" }), runs.map((run) => make("th", { scope: "col" }, run.name)));
   const line = (name) =>
     make("tr", {}, make("th", { scope: "row" }, make("code", {}, name)), runs.map((run) => make("td", { "data-label": run.name }, shown(run, name))));
+  const table = (some) =>
+    make("div", { class: "scrolls" }, make("table", { class: "stacks" }, make("thead", {}, head()), make("tbody", {}, some.map(line))));
+  const [both, single] = [rows.filter(shared), rows.filter((name) => !shared(name))];
   return [
-    make("h2", { say: ["runs.differ", { count: rows.length }] }),
-    make("div", { class: "scrolls" }, make("table", { class: "stacks" }, make("thead", {}, head), make("tbody", {}, rows.map(line)))),
-  ];
+    make("h2", { say: ["runs.differ", { count: both.length }] }),
+    both.length > 0 && table(both),
+    single.length > 0 && make("details", { class: "more" }, make("summary", { say: ["runs.only", { count: single.length }] }), table(single)),
+  ].filter(Boolean);
 }
 
 /** A training under way: how far it is, its losses, and what it says now. */
@@ -129,6 +138,13 @@ function watched(run) {
     losses.length > 0 && curves(losses, { xName: "runs.step", label: ["runs.curve", { name: run.name }], height: 200 }),
     run.samples.length > 0 && [make("h3", { say: "runs.samples" }), make("ol", { class: "samples" }, run.samples.map((text) => make("li", {}, text)))],
   );
+}
+
+/** What is compared at first: runs with curves, of one recipe where there are several of it. */
+function comparable(runs) {
+  const drawn = runs.filter((run) => linesOf([run], "heldout_loss").length > 0);
+  const alike = drawn.filter((run) => drawn.filter(({ recipe }) => recipe === run.recipe).length > 1);
+  return (alike.length > 0 ? alike.filter(({ recipe }) => recipe === alike[0].recipe) : drawn).slice(0, 3);
 }
 
 class RunTable {
@@ -154,9 +170,7 @@ class RunTable {
       this.place.replaceChildren(errorNote(error));
       return;
     }
-    // At first the curves of the runs that have any are shown, so that there is something to compare.
-    const drawn = this.runs.filter((run) => linesOf([run], "heldout_loss").length > 0);
-    this.state.chosen ??= new Set(drawn.slice(0, 3).map((run) => run.name));
+    this.state.chosen ??= new Set(comparable(this.runs).map((run) => run.name));
     this.draw();
   }
 
@@ -234,6 +248,7 @@ export const runs = {
   title: "tab.runs",
   lead: "runs.lead",
   how: "runs.how",
+  guide: "serving",
   always: true,
   build(panel) {
     const table = new RunTable(panel);

@@ -4,6 +4,7 @@ import { ask } from "../api.js";
 import { bars } from "../charts/bars.js";
 import { findTexts, parseTable, saveText, writeTable } from "../csv.js";
 import { freshId, make } from "../dom.js";
+import { fileBox } from "../form.js";
 import { percent, short } from "../numbers.js";
 import { errorNote } from "../tool.js";
 
@@ -122,7 +123,7 @@ export function scoreTable(model) {
     );
   }
 
-  const field = make("div", { class: "field file" }, make("label", { for: id, say: "table.file" }), input);
+  const field = make("div", { class: "field file" }, make("label", { for: id, say: "table.file" }), fileBox(input));
   const form = make("div", { class: "question" }, field, choice, make("div", { class: "go" }, go));
   const asks = make("div", { class: "ask" }, make("h2", { say: "table.title" }), make("p", { class: "lead", say: "table.lead" }), form);
   return make("section", { class: "tool", id: "tool-table" }, asks, output);

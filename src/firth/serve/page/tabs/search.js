@@ -94,6 +94,7 @@ export const search = {
   title: "tab.search",
   lead: "search.lead",
   how: "search.how",
+  guide: "search",
   task: true,
   tools: [go],
   suits: ({ abilities }) => abilities.includes("search"),

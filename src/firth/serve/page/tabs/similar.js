@@ -39,6 +39,7 @@ export const similar = {
   title: "tab.similar",
   lead: "similar.lead",
   how: "similar.how",
+  guide: "guides/sentence-vectors",
   story: "08-bert",
   tools: [go],
   suits: ({ abilities, task }) => abilities.includes("encode") && !task,

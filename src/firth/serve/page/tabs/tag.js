@@ -70,6 +70,7 @@ export const tag = {
   title: "tab.tag",
   lead: "tag.lead",
   how: "tag.how",
+  guide: "tasks",
   story: "08-bert",
   task: true,
   tools: [go],

@@ -124,5 +124,7 @@ export const words = {
   tools: [nearest, analogy, map],
   suits: ({ abilities }) => ["nearest", "analogy", "map"].some((one) => abilities.includes(one)),
   // Any model can map words, but those that know single words come first.
-  rank: ({ abilities }) => (abilities.includes("analogy") ? 0 : abilities.includes("nearest") ? 1 : 2),
+  // fastText, whose neighbours are often spelt alike, after vectors of whole words.
+  rank: ({ abilities, recipe }) =>
+    abilities.includes("analogy") ? (recipe?.startsWith("fasttext") ? 1 : 0) : abilities.includes("nearest") ? 2 : 3,
 };
