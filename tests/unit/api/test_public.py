@@ -196,8 +196,3 @@ def test_reprs(corpus_folder: Path, pairs_folder: Path) -> None:
     table = ComparisonTable(rows=[row], metric="accuracy")
     assert "bert" in repr(table)
     assert json.loads(json.dumps(table))["metric"] == "accuracy"
-
-
-def test_a_models_repr_names_its_scripts(run_folder: Path) -> None:
-    assert repr(firth.load(run_folder)).startswith("<bert: encoder, ")
-    assert ", Latin, from " in repr(firth.load(run_folder))

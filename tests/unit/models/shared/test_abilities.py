@@ -157,10 +157,10 @@ def test_a_new_model_has_what_all_have() -> None:
 
 def test_models_in_a_line(bert: EncoderModel, static: StaticModel, run_folder: Path, tmp_path: Path) -> None:
     size = bert.num_parameters
-    shown = f"<bert: encoder, 2 layers x 32, {size / 1000:.1f}k parameters, vocabulary of {bert.pieces.vocab_size:,}, "
+    shown = f"<bert: encoder, 2 layers x 32, {size / 1000:.1f}k parameters, vocabulary of {bert.pieces.vocab_size:,}, Latin, "
     assert size >= 10_000
     assert repr(bert) == f"{shown}from {run_folder}>"
-    assert repr(static) == "<word2vec: static vectors, 3 dimensions, 6 parameters, vocabulary of 2>"
+    assert repr(static) == "<word2vec: static vectors, 3 dimensions, 6 parameters, vocabulary of 2, Latin>"
     assert re.fullmatch(r"<transformer: translator, 1 layers x 16, .*, en-de>", repr(translator(bert.pieces)))
     task = repr(build_model(TaskConfig(task="score"), bert, False))
     assert task.startswith("<bert: score on encoder, 2 layers x 32, ")
