@@ -94,7 +94,10 @@ def test_commands(words: Path, work: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("arguments", "words_of_message"),
     [
-        (["pretrain", "word2vec", "--corpus", "{words}", "--out", "run", "--budget", "1m"], ["budget"]),
+        (
+            ["pretrain", "word2vec", "--corpus", "{words}", "--out", "run", "--budget", "soon"],
+            ["'soon' is not a duration"],
+        ),
         (["pretrain", "word2vec", "--corpus", "{words}", "--out", "run", "windw=3"], ["did you mean 'window'"]),
         (["pretrain", "wordvec", "--corpus", "{words}", "--out", "run"], ["did you mean 'word2vec'"]),
         (["pretrain", "word2vec", "--corpus", "{words}", "--out", "run", "min_count=100000"], ["min_count"]),

@@ -16,11 +16,12 @@ def attack_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("attack")
 
 
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
 def attack(folder: Path, kind: str, cases: int, step: int = 1) -> list[dict[str, object]]:
     command = [sys.executable, str(SCRIPT), str(folder), "--kinds", kind, "--cases", str(cases), "--step", str(step)]
-    # MKL keeps memory by thread, and a process that is forked from one with threads may wait for it without end.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_DISABLE_FAST_MM": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
 
@@ -47,7 +48,6 @@ def test_eight_threads_and_a_fork_get_the_right_answers(attack_folder: Path) -> 
     """Every ability of the models that the attack begins with."""
     attack(attack_folder, "named-text", 1)  # makes them, if this test runs alone
     command = [sys.executable, str(SCRIPT.with_name("thread_abilities.py")), str(attack_folder / "seeds")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stdout.split()[0]) > 1000

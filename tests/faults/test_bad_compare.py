@@ -23,8 +23,8 @@ def given(work: Path) -> list[object]:
 
 
 def test_what_is_missing(given: list[object], capsys: Told) -> None:
-    refused(["compare", "classify"], capsys, "name --corpus, --train and --dev")
-    refused([*given[:2], *given[4:]], capsys, "name --corpus, --train and --dev")
+    refused(["compare", "classify"], capsys, "name them with --train")
+    refused([*given[:2], *given[4:]], capsys, "name raw text with --corpus, or models that exist with --recipes")
     refused([*given, "--test", "no.tsv"], capsys, "no.tsv")
     refused([*given, "--corpus", "no.txt"], capsys, "no.txt: no such file")
     refused(["compare", "clasify", *given[2:]], capsys, "did you mean 'classify'?")

@@ -86,21 +86,24 @@ def same(one: object, two: object) -> bool:
 
 
 def differences(seeds: Path, names: tuple[str, ...] = RUNS) -> tuple[int, list[str]]:
-    """How many answers were compared, and which differ."""
-    count, found = 0, []
+    """How many answers were compared, and which differ. Forked first: a process in which many threads have multiplied matrices
+    cannot be forked safely, because MKL, which PyTorch uses, may wait without end in the child."""
+    count, found, answers = 0, [], {}
     for name in names:
         model = firth.load(seeds / "runs" / name)
         texts = [str(seeds / "runs" / "vit" / "one.png")] if name == "vit" else TEXTS
         asked = [(ability, text) for ability in ABILITIES if ability in (*model.abilities, "score") for text in texts]
-        fresh = firth.load(seeds / "runs" / name)  # asked for the first time by eight threads: nothing is made ready
         wanted = [answer(model, *one) for one in asked]
+        found += [f"{name} after a fork"] if not forked(model, asked, wanted) else []
+        answers[name] = model, asked, wanted
+    for name, (model, asked, wanted) in answers.items():
+        fresh = firth.load(seeds / "runs" / name)  # asked for the first time by eight threads: nothing is made ready
         with ThreadPoolExecutor(8) as pool:
             for asker in (fresh, model):
                 got = pool.map(partial(_answer_to, asker), asked * 2)
                 pairs = zip(asked * 2, wanted * 2, got, strict=True)
                 found += [f"{name} {one}" for one, right, told in pairs if not same(right, told)]
                 count += 2 * len(asked)
-        found += [f"{name} after a fork"] if not forked(model, asked, wanted) else []
     return count, found
 
 
