@@ -53,7 +53,28 @@ _CHUNK = 1024  # texts that are read at a time
 _NO_ITEM = Item((), None, 0)
 
 
-class CountsTask(TaskModel):
+class LinearTask(TaskModel):
+    """A task that is one matrix over counted features: there is no network below it."""
+
+    weights: Floats  # [K, F]
+    bias: Floats
+
+    @property
+    def num_parameters(self) -> int:
+        return int(self.weights.size + self.bias.size)
+
+    @property
+    def num_trained(self) -> int:
+        return self.num_parameters
+
+    def mixes(self) -> dict[str, LayerMix]:
+        return {}
+
+    def predict_examples(self, examples: Sequence[AnyExample]) -> list[Prediction]:
+        return [found for _, found in self.stream(examples)]
+
+
+class CountsTask(LinearTask):
     """What ``firth.load`` gives for a run of ``firth finetune --base counts``."""
 
     base: CountsModel
@@ -67,17 +88,6 @@ class CountsTask(TaskModel):
         self.extra_vectors = self.counts = None
         self.dim, self.num_layers, self.spec_name = base.dim, 0, base.spec_name
 
-    @property
-    def num_parameters(self) -> int:
-        return int(self.weights.size + self.bias.size)
-
-    @property
-    def num_trained(self) -> int:
-        return self.num_parameters
-
-    def mixes(self) -> dict[str, LayerMix]:
-        return {}
-
     def rescale(self, factor: float) -> None:
         self.weights, self.bias = factor * self.weights, factor * self.bias
 
@@ -88,9 +98,6 @@ class CountsTask(TaskModel):
     def outputs(self, examples: Sequence[TextExample]) -> Floats:
         """[N, K]: probabilities, or the score."""
         return outputs_of_scores(self.config, np.asarray(self.matrix(examples) @ self.weights.T) + self.bias)
-
-    def predict_examples(self, examples: Sequence[AnyExample]) -> list[Prediction]:
-        return [found for _, found in self.stream(examples)]
 
     def stream(self, examples: Iterable[OneExample]) -> Iterator[tuple[OneExample, Prediction]]:
         """Pairs of example and prediction, in constant memory."""

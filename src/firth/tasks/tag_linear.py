@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors, save_tensors
-from firth.core.run import LayerMix
 from firth.core.types import Prediction, batches_by_length, hashed
 from firth.data.labelled import TagExample
 from firth.models.counts.model import WordCounts
 from firth.models.shared.model import Model
 from firth.models.shared.static import ScratchModel
 from firth.nn.crf import CRF
-from firth.tasks.checking import AnyExample, all_of
+from firth.tasks.checking import all_of
 from firth.tasks.config import TaskConfig
+from firth.tasks.counts import LinearTask
 from firth.tasks.data import TaskData
 from firth.tasks.linear import Floats, Ints, fit_logistic, refit_logistic, softmax
 from firth.tasks.model import TaskModel, TaskSettings, build_model
@@ -146,7 +146,7 @@ class _WordsTag(Tag):
         return Item((), None, number)
 
 
-class CountsTagger(TaskModel):
+class CountsTagger(LinearTask):
     """What ``firth.load`` gives for a run of ``firth finetune tag --base counts``."""
 
     base: WordCounts
@@ -159,17 +159,6 @@ class CountsTagger(TaskModel):
         self.extra_vectors = self.counts = None
         self.dim, self.num_layers, self.spec_name = base.dim, 0, base.spec_name
 
-    @property
-    def num_parameters(self) -> int:
-        return int(self.weights.size + self.bias.size)
-
-    @property
-    def num_trained(self) -> int:
-        return self.num_parameters
-
-    def mixes(self) -> dict[str, LayerMix]:
-        return {}
-
     def unknown_share(self, texts: Sequence[str]) -> float:
         """Of words."""
         words = [text[start:end] for text in texts for start, end in self.segmentation.split(text)]
@@ -180,9 +169,6 @@ class CountsTagger(TaskModel):
         unknown = sum(not self.base.knows(word) for word in words)
         READ.tokens, READ.unknown, READ.limit = READ.tokens + len(words), READ.unknown + unknown, self.unknown_limit
         return round(unknown / max(len(words), 1), 4)
-
-    def predict_examples(self, examples: Sequence[AnyExample]) -> list[Prediction]:
-        return [found for _, found in self.stream(examples)]
 
     def stream(self, examples: Iterable[OneExample]) -> Iterator[tuple[OneExample, Prediction]]:
         """Pairs of example and prediction, in constant memory."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from firth.core.registry import ObjectiveConfig
+from firth.core.registry import ObjectiveConfig, TrainingConfig
 from firth.corpus.images import AugmentConfig
 
 
@@ -27,3 +27,15 @@ class MaskedPatchesConfig(ImageObjectiveConfig):
     kind: Literal["masked_patches"] = "masked_patches"
     mask_prob: Annotated[float, Field(gt=0, lt=1)] = 0.6
     mask_size: Annotated[int, Field(ge=0)] = 0  # pixels along the edge of what is hidden; 0: a token of the last layer
+
+
+def small_training() -> TrainingConfig:
+    """For the smallest sizes: minutes on a laptop."""
+    return TrainingConfig(
+        batch_size=64,
+        optimizer="muon",
+        learning_rate=1e-3,
+        warmup_ratio=0.1,
+        weight_decay=0.05,
+        evaluation_batches=64,
+    )

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from firth.core.config import Config, Layers, Positive, Probability
 from firth.core.registry import RunConfig, TrainingConfig
-from firth.models.shared.image_configs import ImageClassesConfig, MaskedPatchesConfig
+from firth.models.shared.image_configs import ImageClassesConfig, MaskedPatchesConfig, small_training
 
 
 class VitConfig(Config):
@@ -78,14 +78,7 @@ def vit_tiny() -> RunConfig:
             start="mimetic",
         ),
         objective=ImageClassesConfig(),
-        training=TrainingConfig(
-            batch_size=64,
-            optimizer="muon",
-            learning_rate=1e-3,
-            warmup_ratio=0.1,
-            weight_decay=0.05,
-            evaluation_batches=64,
-        ),
+        training=small_training(),
     )
 
 
